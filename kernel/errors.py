@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one error tree.  Whatever goes wrong for a user is an :class:`AuditError` that names cause and way out."""
+
+from __future__ import annotations
+
+
+class AuditError(Exception):
+    """Base of every error that a user of ragseal may see."""
+
+
+class EncodingError(AuditError):
+    """Bytes that are not the canonical encoding of what they claim to be (truncated, oversized, unknown field)."""
+
+
+class PolicyError(AuditError):
+    """A policy or circuit class that cannot give what it promises."""
+
+
+class CommitmentError(AuditError):
+    """Phase A: a manifest, index, seed, registry or beacon that does not hold."""
+
+
+class AttestationError(AuditError):
+    """Phase B: a request, record, answer or receipt that does not hold."""
+
+
+class ProofError(AuditError):
+    """A Groth16 proof, a proof of opening, a key or a curve point that is refused."""
+
+
+class LedgerError(AuditError):
+    """The log: inclusion, consistency, checkpoint, storage; a fork or a shrinking log."""
+
+
+class BudgetError(AuditError):
+    """An account asks for more than n_max queries, or a window for more than its policy allows."""
+
+
+class OverflowError_(AuditError):
+    """A query that the circuit class cannot prove (named completeness failures of protocol section 4, 2^-64 a query)."""
+
+
+class ConfigurationError(AuditError):
+    """Files, keys, ports or settings of this process that are missing, contradictory or in use."""
+
+
+class TransportError(AuditError):
+    """A peer that cannot be reached, or that answers with something that is no answer."""

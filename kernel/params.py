@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Constants of the protocol and the shape of a circuit class.  SPEC: parameter table.
+
+A *class* is what one circuit, one proving key and one noise table belong to: capacity, open places, widths of the
+decompositions and the noise law.  Everything a policy may choose freely (score window, gain, budgets) is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from ragseal.kernel.errors import PolicyError
+
+PROTOCOL_VERSION = 1
+
+#: Order of BN254's scalar field, and of G1 and G2.
+R = 21888242871839275222246405745257275088548364400416034343698204186575808495617
+#: Order of BN254's base field.
+P = 21888242871839275222246405745257275088696311157297823662689037894645226208583
+
+MODULUS_BITS = 254
+UNIFORM_BITS = 128  #: bits of the uniform that one noise value is drawn from
+SCORE_UNIT = 127  #: quantisation: |e| is about 127, cosine 1 is 127^2
+FULL_SCALE_BITS = 14
+
+# Poseidon domain tags (first input, or added at 2^32 to a counter).
+TAG_SEED, TAG_KEY, TAG_COARSE, TAG_FINE, TAG_PLACES = 1, 2, 3, 4, 5
+
+#: Completeness and privacy margins of protocol section 4.
+COARSE_CANONICAL_BITS = 44
+PLACE_CANONICAL_BITS = 72
+OVERFLOW_EXPONENT = 64
+GRID_EXPONENT = 80
+
+ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
+
+LAWS = ("gaussian", "geometric")
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitClass:
+    """One circuit class (protocol section 4).  ``a`` and ``b`` are the free rationals of the overflow bound."""
+
+    name: str
+    law: str  #: "gaussian" or "geometric"
+    N: int  #: capacity in slots, a multiple of q
+    K: int  #: slots returned
+    R: int  #: open places
+    m: int  #: coarse bits a slot
+    q: int  #: slots a coarse element
+    c: int  #: bits of a range-checked chunk
+    s: int  #: dither bits
+    a: Fraction
+    b: Fraction
+
+    def __post_init__(self) -> None:
+        def need(ok: bool, why: str) -> None:
+            if not ok:
+                raise PolicyError(f"circuit class {self.name!r}: {why}")
+
+        need(self.law in LAWS, f"law must be one of {LAWS}, not {self.law!r}")
+        need(1 <= self.K < self.R <= self.N, "needs 1 <= K < R <= N")
+        need(self.N < 1 << 31, "capacity must be below 2^31 slots")
+        need(self.q >= 1 and self.q * self.m <= 208, "q * m must not exceed 208 bits of a field element")
+        need(self.N % self.q == 0, f"capacity {self.N} must be a multiple of q = {self.q}")
+        need(2 <= self.m <= 20 and 4 <= self.c <= 18 and 1 <= self.s <= self.c, "needs 2<=m<=20, 4<=c<=18, 1<=s<=c")
+        need(self.a > 1 and 0 < self.b < 1, "overflow bound needs a > 1 and 0 < b < 1")
+        need(self.L + self.m + 2 * self.c < 200, "look-up keys would not fit a field element")
+
+    @property
+    def L(self) -> int:
+        """Bits of a slot id: the smallest L with 2^L >= N."""
+        return (self.N - 1).bit_length()
+
+    @property
+    def elements(self) -> int:
+        """Coarse elements: N / q."""
+        return self.N // self.q
+
+    @property
+    def blocks(self) -> int:
+        """Width-17 permutations a query."""
+        return -(-self.elements // ELEMENTS_PER_BLOCK)
+
+    @property
+    def coarse_filler(self) -> int:
+        """Chunks between the slots' bits and the canonical top of a coarse element."""
+        return max(0, (MODULUS_BITS - self.q * self.m - COARSE_CANONICAL_BITS) // self.c)
+
+    @property
+    def coarse_top_position(self) -> int:
+        return self.q * self.m + self.coarse_filler * self.c
+
+    @property
+    def coarse_top(self) -> int:
+        """Chunks of the canonical top of a coarse element."""
+        return -(-(MODULUS_BITS - self.coarse_top_position) // self.c)
+
+    @property
+    def fine_bits(self) -> int:
+        return UNIFORM_BITS - self.m
+
+    @property
+    def fine_chunks(self) -> int:
+        return -(-self.fine_bits // self.c)
+
+    @property
+    def fine_last_bits(self) -> int:
+        """Width of the highest fine chunk."""
+        return self.fine_bits - self.c * (self.fine_chunks - 1)
+
+    @property
+    def place_filler(self) -> int:
+        return max(0, (MODULUS_BITS - self.fine_bits - self.s - PLACE_CANONICAL_BITS) // self.c)
+
+    @property
+    def place_top_position(self) -> int:
+        return self.fine_bits + self.s + self.place_filler * self.c
+
+    @property
+    def place_top(self) -> int:
+        return -(-(MODULUS_BITS - self.place_top_position) // self.c)
+
+    @property
+    def uniform_chunks(self) -> int:
+        return -(-UNIFORM_BITS // self.c)
+
+    @property
+    def id_chunks(self) -> int:
+        return -(-self.L // self.c)
+
+    @property
+    def compare_chunks(self) -> int:
+        """Chunks of the comparison v 2^L - i against v* 2^L - i*."""
+        return -(-(2 * self.c + 1 + self.L) // self.c)
+
+    @property
+    def count_chunks(self) -> int:
+        return -(-self.m // self.c)
+
+    @property
+    def ids_per_element(self) -> int:
+        """Slot ids packed into one field element of the commitment to T."""
+        return 248 // self.L
+
+    @property
+    def packed_elements(self) -> int:
+        return -(-self.K // self.ids_per_element)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The class as plain values; rationals as "p/q".  Inverse of :func:`class_from_mapping`."""
+        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        out["a"], out["b"] = str(self.a), str(self.b)
+        return out
+
+
+def class_from_mapping(values: dict[str, Any]) -> CircuitClass:
+    """Build a class from a parameter file's table.
+
+    Raises:
+        PolicyError: an unknown or missing key, or a value of the wrong kind.
+    """
+    names = {f.name for f in fields(CircuitClass)}
+    if set(values) != names:
+        odd = sorted(set(values) ^ names)
+        raise PolicyError(f"circuit class: these keys are unknown or missing: {', '.join(odd)}")
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in ("name", "law"):
+            if not isinstance(value, str):
+                raise PolicyError(f"circuit class: {key} must be text")
+            checked[key] = value
+        elif key in ("a", "b"):
+            try:
+                checked[key] = Fraction(str(value))
+            except (ValueError, ZeroDivisionError):
+                raise PolicyError(f"circuit class: {key} must be a rational such as 3/2") from None
+        else:
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise PolicyError(f"circuit class: {key} must be an integer")
+            checked[key] = value
+    return CircuitClass(**checked)
