@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""BN254's G1 in plain Python, and the interface that faster implementations share.
+
+:class:`Group` is what kernel code asks of a curve; :class:`PurePythonGroup` is the reference and the fallback, the native
+module's adapter answers the same calls.  Points are 64 bytes x || y, big-endian; the identity is written as 64 zero
+bytes inside a computation and refused on every wire (protocol section 2, condition 5).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from ragseal.kernel import field
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.params import P, R
+
+POINT_BYTES = 64
+IDENTITY = bytes(POINT_BYTES)
+
+Affine = tuple[int, int] | None
+
+
+class Group(Protocol):
+    """G1 arithmetic on concatenated 64-byte points and 32-byte scalars."""
+
+    def check(self, points: bytes) -> None:
+        """Every point is on the curve, canonical and not the identity, else ProofError."""
+
+    def msm(self, points: bytes, scalars: bytes) -> bytes:
+        """sum_i scalars[i] * points[i]; may be the identity."""
+
+    def hash_to_curve(self, domain: bytes, count: int) -> bytes:
+        """``count`` generators of which nobody knows relations."""
+
+    def combine(self, vectors: Sequence[bytes], coefficients: Sequence[int]) -> bytes:
+        """sum_t coefficients[t] * vectors[t] mod r for vectors of packed scalars of one length."""
+
+    def respond(self, nonces: bytes, challenge: int, witness: bytes) -> bytes:
+        """nonces + challenge * witness mod r, element by element."""
+
+
+def decode_point(data: bytes) -> Affine:
+    """Coordinates of a point, None for the identity.
+
+    Raises:
+        ProofError: wrong length, coordinate >= p, or not on y^2 = x^3 + 3.
+    """
+    if len(data) != POINT_BYTES:
+        raise ProofError(f"a G1 point has {POINT_BYTES} bytes, not {len(data)}")
+    x, y = int.from_bytes(data[:32], "big"), int.from_bytes(data[32:], "big")
+    if x == 0 and y == 0:
+        return None
+    if x >= P or y >= P:
+        raise ProofError("point coordinate is not canonical (>= p)")
+    if (y * y - x * x * x - 3) % P:
+        raise ProofError("point is not on the curve")
+    return x, y
+
+
+def encode_point(point: Affine) -> bytes:
+    """64 bytes; 64 zero bytes for the identity."""
+    if point is None:
+        return IDENTITY
+    return point[0].to_bytes(32, "big") + point[1].to_bytes(32, "big")
+
+
+def split_points(points: bytes) -> list[bytes]:
+    """The 64-byte encodings of a concatenation."""
+    if len(points) % POINT_BYTES:
+        raise ProofError("concatenated points are truncated")
+    return [points[i : i + POINT_BYTES] for i in range(0, len(points), POINT_BYTES)]
+
+
+# Jacobian coordinates (X, Y, Z), Z = 0 for the identity.
+_Jacobian = tuple[int, int, int]
+_ZERO: _Jacobian = (1, 1, 0)
+
+
+def _double(p: _Jacobian) -> _Jacobian:
+    x, y, z = p
+    if z == 0 or y == 0:
+        return _ZERO
+    a = x * x % P
+    b = y * y % P
+    c = b * b % P
+    d = 2 * ((x + b) * (x + b) - a - c) % P
+    e = 3 * a % P
+    x3 = (e * e - 2 * d) % P
+    return x3, (e * (d - x3) - 8 * c) % P, 2 * y * z % P
+
+
+def _add(p: _Jacobian, q: _Jacobian) -> _Jacobian:
+    if p[2] == 0:
+        return q
+    if q[2] == 0:
+        return p
+    z1, z2 = p[2] * p[2] % P, q[2] * q[2] % P
+    u1, u2 = p[0] * z2 % P, q[0] * z1 % P
+    s1, s2 = p[1] * q[2] * z2 % P, q[1] * p[2] * z1 % P
+    if u1 == u2:
+        return _double(p) if s1 == s2 else _ZERO
+    h = (u2 - u1) % P
+    i = 4 * h * h % P
+    j = h * i % P
+    r = 2 * (s2 - s1) % P
+    v = u1 * i % P
+    x3 = (r * r - j - 2 * v) % P
+    return x3, (r * (v - x3) - 2 * s1 * j) % P, 2 * p[2] * q[2] * h % P
+
+
+def _affine(p: _Jacobian) -> Affine:
+    if p[2] == 0:
+        return None
+    inv = pow(p[2], P - 2, P)
+    return p[0] * inv * inv % P, p[1] * inv * inv * inv % P
+
+
+def multi_scalar(points: Sequence[Affine], scalars: Sequence[int]) -> Affine:
+    """sum_i scalars[i] * points[i] by windows of 4 bits with buckets (Pippenger)."""
+    lifted = [(p[0], p[1], 1) if p else _ZERO for p in points]
+    result = _ZERO
+    for shift in range(252, -1, -4):
+        for _ in range(4):
+            result = _double(result)
+        buckets = [_ZERO] * 16
+        for p, k in zip(lifted, scalars, strict=True):
+            digit = (k % R) >> shift & 15
+            if digit:
+                buckets[digit] = _add(buckets[digit], p)
+        running = total = _ZERO
+        for digit in range(15, 0, -1):
+            running = _add(running, buckets[digit])
+            total = _add(total, running)
+        result = _add(result, total)
+    return _affine(result)
+
+
+class PurePythonGroup:
+    """The reference implementation of :class:`Group`: right, slow, without native code."""
+
+    def check(self, points: bytes) -> None:
+        for data in split_points(points):
+            if decode_point(data) is None:
+                raise ProofError("the identity point is refused")
+
+    def msm(self, points: bytes, scalars: bytes) -> bytes:
+        decoded = [decode_point(d) for d in split_points(points)]
+        values = field.unpack(scalars)
+        if len(decoded) != len(values):
+            raise ProofError(f"{len(decoded)} points but {len(values)} scalars")
+        return encode_point(multi_scalar(decoded, values))
+
+    def hash_to_curve(self, domain: bytes, count: int) -> bytes:
+        return b"".join(encode_point(hash_point(domain, j)) for j in range(count))
+
+    def combine(self, vectors: Sequence[bytes], coefficients: Sequence[int]) -> bytes:
+        if len(vectors) != len(coefficients) or len({len(v) for v in vectors}) > 1:
+            raise ProofError("linear combination of vectors of different lengths")
+        total: list[int] = []
+        for vector, coefficient in zip(vectors, coefficients, strict=True):
+            values = field.unpack(vector)
+            total = total or [0] * len(values)
+            total = [(t + coefficient * v) % R for t, v in zip(total, values, strict=True)]
+        return field.pack(total)
+
+    def respond(self, nonces: bytes, challenge: int, witness: bytes) -> bytes:
+        pairs = zip(field.unpack(nonces), field.unpack(witness), strict=True)
+        return field.pack((k + challenge * a) % R for k, a in pairs)
+
+
+def hash_point(domain: bytes, index: int) -> tuple[int, int]:
+    """Generator ``index`` of a domain by try-and-increment over SHA-512; G1 has cofactor 1, so any curve point will do."""
+    attempt = 0
+    while True:
+        digest = hashlib.sha512(domain + index.to_bytes(4, "big") + attempt.to_bytes(4, "big")).digest()
+        x = int.from_bytes(digest, "big") % P
+        square = (x * x * x + 3) % P
+        y = pow(square, (P + 1) // 4, P)
+        if y * y % P == square and y:
+            if y & 1 != digest[0] >> 7:
+                y = P - y
+            return x, y
+        attempt += 1
