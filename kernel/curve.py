@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """BN254's G1 in plain Python, and the interface that faster implementations share.
 
-:class:`Group` is what kernel code asks of a curve; :class:`PurePythonGroup` is the reference and the fallback, the native
-module's adapter answers the same calls.  Points are 64 bytes x || y, big-endian; the identity is written as 64 zero
+:class:`Group` is what kernel code asks of a curve; :class:`PurePythonGroup` is the reference and the fallback, the
+native module's adapter answers the same calls.  Points are 64 bytes x || y, big-endian; the identity is written as 64 zero
 bytes inside a computation and refused on every wire (protocol section 2, condition 5).
 """
 
@@ -171,7 +171,7 @@ class PurePythonGroup:
 
 
 def hash_point(domain: bytes, index: int) -> tuple[int, int]:
-    """Generator ``index`` of a domain by try-and-increment over SHA-512; G1 has cofactor 1, so any curve point will do."""
+    """Generator ``index`` of a domain by try-and-increment over SHA-512; G1 has cofactor 1."""
     attempt = 0
     while True:
         digest = hashlib.sha512(domain + index.to_bytes(4, "big") + attempt.to_bytes(4, "big")).digest()

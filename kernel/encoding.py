@@ -211,7 +211,7 @@ M = TypeVar("M", bound="Message")
 
 
 class Message:
-    """Base of every canonical message.  Subclasses are frozen dataclasses with ``TAG`` and ``CODECS`` in field order."""
+    """Base of every canonical message.  Subclasses are frozen dataclasses with ``TAG`` and ``CODECS``, one a field."""
 
     __slots__ = ()
 
@@ -296,7 +296,7 @@ def decode_any(data: bytes, kinds: Sequence[type[Message]]) -> Message:
     """
     tag = peek_tag(data)
     for kind in kinds:
-        if kind.TAG == tag:
+        if tag == kind.TAG:
             return kind.decode(data)
     raise EncodingError(f"unexpected message {tag!r}")
 

@@ -37,7 +37,7 @@ class BudgetError(AuditError):
 
 
 class OverflowError_(AuditError):
-    """A query that the circuit class cannot prove (named completeness failures of protocol section 4, 2^-64 a query)."""
+    """A query that the circuit class cannot prove: a named completeness failure of protocol section 4."""
 
 
 class ConfigurationError(AuditError):

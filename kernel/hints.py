@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The hidden public inputs of the attestation circuit: their order, and a reference prover's values.  SPEC B.
 
-:class:`Layout` lists every committed hint in the order of the circuit's public signals; the circuit, the native engine and
-the verifier's slices of the key all follow it.  :func:`select` is the mechanism with lazily opened noise (protocol
+:class:`Layout` lists every committed hint in the order of the circuit's public signals; the circuit, the native engine
+and the verifier's slices of the key all follow it.  :func:`select` is the mechanism with lazily opened noise (protocol
 section 4, answer path) and :func:`reference_hints` fills the layout, both in plain integers: what the native engine
 computes is compared with them.
 """
@@ -19,7 +19,6 @@ from ragseal.kernel import noise, overflow
 from ragseal.kernel.errors import AttestationError, OverflowError_
 from ragseal.kernel.params import (
     ELEMENTS_PER_BLOCK,
-    MODULUS_BITS,
     TAG_COARSE,
     TAG_FINE,
     TAG_KEY,
@@ -149,9 +148,7 @@ def places_commitment(cls: CircuitClass, salt: int, ids: Sequence[int]) -> int:
 def pack_ids(cls: CircuitClass, ids: Sequence[int]) -> list[int]:
     """Slot ids, L bits each, packed lowest first into field elements of at most 248 bits."""
     per = cls.ids_per_element
-    return [
-        sum(slot << (cls.L * j) for j, slot in enumerate(ids[at : at + per])) for at in range(0, len(ids), per)
-    ]
+    return [sum(slot << (cls.L * j) for j, slot in enumerate(ids[at : at + per])) for at in range(0, len(ids), per)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ native module computes the same permutation faster.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 
 from ragseal.kernel.params import R
 
@@ -49,7 +49,7 @@ def _grain(width: int, partial: int) -> Iterator[int]:
             step()
 
 
-@lru_cache(maxsize=None)
+@cache
 def constants(width: int) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """Round constants (width * rounds) and the MDS matrix (width x width) of one width."""
     if not 2 <= width <= 17:

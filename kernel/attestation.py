@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase B, attestation: requests, records, answers, receipts, and what a proof states.  SPEC B; protocol section 5.
+
+One request takes two messages.  The provider fixes C_e before it sees the client's signed nonce, so it cannot choose e
+knowing the noise; the client signs everything the noise depends on, so the provider cannot choose the noise either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ragseal.kernel import field, signature
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.curve import POINT_BYTES, Group
+from ragseal.kernel.encoding import (
+    ELEMENT,
+    FLAG,
+    HASH,
+    NAME,
+    POINT,
+    SIGNATURE,
+    U8,
+    U32,
+    U64,
+    Blob,
+    Codec,
+    Fixed,
+    Many,
+    Message,
+    Nested,
+    Text,
+)
+from ragseal.kernel.errors import AttestationError, ProofError
+from ragseal.kernel.opening import Opening, Relation, fold_challenge, verify_opening
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import MAX_DIMENSION, Policy
+from ragseal.kernel.transcript import nonzero_element, tagged_element, tagged_hash
+
+COARSE_TIME = 60  #: seconds; record times are multiples of it
+MAX_QUERY_BYTES = 1 << 16
+MAX_TEXT_BYTES = 1 << 20
+MAX_K = 1024
+MAX_BATCH = 1 << 16
+PROOF_BYTES = 256
+NO_RECEIPT = bytes(32)  #: acknowledgement of an account's first request
+
+ON_DEMAND, EAGER = 0, 1  #: proof modes
+
+
+# --- the request -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare(Message):
+    """First message: the query, and the client's own e where it has the embedder (empty otherwise)."""
+
+    TAG: ClassVar[str] = "prepare"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, Fixed(16), Fixed(32), Text(MAX_QUERY_BYTES), Blob(MAX_DIMENSION))
+
+    manifest: bytes
+    account: str
+    request_id: bytes
+    salt: bytes
+    query: str
+    embedding: bytes  #: int8 entries, or empty
+
+    def query_digest(self) -> bytes:
+        """h_q = H(tag, salt, length, q)."""
+        return tagged_hash("query", self.salt, self.query.encode("utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Message):
+    """The provider's answer to Prepare: e, the opening of C_e and the index version."""
+
+    TAG: ClassVar[str] = "prepared"
+    CODECS: ClassVar[Sequence[Codec]] = (Fixed(16), Blob(MAX_DIMENSION), POINT, ELEMENT, HASH)
+
+    request_id: bytes
+    embedding: bytes
+    c_e: bytes
+    blinder: int
+    index_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Message):
+    """What the client signs."""
+
+    TAG: ClassVar[str] = "request"
+    CODECS: ClassVar[Sequence[Codec]] = (
+        NAME, NAME, HASH, NAME, U32, Fixed(16), HASH, POINT, HASH, FLAG, Fixed(16), HASH,
+    )  # fmt: skip
+
+    origin: str
+    window: str
+    manifest: bytes
+    account: str
+    ctr: int  #: 1, 2, 3, ... for each account
+    request_id: bytes
+    query_digest: bytes
+    c_e: bytes
+    index_digest: bytes
+    checked: bool  #: the opened e equals the client's own, entry by entry
+    nonce: bytes  #: 128 bits that the provider has not seen when it fixes C_e
+    last_receipt: bytes  #: digest of the account's last receipt, zeros for the first
+
+    def digest(self) -> bytes:
+        return tagged_hash("request", self.encode())
+
+    def ctx(self) -> int:
+        """31 bytes over exactly the bytes that the client signed; nothing that the provider chooses is in it."""
+        return tagged_element("ctx", self.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest(Message):
+    TAG: ClassVar[str] = "signed-request"
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(Request), SIGNATURE)
+
+    request: Request
+    signature: bytes
+
+    def verify(self, public_key: bytes) -> None:
+        """Raises AttestationError unless signed by the account's registered key."""
+        signature.verify(public_key, "request", self.request.encode(), self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Message):
+    """One query's ledger entry."""
+
+    TAG: ClassVar[str] = "record"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Nested(SignedRequest), POINT, ELEMENT, U64, U8)
+
+    manifest: bytes
+    seq: int  #: 0, 1, 2, ... inside the window
+    signed: SignedRequest
+    c_y: bytes
+    t_commit: int
+    time: int  #: seconds since 1970, a multiple of COARSE_TIME, monotone
+    proof_mode: int
+
+    def digest(self) -> bytes:
+        return tagged_hash("record", self.encode())
+
+    def validate(self) -> None:
+        if self.time % COARSE_TIME:
+            raise AttestationError(f"a record's time is a multiple of {COARSE_TIME} s")
+        if self.proof_mode not in (ON_DEMAND, EAGER):
+            raise AttestationError("unknown proof mode")
+        if self.signed.request.manifest != self.manifest:
+            raise AttestationError("the record's request belongs to another window")
+
+
+# --- the answer ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOpening(Message):
+    """One returned slot with the text committed for it."""
+
+    TAG: ClassVar[str] = "slot-opening"
+    CODECS: ClassVar[Sequence[Codec]] = (U32, FLAG, Text(MAX_TEXT_BYTES), Fixed(32), Many(HASH, 32))
+
+    slot: int
+    present: bool  #: false for an empty slot
+    text: str
+    salt: bytes
+    path: tuple[bytes, ...]  #: RFC 6962 inclusion path in the text tree
+
+
+@dataclass(frozen=True, slots=True)
+class Openings(Message):
+    """What the account learns: T in increasing slot order, its commitment's salt, and the texts."""
+
+    TAG: ClassVar[str] = "openings"
+    CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, Many(Nested(SlotOpening), MAX_K))
+
+    t_salt: int
+    slots: tuple[SlotOpening, ...]
+
+    def digest(self) -> bytes:
+        return tagged_hash("openings", self.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptBody(Message):
+    TAG: ClassVar[str] = "receipt-body"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, U64, U64, HASH, Blob(1 << 16))
+
+    request_digest: bytes
+    record_digest: bytes
+    seq: int
+    index: int  #: of the record's entry in the ledger
+    openings_digest: bytes
+    checkpoint: bytes  #: signed note that covers the record
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt(Message):
+    """Signed after the record is durable and its checkpoint signed: no promise stage."""
+
+    TAG: ClassVar[str] = "receipt"
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(ReceiptBody), SIGNATURE, Many(HASH, 64))
+
+    body: ReceiptBody
+    signature: bytes
+    path: tuple[bytes, ...]  #: RFC 6962 inclusion path of the record in the checkpoint's tree
+
+    def digest(self) -> bytes:
+        return tagged_hash("receipt", self.encode())
+
+    def verify(self, provider_key: bytes) -> None:
+        signature.verify(provider_key, "receipt", self.body.encode(), self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Message):
+    """Everything the client gets for a signed request; the same bytes whenever it asks again."""
+
+    TAG: ClassVar[str] = "answer"
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(Record), Nested(Openings), Nested(Receipt))
+
+    record: Record
+    openings: Openings
+    receipt: Receipt
+
+
+# --- the statement of a proof ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The circuit's clear public inputs without the challenges, all known to the verifier from the ledger."""
+
+    c_seed: int
+    beacon: int
+    ctx: int
+    hmax: int
+    t_commit: int
+
+    def clear(self) -> list[int]:
+        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit]
+
+
+@dataclass(frozen=True, slots=True)
+class ProofEntry(Message):
+    """One record's proof as delivered in a batch."""
+
+    TAG: ClassVar[str] = "proof-entry"
+    CODECS: ClassVar[Sequence[Codec]] = (U64, HASH, POINT, Fixed(PROOF_BYTES))
+
+    seq: int
+    record_digest: bytes
+    c_h: bytes
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOpening(Message):
+    """The opening that ties C_e and C_y of one tenant's records in a batch."""
+
+    TAG: ClassVar[str] = "link-opening"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, Nested(Opening))
+
+    tenant: str
+    opening: Opening
+
+
+@dataclass(frozen=True, slots=True)
+class ProofBatch(Message):
+    """Proofs of a set of records with their batched openings: one for the hints, one a tenant for the links."""
+
+    TAG: ClassVar[str] = "proof-batch"
+    CODECS: ClassVar[Sequence[Codec]] = (
+        HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(LinkOpening), 256), Nested(Opening),
+    )  # fmt: skip
+
+    manifest: bytes
+    entries: tuple[ProofEntry, ...]  #: by increasing seq
+    links: tuple[LinkOpening, ...]  #: by increasing tenant
+    hints: Opening
+
+
+def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
+    """alpha and beta of one record (protocol section 2, condition 3).
+
+    The record's digest covers the manifest hash.  Raises ProofError if one of them is zero.
+    """
+    parts = (key_digest, record_digest, field.pack(statement.clear()), c_w, c_h)
+    return [nonzero_element("alpha", *parts), nonzero_element("beta", *parts)]
+
+
+def shifted_scores(group: Group, c_y: bytes, sum_y: bytes, policy: Policy) -> bytes:
+    """C_w = gain * (C_y - lo * sum_i Y_i), the commitment to w that the pairing check adds to vk_x.
+
+    Raises:
+        ProofError: the result is the identity.
+    """
+    c_w = group.msm(c_y + sum_y, field.pack([policy.gain, -policy.gain * policy.lo]))
+    if not any(c_w):
+        raise ProofError("C_w is the identity point")
+    return c_w
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """A record with everything its batch hashes."""
+
+    record: Record
+    record_digest: bytes
+    tenant: str
+    statement: Statement
+    c_w: bytes
+    entry: ProofEntry
+
+
+def batch_context(key_digest: bytes, manifest_digest: bytes, items: Sequence[BatchItem]) -> bytes:
+    """What chi hashes: every statement, commitment and Groth16 proof of the batch, rebuilt from one's own ledger."""
+    parts: list[bytes] = [key_digest, manifest_digest]
+    for item in items:
+        parts += [
+            item.record_digest,
+            field.pack(item.statement.clear()),
+            item.record.signed.request.c_e,
+            item.record.c_y,
+            item.c_w,
+            item.entry.c_h,
+            item.entry.proof,
+        ]
+    return tagged_hash("batch", *parts)
+
+
+def hint_relation(w_bases: bytes, b: bytes, items: Sequence[BatchItem]) -> Relation:
+    """C_h in the span of {W_j, B} and of nothing else (condition 3)."""
+    size = len(w_bases) // POINT_BYTES
+    return Relation(w_bases + b, ((0, size + 1),), tuple(item.entry.c_h for item in items))
+
+
+def link_context(context: bytes, tenant: str, index_digest: bytes) -> bytes:
+    return tagged_hash("link", context, tenant.encode(), index_digest)
+
+
+def link_relations(
+    generator_bases: bytes, columns: bytes, b: bytes, items: Sequence[BatchItem]
+) -> tuple[Relation, Relation]:
+    """C_e over {H_0..H_d} and C_y over {C_0..C_(d-1), B} with one e (condition 2).
+
+    The witness is (e_0 .. e_(d-1), r, rho).
+    """
+    d = len(columns) // POINT_BYTES
+    return (
+        Relation(generator_bases, ((0, d + 1),), tuple(i.record.signed.request.c_e for i in items)),
+        Relation(columns + b, ((0, d), (d + 1, d + 2)), tuple(i.record.c_y for i in items)),
+    )
+
+
+def verify_hints(
+    group: Group, w_bases: bytes, b: bytes, context: bytes, items: Sequence[BatchItem], o: Opening
+) -> None:
+    """The hint opening of a batch; ProofError if it does not hold."""
+    size = len(w_bases) // POINT_BYTES + 1
+    verify_opening(group, "hints", context, [hint_relation(w_bases, b, items)], size, o)
+
+
+def verify_link(
+    group: Group,
+    generator_bases: bytes,
+    columns: bytes,
+    b: bytes,
+    context: bytes,
+    items: Sequence[BatchItem],
+    proof: Opening,
+) -> None:
+    """The link opening of one tenant's records in a batch; ProofError if it does not hold."""
+    relations = link_relations(generator_bases, columns, b, items)
+    verify_opening(group, "link", context, relations, len(columns) // POINT_BYTES + 2, proof)
+
+
+def fold_of(use: str, context: bytes) -> int:
+    """chi of a batch, by whose powers a prover combines its witnesses."""
+    return fold_challenge(use, context)
+
+
+def total_blinder(policy: Policy, e: Sequence[int], column_blinders: Sequence[int], rho: int, rho_hint: int) -> int:
+    """The coefficient of B in C_w + C_h: gain * (sum_j e_j beta_j + rho) + rho'."""
+    inner = sum(a * b for a, b in zip(e, column_blinders, strict=True)) + rho
+    return (policy.gain * inner + rho_hint) % R
+
+
+def score_commitment(group: Group, columns: bytes, bases: ScoreBases, e: Sequence[int], rho: int) -> bytes:
+    """C_y = sum_j e_j C_j + rho B."""
+    return group.msm(columns + bases.b, field.pack([*e, rho]))

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase A, commitment: what the provider fixes before a window opens.  SPEC A; protocol section 3.
+
+Ledger entries of this phase, in order: :class:`SignedManifest`, a :class:`BeaconCommit` of every other participant,
+the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, :class:`WindowOpen`; at the end
+of phase B :class:`WindowClose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ragseal.kernel import field, signature
+from ragseal.kernel.curve import POINT_BYTES, Group
+from ragseal.kernel.encoding import (
+    ELEMENT,
+    HASH,
+    NAME,
+    PUBLIC_KEY,
+    SIGNATURE,
+    U16,
+    U32,
+    U64,
+    Blob,
+    Codec,
+    Many,
+    Message,
+    Nested,
+)
+from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.opening import Opening, Relation, fold_challenge, prove_opening, verify_opening
+from ragseal.kernel.policy import MAX_DIMENSION, Policy
+from ragseal.kernel.transcript import tagged_element, tagged_hash
+
+MAX_TENANTS = 256
+MAX_ACCOUNTS = 1 << 20
+MAX_PARTICIPANTS = 64
+
+GENERATOR_DOMAIN = b"ragseal/v1/embedding-generators"
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TenantIndex(Message):
+    """C_idx of one tenant and index version (R6).  The points and the proof of opening are files beside the ledger."""
+
+    TAG: ClassVar[str] = "tenant-index"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, U16, HASH, HASH, HASH)
+
+    tenant: str
+    dimension: int
+    columns_digest: bytes  #: of the d column commitments
+    opening_digest: bytes  #: of the proof that they lie in the span of {Y_i, B}
+    text_root: bytes  #: Merkle root over salted text hashes, one leaf a slot, empty or not
+
+    def digest(self) -> bytes:
+        """The index-version digest that requests and records name."""
+        return tagged_hash("index-version", self.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Account(Message):
+    """One registered account; the registry is the Merkle tree over these, sorted by name."""
+
+    TAG: ClassVar[str] = "account"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, NAME, PUBLIC_KEY)
+
+    name: str
+    tenant: str
+    public_key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest(Message):
+    """The window's commitments."""
+
+    TAG: ClassVar[str] = "manifest"
+
+    origin: str  #: of the ledger
+    window: str
+    policy: Policy
+    embedder: bytes  #: C_emb
+    key_digest: bytes  #: verifying key that proofs of this window use
+    tenants: tuple[TenantIndex, ...]
+    c_seed: int
+    registry_root: bytes
+    accounts: int  #: how many the registry holds
+    provider_key: bytes  #: signs manifests, receipts and beacon messages
+    beacon_commitment: bytes  #: to the provider's own nonce
+
+    CODECS: ClassVar[Sequence[Codec]] = (
+        NAME, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32, PUBLIC_KEY,
+        HASH,
+    )  # fmt: skip
+
+    def digest(self) -> bytes:
+        return tagged_hash("manifest", self.encode())
+
+    def index_of(self, tenant: str) -> TenantIndex:
+        """The index of a tenant; CommitmentError if the manifest has none."""
+        for index in self.tenants:
+            if index.tenant == tenant:
+                return index
+        raise CommitmentError(f"the manifest holds no index of tenant {tenant!r}")
+
+    def validate(self) -> None:
+        self.policy.validate()
+        names = [t.tenant for t in self.tenants]
+        if not names or names != sorted(set(names)):
+            raise CommitmentError("a manifest's tenants must be distinct and sorted, at least one")
+        if any(t.dimension != self.policy.dimension for t in self.tenants):
+            raise CommitmentError("an index has another dimension than the policy")
+
+
+@dataclass(frozen=True, slots=True)
+class SignedManifest(Message):
+    TAG: ClassVar[str] = "signed-manifest"
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(Manifest), SIGNATURE)
+
+    manifest: Manifest
+    signature: bytes
+
+    def verify(self) -> None:
+        """The manifest is signed by the provider key it names, else AttestationError."""
+        signature.verify(self.manifest.provider_key, "manifest", self.manifest.encode(), self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class BeaconCommit(Message):
+    """A participant's commitment to a nonce, after the manifest is in the ledger."""
+
+    TAG: ClassVar[str] = "beacon-commit"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, PUBLIC_KEY, HASH, SIGNATURE)
+
+    manifest: bytes
+    owner: str
+    public_key: bytes
+    commitment: bytes
+    signature: bytes
+
+    def body(self) -> bytes:
+        return tagged_hash("beacon-commit-body", self.manifest, self.owner.encode(), self.public_key, self.commitment)
+
+    def verify(self) -> None:
+        signature.verify(self.public_key, "beacon-commit", self.body(), self.signature)
+
+
+@dataclass(frozen=True, slots=True)
+class BeaconOpening(Message):
+    """A participant's nonce."""
+
+    TAG: ClassVar[str] = "beacon-opening"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, HASH)
+
+    manifest: bytes
+    owner: str
+    nonce: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BeaconSeal(Message):
+    """The provider fixes who counts; every owner but the last has opened, the last (an auditor) opens after this."""
+
+    TAG: ClassVar[str] = "beacon-seal"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(NAME, MAX_PARTICIPANTS), SIGNATURE)
+
+    manifest: bytes
+    owners: tuple[str, ...]
+    signature: bytes
+
+    def body(self) -> bytes:
+        return tagged_hash("beacon-seal-body", self.manifest, *(o.encode() for o in self.owners))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOpen(Message):
+    """The window takes queries from here on."""
+
+    TAG: ClassVar[str] = "window-open"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, ELEMENT, U64)
+
+    manifest: bytes
+    beacon: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClose(Message):
+    """No record of the window follows; states how many there are."""
+
+    TAG: ClassVar[str] = "window-close"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, U64)
+
+    manifest: bytes
+    records: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile(Message):
+    """The public file of an index version: column commitments and their proof of opening."""
+
+    TAG: ClassVar[str] = "index-file"
+    CODECS: ClassVar[Sequence[Codec]] = (Blob(POINT_BYTES * MAX_DIMENSION), Nested(Opening))
+
+    columns: bytes
+    opening: Opening
+
+    def columns_digest(self) -> bytes:
+        return tagged_hash("columns", self.columns)
+
+    def opening_digest(self) -> bytes:
+        return tagged_hash("columns-opening", self.opening.encode())
+
+
+# --- beacon ----------------------------------------------------------------------------------------------------------
+
+
+def beacon_commitment(owner: str, nonce: bytes) -> bytes:
+    """Hiding commitment to a 32-byte nonce.  It cannot bind the manifest, which carries the provider's own."""
+    return tagged_hash("beacon-nonce", owner.encode(), nonce)
+
+
+def beacon_value(manifest: bytes, openings: Sequence[tuple[str, bytes]]) -> int:
+    """The window's beacon: 31 bytes over the manifest and every opened nonce in the seal's order."""
+    return tagged_element("beacon", manifest, *(part for owner, nonce in openings for part in (owner.encode(), nonce)))
+
+
+# --- index columns (protocol section 2, condition 1) -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBases:
+    """Points of a verifying key that scores live on: Y_0..Y_(N-1) and B."""
+
+    y: bytes
+    b: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.y) % POINT_BYTES or len(self.b) != POINT_BYTES:
+            raise CommitmentError("score bases are malformed")
+
+    @property
+    def capacity(self) -> int:
+        return len(self.y) // POINT_BYTES
+
+
+def columns_context(key_digest: bytes, columns: bytes) -> bytes:
+    """What chi hashes for the columns' opening: the key digest and all C_j."""
+    return tagged_hash("columns-context", key_digest, columns)
+
+
+def _columns_relation(bases: ScoreBases, columns: bytes) -> Relation:
+    count = len(columns) // POINT_BYTES
+    points = tuple(columns[POINT_BYTES * j : POINT_BYTES * (j + 1)] for j in range(count))
+    return Relation(bases.y + bases.b, ((0, bases.capacity + 1),), points)
+
+
+def columns_fold(key_digest: bytes, columns: bytes) -> int:
+    """chi of the columns' opening, by whose powers the prover combines rows and blinders."""
+    return fold_challenge("columns", columns_context(key_digest, columns))
+
+
+def prove_columns(
+    group: Group, bases: ScoreBases, key_digest: bytes, columns: bytes, witness: bytes, nonces: bytes
+) -> Opening:
+    """Prove that every C_j lies in the span of {Y_i, B}.
+
+    ``witness``: N + 1 packed scalars, a_i = sum_j chi^j E[i][j] and sum_j chi^j beta_j with chi = columns_fold().
+    """
+    context = columns_context(key_digest, columns)
+    return prove_opening(group, "columns", context, [_columns_relation(bases, columns)], witness, nonces)
+
+
+def verify_columns(group: Group, bases: ScoreBases, key_digest: bytes, dimension: int, file: IndexFile) -> None:
+    """Check an index version's columns and their proof of opening.
+
+    Raises:
+        CommitmentError: wrong number of columns.
+        ProofError: a column outside the span, or a malformed point.
+    """
+    if len(file.columns) != POINT_BYTES * dimension:
+        raise CommitmentError(f"the index file holds {len(file.columns) / POINT_BYTES} columns, not {dimension}")
+    context = columns_context(key_digest, file.columns)
+    relation = _columns_relation(bases, file.columns)
+    verify_opening(group, "columns", context, [relation], bases.capacity + 1, file.opening)
+
+
+# --- texts and registry ----------------------------------------------------------------------------------------------
+
+
+def text_leaf(salt: bytes, slot: int, text: bytes | None) -> bytes:
+    """Leaf data of a slot: salted, so that it is no membership oracle; an empty slot has a leaf too."""
+    present = b"\x00" if text is None else b"\x01"
+    return tagged_hash("slot-text", salt, slot.to_bytes(4, "big"), present, text or b"")
+
+
+def registry_leaves(accounts: Sequence[Account]) -> list[bytes]:
+    """Leaf data of the registry tree.
+
+    Raises:
+        CommitmentError: names not distinct and sorted, or one key used by two accounts.
+    """
+    names = [a.name for a in accounts]
+    if names != sorted(set(names)):
+        raise CommitmentError("the registry's accounts must be distinct and sorted by name")
+    if len({a.public_key for a in accounts}) != len(accounts):
+        raise CommitmentError("two accounts of the registry share a public key")
+    return [a.encode() for a in accounts]
+
+
+def generators(group: Group, dimension: int) -> bytes:
+    """H_0 .. H_d: hash-to-curve generators of C_e = sum_j e_j H_j + r H_d (protocol section 2, condition 2)."""
+    return group.hash_to_curve(GENERATOR_DOMAIN, dimension + 1)
+
+
+def embedding_commitment(group: Group, bases: bytes, e: Sequence[int], blinder: int) -> bytes:
+    """C_e over :func:`generators`."""
+    return group.msm(bases, field.pack([*e, blinder]))
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    SignedManifest, BeaconCommit, BeaconSeal, BeaconOpening, WindowOpen, WindowClose,
+)  # fmt: skip

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Integer scores and the score window.  Protocol section 4, items 1-3."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.params import SCORE_UNIT
+
+
+def score(row: Sequence[int], e: Sequence[int]) -> int:
+    """y_i = <E_i, e>, an exact integer; 127^2 is cosine 1."""
+    return sum(a * b for a, b in zip(row, e, strict=True))
+
+
+def shifted(y: int, lo: int, gain: int) -> int:
+    """w_i = gain * (y_i - lo), unclipped: what C_w commits to."""
+    return gain * (y - lo)
+
+
+def clip(w: int, hmax: int) -> int:
+    """gain * c_i = clip(w_i, 0, H)."""
+    return min(max(w, 0), hmax)
+
+
+def score_limit(dimension: int) -> int:
+    """Largest |y|: a document vector's norm is at most 127 + sqrt(d)/2 by rounding, a query's 127 + 3 sqrt(d)/2, since
+    a client's entries may differ by 1 from the provider's own (protocol sections 3 and 5)."""
+    root = math.isqrt(dimension) + 1
+    return (2 * SCORE_UNIT + root) * (2 * SCORE_UNIT + 3 * root) // 4 + 1
+
+
+def check_embedding(e: Sequence[int], dimension: int) -> None:
+    """A quantised query embedding: ``dimension`` entries in [-127, 127], norm near 127.
+
+    Raises:
+        AttestationError: wrong length, entry out of range, or norm further from 127 than rounding explains.
+    """
+    if len(e) != dimension:
+        raise AttestationError(f"the embedding has {len(e)} entries, the index {dimension}")
+    if any(not -SCORE_UNIT <= x <= SCORE_UNIT for x in e):
+        raise AttestationError("an embedding entry is outside [-127, 127]")
+    square = sum(x * x for x in e)
+    slack = math.isqrt(dimension) + 1  # each entry is off by at most 1/2 (rounding) plus the client's slack of 1
+    low, high = max(0, SCORE_UNIT - 2 * slack), SCORE_UNIT + 2 * slack
+    if not low * low <= square <= high * high:
+        raise AttestationError("the embedding's norm is not that of a quantised unit vector")
+
+
+def within_one(e: Sequence[int], reference: Sequence[int]) -> bool:
+    """Whether |e_j - reference_j| <= 1 everywhere: what floats of two machines may differ by (protocol section 5)."""
+    return len(e) == len(reference) and all(abs(a - b) <= 1 for a, b in zip(e, reference, strict=True))

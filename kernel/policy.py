@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""C_policy: everything the guarantee of a window depends on.  Protocol section 3.
+
+A policy is checked against its circuit class before a window opens: score window, gain and budgets must not overflow
+the class's comparison width (completeness), and what it advertises must follow from the noise (privacy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from ragseal.kernel import noise
+from ragseal.kernel.encoding import HASH, I32, NAME, U32, U64, Codec, Message, Text
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.fixedpoint import score_limit
+from ragseal.kernel.params import CircuitClass
+
+MAX_DIMENSION = 4096
+RATIONAL = Text(64, plain=True)
+
+
+def rational(text: str, name: str) -> Fraction:
+    """The value of a canonical rational "p" or "p/q".
+
+    Raises:
+        PolicyError: not a rational in lowest terms.
+    """
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise PolicyError(f"{name}: {text!r} is no rational number such as 1/1000000") from None
+    if str(value) != text:
+        raise PolicyError(f"{name}: write {text!r} in lowest terms as {value}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Policy(Message):
+    """One window's policy.  Rationals are canonical text."""
+
+    TAG: ClassVar[str] = "policy"
+    CODECS: ClassVar[Sequence[Codec]] = (
+        NAME, HASH, HASH, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, Text(64), U32, U64, U64, U64,
+    )  # fmt: skip
+
+    class_name: str
+    class_digest: bytes  #: of the class parameters and the circuit's sources
+    table_digest: bytes  #: of the integer noise table
+    dimension: int
+    lo: int  #: score window, 0 <= lo < hi, in units of y (127^2 is cosine 1)
+    hi: int
+    gain: int
+    n_max: int  #: queries an account may ask in this window
+    k_max: int  #: accounts a coalition may have
+    delta: str  #: delta_policy
+    epsilon_account: str  #: advertised to one account of n_max queries; checked against the noise
+    theta: str  #: estimator: cosine at which two queries are linked
+    tau: int  #: estimator: how many records apart two linked queries may be
+    unit: str  #: privacy unit, "slot"
+    chunks_max: int  #: slots one document may fill
+    period_start: int  #: seconds since 1970; windows from here on share one budget
+    opens: int  #: seconds since 1970
+    closes: int
+
+    @property
+    def hmax(self) -> int:
+        """H = gain * (hi - lo)."""
+        return self.gain * (self.hi - self.lo)
+
+    def shift(self, cls: CircuitClass) -> int:
+        """Delta_b = ceil(H / 2^s): the worst shift of one query, in table steps."""
+        return -(-self.hmax >> cls.s)
+
+    def validate(self) -> None:
+        delta = rational(self.delta, "delta")
+        if not 0 < delta < 1:
+            raise PolicyError("delta must lie strictly between 0 and 1")
+        if rational(self.epsilon_account, "epsilon_account") <= 0:
+            raise PolicyError("epsilon_account must be positive")
+        if not 0 < rational(self.theta, "theta") <= 1:
+            raise PolicyError("theta must lie in (0, 1]")
+        if not 0 <= self.lo < self.hi:
+            raise PolicyError(
+                f"the score window needs 0 <= lo < hi, not [{self.lo}, {self.hi}]: an empty slot must score lowest"
+            )
+        if self.gain < 1:
+            raise PolicyError("gain must be at least 1")
+        if self.n_max < 1 or self.k_max < 1:
+            raise PolicyError("n_max and k_max must be at least 1: without them no epsilon follows")
+        if not 1 <= self.dimension <= MAX_DIMENSION:
+            raise PolicyError(f"dimension must lie in 1..{MAX_DIMENSION}")
+        if self.chunks_max < 1:
+            raise PolicyError("chunks_max must be at least 1")
+        if self.unit != "slot":
+            raise PolicyError('the only privacy unit is "slot"')
+        if not self.period_start <= self.opens < self.closes:
+            raise PolicyError("needs period_start <= opens < closes")
+
+
+def check_policy(policy: Policy, cls: CircuitClass, class_digest: bytes) -> None:
+    """A policy belongs to its class and cannot overflow it.
+
+    Raises:
+        PolicyError: says which bound is missed and the nearest gain or window that would do.
+    """
+    policy.validate()
+    if policy.class_name != cls.name or policy.class_digest != class_digest:
+        raise PolicyError(f"the policy names another circuit class than {cls.name!r} as built here")
+    table = noise.build_table(cls.law)
+    noise.check_table(table)
+    if policy.table_digest != table.digest():
+        raise PolicyError(f"the policy's noise table is not the canonical {cls.law} table")
+    limit = score_limit(policy.dimension)
+    if policy.hi > limit:
+        raise PolicyError(f"hi = {policy.hi} exceeds the largest possible score {limit}")
+    width = comparison_need(policy, cls)
+    if width > 1 << (2 * cls.c):
+        most = max_gain(policy, cls)
+        raise PolicyError(
+            f"gain {policy.gain} on [{policy.lo}, {policy.hi}] needs comparisons up to {width}, class {cls.name!r} has "
+            f"{1 << (2 * cls.c)}: " + (f"use gain <= {most}" if most else "use a narrower window or another class")
+        )
+
+
+def comparison_need(policy: Policy, cls: CircuitClass) -> int:
+    """Upper bound of every value that the circuit compares in 2c bits (protocol section 3, completeness only)."""
+    table = noise.build_table(cls.law)
+    limit = score_limit(policy.dimension)
+    noise_max = ((table.cut + 1) << cls.s) - 1
+    lowest = policy.gain * (limit + policy.lo)  # largest -w: an opposite vector
+    highest = policy.gain * (limit - policy.lo)
+    return policy.hmax + 2 * noise_max + max(lowest, highest) + 2
+
+
+def max_gain(policy: Policy, cls: CircuitClass) -> int:
+    """Largest gain that the class can compare for this score window, 0 if none."""
+    table = noise.build_table(cls.law)
+    limit = score_limit(policy.dimension)
+    noise_max = ((table.cut + 1) << cls.s) - 1
+    room = (1 << (2 * cls.c)) - 2 * noise_max - 2
+    per_gain = policy.hi - policy.lo + limit + policy.lo
+    return max(0, room // per_gain)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ed25519 over domain-separated digests of canonical messages (RFC 8032, pure Ed25519 on a 32-byte digest)."""
+
+from __future__ import annotations
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.transcript import tagged_hash
+
+
+def public_bytes(key: Ed25519PrivateKey) -> bytes:
+    """The 32-byte public key."""
+    return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def sign(key: Ed25519PrivateKey, purpose: str, body: bytes) -> bytes:
+    """64-byte signature of ``body`` for one purpose; a signature of one purpose is none for another."""
+    return key.sign(tagged_hash(f"sign/{purpose}", body))
+
+
+def verify(public_key: bytes, purpose: str, body: bytes, signature: bytes) -> None:
+    """Raises AttestationError unless ``signature`` is ``public_key``'s over ``body`` for ``purpose``."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, tagged_hash(f"sign/{purpose}", body))
+    except (InvalidSignature, ValueError):
+        raise AttestationError(f"the {purpose} signature does not hold") from None
