@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Each target brings about what it needs.  Set-up steps are keyed by the content of what they install.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CORPUS ?= stdlib
+export PYTHONUNBUFFERED := 1
+
+.PHONY: setup demo test lint bench protos clean
+
+setup:  ## everything that the other targets need
+	@$(PYTHON) scripts/setup.py
+
+demo: setup  ## one audit window end to end; CORPUS=beir:PATH takes a BEIR folder
+	@$(BIN)/python -m ragseal.demo --corpus "$(CORPUS)"
+
+test: setup  ## the whole test suite, Python and Rust
+	@cd native && cargo test --release --quiet
+	@$(BIN)/python -m pytest -q
+
+lint: setup  ## ruff, mypy --strict, import-linter, clippy, generated files current
+	@$(BIN)/python scripts/lint.py
+
+bench: setup  ## measurements; results and machine go to bench/results/
+	@$(BIN)/python -m bench.performance
+
+protos: setup  ## regenerate proto/gen
+	@$(BIN)/python scripts/protos.py
+
+clean:  ## forget builds, keys and demo output, keep the virtual environment
+	rm -rf var build native/target

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All linters, every one run to its end so that one failure does not hide the next."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+
+CHECKS: list[tuple[str, list[str], Path]] = [
+    ("ruff", [str(BIN / "ruff"), "check", "."], ROOT),
+    ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."], ROOT),
+    ("mypy", [str(BIN / "mypy"), "-p", "ragseal"], ROOT),
+    ("import-linter", [str(BIN / "lint-imports")], ROOT),
+    ("generated protobuf code", [sys.executable, "scripts/protos.py", "--check"], ROOT),
+    ("clippy", ["cargo", "clippy", "--release", "--quiet", "--all-targets", "--", "-D", "warnings"], ROOT / "native"),
+    ("cargo fmt", ["cargo", "fmt", "--check"], ROOT / "native"),
+]
+
+
+def main() -> None:
+    failed = []
+    for name, command, where in CHECKS:
+        done = subprocess.run(command, cwd=where, capture_output=True, text=True)
+        print(f"{'ok  ' if done.returncode == 0 else 'FAIL'} {name}", flush=True)
+        if done.returncode:
+            failed.append(name)
+            print((done.stdout + done.stderr)[-8000:])
+    if failed:
+        sys.exit(f"lint: {len(failed)} of {len(CHECKS)} failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Field, curve and Poseidon against independent implementations (py_ecc, circomlib)."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from py_ecc import optimized_bn128 as ecc
+
+from ragseal.kernel import curve, field
+from ragseal.kernel.errors import EncodingError, ProofError
+from ragseal.kernel.params import P, R
+from ragseal.kernel.poseidon import constants, permute, poseidon
+
+ROOT = Path(__file__).resolve().parents[2]
+G = curve.encode_point((1, 2))
+
+
+def foreign(k: int) -> bytes:
+    x, y = ecc.normalize(ecc.multiply(ecc.G1, k))
+    return int(x).to_bytes(32, "big") + int(y).to_bytes(32, "big")
+
+
+def test_msm_agrees_with_py_ecc() -> None:
+    rng = random.Random(1)
+    ks = [rng.randrange(R) for _ in range(6)]
+    points = b"".join(foreign(k) for k in ks)
+    scalars = [0, 1, R - 1, 2**128, rng.randrange(R), 5]
+    want = sum(k * s for k, s in zip(ks, scalars, strict=True)) % R
+    assert curve.PurePythonGroup().msm(points, field.pack(scalars)) == foreign(want)
+
+
+def test_sum_to_identity_and_refusals() -> None:
+    group = curve.PurePythonGroup()
+    assert group.msm(G + G, field.pack([3, -3])) == curve.IDENTITY
+    with pytest.raises(ProofError, match="identity"):
+        group.check(curve.IDENTITY)
+    with pytest.raises(ProofError, match="curve"):
+        group.check((1).to_bytes(32, "big") + (3).to_bytes(32, "big"))
+    with pytest.raises(ProofError, match="canonical"):
+        group.check((1 + P).to_bytes(32, "big") + (2).to_bytes(32, "big"))
+    with pytest.raises(ProofError, match="truncated"):
+        group.check(G[:-1])
+    with pytest.raises(EncodingError):
+        group.msm(G, R.to_bytes(32, "big"))
+
+
+def test_generators_are_distinct_points() -> None:
+    points = curve.PurePythonGroup().hash_to_curve(b"domain", 20)
+    curve.PurePythonGroup().check(points)
+    assert len(set(curve.split_points(points))) == 20
+    assert curve.PurePythonGroup().hash_to_curve(b"other", 1) != points[:64]
+
+
+def test_poseidon_known_answers() -> None:
+    # circomlib's own test vectors (test/poseidoncircuit.js).
+    assert poseidon(1, 2) == 7853200120776062878684798364095072458815029376092732009249414926327459813530
+    assert poseidon(1, 2, 3, 4) == 18821383157269793795438455681495246036402687001665670618754263018637548127333
+
+
+def test_constants_are_circomlibs() -> None:
+    source = ROOT / "circuits" / "node_modules" / "circomlib" / "circuits" / "poseidon_constants_old.circom"
+    if not source.exists():
+        pytest.skip("circomlib is not installed: make setup")
+    text = source.read_text()
+    numbers = [
+        int(n, 16)
+        for n in re.findall(r"0x[0-9a-f]+", text[text.index("function POSEIDON_C") : text.index("function POSEIDON_M")])
+    ]
+    ours: list[int] = []
+    for width in range(2, 18):
+        ours += constants(width)[0]
+    assert numbers[: len(ours)] == ours
+    matrices = [int(n, 16) for n in re.findall(r"0x[0-9a-f]+", text[text.index("function POSEIDON_M") :])]
+    flat = [x for width in range(2, 18) for row in constants(width)[1] for x in row]
+    assert matrices[: len(flat)] == flat
+
+
+def test_permutation_uses_its_whole_state() -> None:
+    base = permute([0, 5, 7] + [0] * 14)
+    for i in range(17):
+        changed = [0, 5, 7] + [0] * 14
+        changed[i] += 1
+        assert all(a != b for a, b in zip(base, permute(changed), strict=True))
+
+
+def test_batch_inverse() -> None:
+    rng = random.Random(2)
+    values = [rng.randrange(1, R) for _ in range(9)]
+    assert all(v * i % R == 1 for v, i in zip(values, field.batch_inverse(values), strict=True))
+    with pytest.raises(ZeroDivisionError):
+        field.batch_inverse([1, 0])
