@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many places a class opens, and how fine its threshold grid is.  SPEC: mechanism, lazily opened noise.
+
+A query overflows when more than R slots must open their fine bits.  Fix any score vector and let slot j be the K-th
+winner, with noisy score v*.  Of the other slots at most K - 1 lie above v*, each is flagged independently, and if the
+flagged ones do not fit, at least x = R - K + 1 of them are flagged and not above v*.  For a > 1 and 0 < b < 1 the
+exponential-moment bound, and a union over j, give
+
+    P(overflow) <= N a^-x b^-(K-1) max_z (1 + (a-1) P(z) - (1-b) A(z))^N,
+
+A(z) = P(z_b > z), P(z) = P(Q(k) >= z) - A(z): z is how far the slot's clipped score lies below v*, in table steps, so
+the maximum covers every score vector.  z beyond the table gives the factor 1, so exponent N instead of N - 1 is safe.
+
+Decisions are exact: integers, and fixed point that is only ever rounded against the claim.  Floats serve only to look
+for good a and b, which are then checked.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.noise import TOTAL, NoiseTable, coarse_quantiles
+from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, UNIFORM_BITS, CircuitClass
+
+_FRACTION_BITS = 320  # of the upward-rounded powers
+_UNIT = 1 << _FRACTION_BITS
+_SEARCH_DENOMINATOR = 10_000
+
+
+def _power_up(base: int, exponent: int, bits: int = _FRACTION_BITS) -> int:
+    """An upper bound of (base / 2^bits)^exponent, in the same fixed point; base >= 0."""
+    result, square = 1 << bits, base
+    while exponent:
+        if exponent & 1:
+            result = -(-result * square >> bits)
+        exponent >>= 1
+        if exponent:
+            square = -(-square * square >> bits)
+    return result
+
+
+@lru_cache(maxsize=32)
+def exceed_and_flag(table: NoiseTable, m: int) -> tuple[tuple[int, int], ...]:
+    """Pairs (A(z), P(z)) out of 2^128 for z = -C-1 .. C+1: exceeding z, and being flagged without exceeding it."""
+    quantiles = coarse_quantiles(table, m)
+    cell = UNIFORM_BITS - m
+    out = []
+    for z in range(-table.cut - 1, table.cut + 2):
+        above = table.tail(z)
+        flagged = len(quantiles) - bisect_left(quantiles, z)
+        out.append((above, (flagged << cell) - above))
+    return tuple(out)
+
+
+def overflow_bound(N: int, K: int, R: int, m: int, a: Fraction, b: Fraction, table: NoiseTable) -> Fraction:
+    """An upper bound of the overflow probability of one query, over every score vector; rounded upwards only.
+
+    Raises:
+        PolicyError: not 1 <= K < R <= N, or not a > 1 > b > 0.
+    """
+    if not (1 <= K < R <= N and a > 1 and 0 < b < 1):
+        raise PolicyError("the overflow bound needs 1 <= K < R <= N, a > 1 and 0 < b < 1")
+    flag_weight = (a.numerator - a.denominator) * b.denominator
+    exceed_weight = (b.denominator - b.numerator) * a.denominator
+    worst = max(flag_weight * flagged - exceed_weight * above for above, flagged in exceed_and_flag(table, m))
+    scale = a.denominator * b.denominator * TOTAL
+    base = -(-(scale + worst) * _UNIT // scale)
+    moment = Fraction(_power_up(base, N), _UNIT)
+    return N * moment / (a ** (R - K + 1) * b ** (K - 1))
+
+
+def overflow_bound_holds(cls: CircuitClass, table: NoiseTable) -> bool:
+    """Whether the class's R, a, b prove P(overflow) <= 2^-64 a query for this table.  Exact, no floats.
+
+    Raises:
+        PolicyError: the table's law is not the class's.
+    """
+    if table.law != cls.law:
+        raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
+    bound = overflow_bound(cls.N, cls.K, cls.R, cls.m, cls.a, cls.b, table)
+    return bound <= Fraction(1, 1 << OVERFLOW_EXPONENT)
+
+
+def _upper_hull(points: tuple[tuple[int, int], ...]) -> list[tuple[float, float]]:
+    """The points that can maximise (a-1) P - (1-b) A for some a > 1 > b: upper hull of (A, P), as floats."""
+    hull: list[tuple[int, int]] = []
+    for x, y in sorted(points):
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if (x1 - x0) * (y - y0) < (y1 - y0) * (x - x0):
+                break
+            hull.pop()
+        if hull and hull[-1][0] == x:
+            hull.pop()  # same A, larger P: points are sorted
+        hull.append((x, y))
+    return [(x / TOTAL, y / TOTAL) for x, y in hull]
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_SEARCH_LIMIT = 6.0  #: of ln a and -ln b
+
+
+def _golden(function: Callable[[float], float], low: float, high: float) -> float:
+    """Argument of the minimum of a convex function on [low, high], to about 1e-5."""
+    x0, x1 = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    y0, y1 = function(x0), function(x1)
+    while high - low > 1e-5:
+        if y0 < y1:
+            high, x1, y1 = x1, x0, y0
+            x0 = high - _GOLDEN * (high - low)
+            y0 = function(x0)
+        else:
+            low, x0, y0 = x0, x1, y1
+            x1 = low + _GOLDEN * (high - low)
+            y1 = function(x1)
+    return (low + high) / 2
+
+
+def _search(N: int, K: int, R: int, hull: list[tuple[float, float]]) -> tuple[float, float, float]:
+    """(ln bound, a, b), approximately minimal: the logarithm of the bound is convex in (ln a, -ln b)."""
+
+    def log_bound(u: float, w: float) -> float:
+        worst = max(math.expm1(u) * flagged + math.expm1(-w) * above for above, flagged in hull)
+        return math.log(N) - (R - K + 1) * u + (K - 1) * w + N * math.log1p(worst)
+
+    def best_w(u: float) -> float:
+        return _golden(lambda w: log_bound(u, w), 1e-3, _SEARCH_LIMIT)
+
+    u = _golden(lambda u: log_bound(u, best_w(u)), 1e-3, _SEARCH_LIMIT)
+    w = best_w(u)
+    return log_bound(u, w), math.exp(u), math.exp(-w)
+
+
+def find_bound(N: int, K: int, m: int, table: NoiseTable) -> tuple[int, Fraction, Fraction]:
+    """The smallest R for which this bound gives 2^-64, with rationals a and b that prove it (checked exactly).
+
+    Raises:
+        PolicyError: no R <= N is enough.
+    """
+    hull = _upper_hull(exceed_and_flag(table, m))
+    target = -OVERFLOW_EXPONENT * math.log(2)
+    low, high = K, N  # the bound fails at low, is hoped for at high
+    found: dict[int, tuple[Fraction, Fraction]] = {}
+    while high - low > 1:
+        R = (low + high) // 2
+        value, a, b = _search(N, K, R, hull)
+        if value <= target:
+            rationals = _rational(a), _rational(b)
+            if overflow_bound(N, K, R, m, *rationals, table) <= Fraction(1, 1 << OVERFLOW_EXPONENT):
+                found[R] = rationals
+                high = R
+                continue
+        low = R
+    if high not in found:
+        raise PolicyError(f"no number of places proves 2^-{OVERFLOW_EXPONENT} for N={N}, K={K}, m={m}; use a larger N")
+    return (high, *found[high])
+
+
+def _rational(x: float) -> Fraction:
+    return Fraction(round(x * _SEARCH_DENOMINATOR), _SEARCH_DENOMINATOR)
+
+
+def few_exceed_bound(N: int, K: int, mass: int) -> Fraction:
+    """An upper bound of P(Bin(N, mass / 2^128) <= K - 1), within 2^-300; for 0 <= mass <= 2^128 and K <= N."""
+    # Every power is rounded up by 2^-bits at least and then multiplied by a binomial coefficient: make room for both.
+    bits = _FRACTION_BITS + max(math.comb(N, j).bit_length() for j in range(K))
+    total = 0
+    for j in range(K):
+        hits = -(-(mass**j << bits) >> UNIFORM_BITS * j)
+        misses = _power_up((TOTAL - mass) << (bits - UNIFORM_BITS), N - j, bits)
+        total += -(-math.comb(N, j) * hits * misses >> bits)
+    return Fraction(total, 1 << bits)
+
+
+def grid_size(cls: CircuitClass, table: NoiseTable) -> int:
+    """G: the smallest G with P(Bin(N, P(z_b > Q(2^m - G))) <= K - 1) <= 2^-80; theta takes 2^m - G + 1 .. 2^m.
+
+    Probabilities are rounded upwards, so the inequality is certain.
+
+    Raises:
+        PolicyError: even the whole coarse table does not give it, or the table's law is not the class's.
+    """
+    if table.law != cls.law:
+        raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
+    quantiles = coarse_quantiles(table, cls.m)
+    limit = Fraction(1, 1 << GRID_EXPONENT)
+
+    def enough(G: int) -> bool:
+        return few_exceed_bound(cls.N, cls.K, table.tail(quantiles[len(quantiles) - G])) <= limit
+
+    low, high = 0, len(quantiles)  # the probability falls as G grows
+    if not enough(high):
+        raise PolicyError(f"class {cls.name!r}: no threshold grid gives 2^-{GRID_EXPONENT}; K is too close to N")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
