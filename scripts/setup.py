@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring about everything that demo, test and lint need: virtual environment, Python packages, native module, circom.
 
-Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.  Only the
-Python standard library is needed to run this file.
+Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
+Only the Python standard library is needed to run this file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def step(name: str, key: str, command: list[str], what: str, **options: object) 
 
 
 def main() -> None:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever python3 is there
         sys.exit(f"setup: Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
     if not PYTHON.exists():
         base = sys.executable

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""merkle.py against a textbook tree, against published vectors (good and broken), and against hostile paths."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragseal.kernel.errors import LedgerError
+from ragseal.ledger.merkle import (
+    EMPTY_ROOT,
+    Frontier,
+    MerkleTree,
+    inclusion_path,
+    leaf_hash,
+    root_of,
+    verify_consistency,
+    verify_inclusion,
+)
+
+ENTRIES = [f"entry {i}".encode() for i in range(70)]
+LEAVES = [leaf_hash(entry) for entry in ENTRIES]
+TREE = MerkleTree(ENTRIES)
+
+
+# --- the textbook: RFC 9162 sections 2.1.1, 2.1.3.1 and 2.1.4.1 as printed, by recursion on lists
+
+
+def mth(entries: list[bytes]) -> bytes:
+    if not entries:
+        return hashlib.sha256(b"").digest()
+    if len(entries) == 1:
+        return hashlib.sha256(b"\x00" + entries[0]).digest()
+    k = split(len(entries))
+    return hashlib.sha256(b"\x01" + mth(entries[:k]) + mth(entries[k:])).digest()
+
+
+def split(n: int) -> int:
+    k = 1
+    while 2 * k < n:
+        k *= 2
+    return k
+
+
+def textbook_path(m: int, entries: list[bytes]) -> list[bytes]:
+    if len(entries) == 1:
+        return []
+    k = split(len(entries))
+    if m < k:
+        return [*textbook_path(m, entries[:k]), mth(entries[k:])]
+    return [*textbook_path(m - k, entries[k:]), mth(entries[:k])]
+
+
+def textbook_proof(m: int, entries: list[bytes], whole: bool = True) -> list[bytes]:
+    if m == len(entries):
+        return [] if whole else [mth(entries)]
+    k = split(len(entries))
+    if m <= k:
+        return [*textbook_proof(m, entries[:k], whole), mth(entries[k:])]
+    return [*textbook_proof(m - k, entries[k:], False), mth(entries[:k])]
+
+
+def test_roots_and_paths_equal_the_textbook() -> None:
+    assert TREE.root(0) == EMPTY_ROOT == mth([])
+    for size in range(1, 34):
+        entries = ENTRIES[:size]
+        root = mth(entries)
+        assert TREE.root(size) == root == MerkleTree(entries).root() == root_of(LEAVES[:size])
+        for index in range(size):
+            path = TREE.path(index, size)
+            assert path == textbook_path(index, entries)
+            verify_inclusion(LEAVES[index], index, size, path, root)
+        for old in range(1, size + 1):
+            path = TREE.consistency(old, size)
+            assert path == textbook_proof(old, entries)
+            verify_consistency(old, size, path, TREE.root(old), root)
+
+
+def test_frontier_continues_where_it_stopped() -> None:
+    frontier = Frontier()
+    for index, leaf in enumerate(LEAVES):
+        assert frontier.root() == TREE.root(index)
+        frontier = Frontier(frontier.size, frontier.roots)
+        frontier.add(leaf)
+    assert (frontier.size, frontier.root()) == (len(ENTRIES), TREE.root())
+    with pytest.raises(LedgerError, match="3 roots, not 2"):
+        Frontier(7, [EMPTY_ROOT, EMPTY_ROOT])
+
+
+@pytest.mark.parametrize(("index", "size"), [(5, 5), (6, 5), (-1, 5), (0, 0), (0, 2**63), (True, 5), (0, True)])
+def test_paths_outside_the_tree_are_refused(index: int, size: int) -> None:
+    with pytest.raises(LedgerError):
+        inclusion_path(index, size, TREE.range_root)
+    with pytest.raises(LedgerError):
+        verify_inclusion(LEAVES[0], index, size, [], LEAVES[0])
+
+
+def test_sizes_beyond_the_tree_are_refused() -> None:
+    for action in (lambda: TREE.root(71), lambda: TREE.path(1, 71), lambda: TREE.consistency(1, 71)):
+        with pytest.raises(LedgerError):
+            action()
+    for old, new in ((0, 5), (6, 5)):
+        with pytest.raises(LedgerError):
+            TREE.consistency(old, new)
+        with pytest.raises(LedgerError):
+            verify_consistency(old, new, [], TREE.root(old), TREE.root(new))
+
+
+def test_a_node_cannot_pose_as_a_leaf() -> None:
+    """Second preimage: the two children of a node, taken as an entry, must not stand for that node."""
+    forged = leaf_hash(LEAVES[0] + LEAVES[1])
+    with pytest.raises(LedgerError, match="does not give the root"):
+        verify_inclusion(forged, 0, 2, [TREE.range_root(2, 4)], TREE.root(4))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_changed_inclusion_proofs_are_refused(data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, 70))
+    index = data.draw(st.integers(0, size - 1))
+    path, root, leaf = TREE.path(index, size), TREE.root(size), LEAVES[index]
+    kind = data.draw(st.sampled_from(["bit", "cut", "extend", "index", "size", "leaf", "root", "width"]))
+    if kind == "bit" and path:
+        at = data.draw(st.integers(0, len(path) - 1))
+        path[at] = flip(path[at], data.draw(st.integers(0, 255)))
+    elif kind == "cut" and path:
+        del path[data.draw(st.integers(0, len(path) - 1))]
+    elif kind == "extend":
+        path.insert(data.draw(st.integers(0, len(path))), data.draw(st.binary(min_size=32, max_size=32)))
+    elif kind == "index":
+        index = data.draw(st.integers(0, 80).filter(lambda other: other != index))
+    elif kind == "size":
+        size = data.draw(st.integers(0, 80).filter(lambda other: other != size))
+        # another size with the same path is no contradiction by itself: the root it comes with decides
+        root = TREE.root(size) if size <= 70 else root
+        if size and index < size and path_or_none(index, size) == path:
+            return
+    elif kind == "leaf":
+        leaf = flip(leaf, data.draw(st.integers(0, 255)))
+    elif kind == "width":
+        leaf = leaf + b"\x00"
+    else:
+        root = flip(root, data.draw(st.integers(0, 255)))
+    with pytest.raises(LedgerError):
+        verify_inclusion(leaf, index, size, path, root)
+
+
+def path_or_none(index: int, size: int) -> list[bytes] | None:
+    return TREE.path(index, size) if size <= len(TREE) else None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_changed_consistency_proofs_are_refused(data: st.DataObject) -> None:
+    new = data.draw(st.integers(2, 70))
+    old = data.draw(st.integers(1, new - 1))
+    path, old_root, new_root = TREE.consistency(old, new), TREE.root(old), TREE.root(new)
+    kind = data.draw(st.sampled_from(["bit", "cut", "extend", "old root", "new root", "fork"]))
+    if kind == "bit":
+        at = data.draw(st.integers(0, len(path) - 1))
+        path[at] = flip(path[at], data.draw(st.integers(0, 255)))
+    elif kind == "cut":
+        del path[data.draw(st.integers(0, len(path) - 1))]
+    elif kind == "extend":
+        path.insert(data.draw(st.integers(0, len(path))), data.draw(st.binary(min_size=32, max_size=32)))
+    elif kind == "old root":
+        old_root = flip(old_root, data.draw(st.integers(0, 255)))
+    elif kind == "new root":
+        new_root = flip(new_root, data.draw(st.integers(0, 255)))
+    else:  # an honest log that replaced one old entry cannot prove anything
+        changed = data.draw(st.integers(0, old - 1))
+        other = MerkleTree([*ENTRIES[:changed], b"rewritten", *ENTRIES[changed + 1 :]])
+        path, new_root = other.consistency(old, new), other.root(new)
+    with pytest.raises(LedgerError):
+        verify_consistency(old, new, path, old_root, new_root)
+
+
+def flip(value: bytes, bit: int) -> bytes:
+    return (int.from_bytes(value, "big") ^ (1 << bit)).to_bytes(len(value), "big")
+
+
+# --- published vectors (transparency-dev/merkle)
+
+
+def vector_files(kind: str) -> list[Path]:
+    shared = Path(os.environ.get("RAGSEAL_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+    return sorted((shared / "data" / "merkle-vectors" / "testdata" / kind).rglob("*.json"))
+
+
+def vectors(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    files = vector_files(kind)
+    if not files:
+        pytest.skip("the vectors of transparency-dev/merkle are not here: set RAGSEAL_SHARED to where data/ lies")
+    for file in files:
+        yield str(file), json.loads(file.read_text())
+
+
+def unpack(vector: dict[str, Any], *names: str) -> list[bytes]:
+    return [base64.b64decode(vector[name]) for name in names]
+
+
+def test_inclusion_vectors() -> None:
+    outcomes = []
+    for name, vector in vectors("inclusion"):
+        leaf, root = unpack(vector, "leafHash", "root")
+        path = [base64.b64decode(node) for node in vector["proof"] or []]
+        outcomes.append(vector["wantErr"])
+        try:
+            verify_inclusion(leaf, vector["leafIdx"], vector["treeSize"], path, root)
+        except LedgerError:
+            assert vector["wantErr"], name
+        else:
+            assert not vector["wantErr"], name
+    assert outcomes.count(False) == 6
+    assert outcomes.count(True) >= 90
+
+
+def test_consistency_vectors() -> None:
+    outcomes = []
+    for name, vector in vectors("consistency"):
+        old_root, new_root = unpack(vector, "root1", "root2")
+        path = [base64.b64decode(node) for node in vector["proof"] or []]
+        # one vector accepts two equal "roots" of 12 bytes; here a root is a SHA-256 hash
+        want_error = vector["wantErr"] or len(old_root) != 32
+        outcomes.append(want_error)
+        try:
+            verify_consistency(vector["size1"], vector["size2"], path, old_root, new_root)
+        except LedgerError:
+            assert want_error, name
+        else:
+            assert not want_error, name
+    assert outcomes.count(False) == 5
+    assert outcomes.count(True) >= 80
