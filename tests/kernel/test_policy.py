@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policies: refused with the reason when they overflow their class or promise nothing.  SPEC A.6."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from ragseal.kernel import noise
+from ragseal.kernel.errors import AuditError, PolicyError
+from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, shifted, within_one
+from ragseal.kernel.params import CircuitClass, class_from_mapping
+from ragseal.kernel.policy import Policy, check_policy, comparison_need, max_gain
+
+CLASS = CircuitClass("toy", "gaussian", N=120, K=3, R=30, m=8, q=20, c=12, s=8, a=Fraction(3), b=Fraction(1, 2))
+
+
+def policy(**changes: Any) -> Policy:
+    values: dict[str, Any] = {
+        "class_name": "toy", "class_digest": b"c" * 32, "table_digest": noise.build_table("gaussian").digest(),
+        "dimension": 384, "lo": 4800, "hi": 11300, "gain": 40, "n_max": 10, "k_max": 2, "delta": "1/1000000",
+        "epsilon_account": "300", "theta": "9/10", "tau": 1000, "unit": "slot", "chunks_max": 1,
+        "period_start": 0, "opens": 10, "closes": 20,
+    }  # fmt: skip
+    return Policy(**(values | changes))
+
+
+def test_good_policy_and_round_trip() -> None:
+    check_policy(policy(), CLASS, b"c" * 32)
+    assert Policy.decode(policy().encode()) == policy()
+    assert policy().hmax == 40 * 6500
+    assert policy(gain=1, lo=0, hi=257).shift(CLASS) == 2  # rounded up: 257 is more than one step of 256
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"lo": -1}, "0 <= lo < hi"),
+        ({"lo": 5, "hi": 5}, "0 <= lo < hi"),
+        ({"gain": 0}, "gain"),
+        ({"n_max": 0}, "n_max and k_max"),
+        ({"k_max": 0}, "n_max and k_max"),
+        ({"delta": "1"}, "delta"),
+        ({"delta": "0.000001"}, "lowest terms"),
+        ({"delta": "x"}, "no rational"),
+        ({"epsilon_account": "0"}, "positive"),
+        ({"theta": "3/2"}, "theta"),
+        ({"unit": "user"}, "unit"),
+        ({"closes": 10}, "opens < closes"),
+        ({"period_start": 11}, "period_start"),
+        ({"class_digest": b"d" * 32}, "another circuit class"),
+        ({"table_digest": b"d" * 32}, "noise table"),
+        ({"hi": 100000}, "largest possible score"),
+        ({"gain": 4000}, "use gain <="),
+        ({"dimension": 0}, "dimension"),
+        ({"chunks_max": 0}, "chunks_max"),
+    ],
+)
+def test_refused_with_the_reason(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(PolicyError, match=reason):
+        check_policy(policy(**changes), CLASS, b"c" * 32)
+
+
+def test_suggested_gain_is_the_largest_that_fits() -> None:
+    most = max_gain(policy(), CLASS)
+    assert comparison_need(policy(gain=most), CLASS) <= 1 << 24 < comparison_need(policy(gain=most + 1), CLASS)
+
+
+def test_scores() -> None:
+    assert score([1, -2, 3], [4, 5, 6]) == 12
+    assert [clip(shifted(y, 100, 3), 60) for y in (90, 100, 110, 130)] == [0, 0, 30, 60]
+    worst = [127] * 4
+    assert score_limit(4) >= score(worst, worst) // 4  # unit vectors of 4 equal entries are 63.5 each
+    assert within_one([1, 2], [2, 1])
+    assert not within_one([1, 2], [3, 2])
+    assert not within_one([1], [1, 2])
+    check_embedding([127, 0, 0], 3)
+    for bad in ([127, 0], [0, 0, 0], [-128, 0, 0], [127, 127, 127]):
+        with pytest.raises(AuditError):
+            check_embedding(bad, 3)
+
+
+def test_class_files() -> None:
+    assert class_from_mapping(CLASS.to_mapping()) == CLASS
+    good = CLASS.to_mapping()
+    for key, value in {
+        "N": 121,
+        "K": 0,
+        "R": 200,
+        "q": 27,
+        "s": 13,
+        "law": "cauchy",
+        "a": "1",
+        "b": "x",
+        "m": True,
+    }.items():
+        with pytest.raises(PolicyError):
+            class_from_mapping(good | {key: value})
+    with pytest.raises(PolicyError, match="unknown or missing"):
+        class_from_mapping(good | {"extra": 1})
+    with pytest.raises(PolicyError):
+        dataclasses.replace(CLASS, R=3)
