@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+pragma circom 2.1.6;
+
+include "poseidon.circom";
+
+// C_seed = Poseidon(1, s_hi, s_lo).
+template SeedCommitment() {
+    signal input seed[2];
+    signal output out;
+    out <== Poseidon(3)([1, seed[0], seed[1]]);
+}
+
+// The key of one request's noise: Poseidon(2, s_hi, s_lo, beacon, ctx).
+template NoiseKey() {
+    signal input seed[2];
+    signal input beacon;
+    signal input ctx;
+    signal output out;
+    out <== Poseidon(5)([2, seed[0], seed[1], beacon, ctx]);
+}
+
+// Commitment to the returned slots: Poseidon(5, salt, packed ids ...), L bits an id, lowest first, 248 bits an element.
+template PlacesCommitment(K, L) {
+    signal input salt;
+    signal input ids[K];
+    signal output out;
+
+    var per = 248 \ L;
+    var elements = (K + per - 1) \ per;
+    component hash = Poseidon(2 + elements);
+    hash.in[0] <== 5;
+    hash.in[1] <== salt;
+    for (var e = 0; e < elements; e++) {
+        var packed = 0;
+        for (var k = 0; k < per && e * per + k < K; k++) { packed += ids[e * per + k] * 2 ** (L * k); }
+        hash.in[2 + e] <== packed;
+    }
+    out <== hash.out;
+}
