@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checkpoints (C2SP tlog-checkpoint v1.0.0): origin, size and root of a log, as the text of a signed note.
+
+Extension lines are refused: nothing here needs them, witnesses do not judge them, and they would let two different
+texts say the same about one tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ragseal.kernel.errors import EncodingError, LedgerError
+from ragseal.ledger.merkle import EMPTY_ROOT, HASH_SIZE, MAX_SIZE
+from ragseal.ledger.note import (
+    COSIGNATURE,
+    ED25519,
+    Note,
+    NoteSigner,
+    NoteVerifier,
+    Verified,
+    check_name,
+    decode_base64,
+    decode_decimal,
+    encode_base64,
+    verify_note,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a log says about itself: its name, its number of entries, and their Merkle root (32 bytes)."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    def __post_init__(self) -> None:
+        check_name(self.origin)
+        if not isinstance(self.size, int) or isinstance(self.size, bool) or not 0 <= self.size <= MAX_SIZE:
+            raise EncodingError("checkpoint: the size is an integer in [0, 2^63)")
+        if len(self.root) != HASH_SIZE:
+            raise EncodingError(f"checkpoint: the root has {HASH_SIZE} bytes")
+        if self.size == 0 and self.root != EMPTY_ROOT:
+            raise EncodingError("checkpoint: an empty log has the root of the empty tree")
+
+    def text(self) -> str:
+        """The note's text: three lines, each with its newline."""
+        return f"{self.origin}\n{self.size}\n{encode_base64(self.root)}\n"
+
+    @classmethod
+    def parse(cls, text: str) -> Checkpoint:
+        """Strict inverse of :meth:`text`.
+
+        Raises:
+            EncodingError: anything that is not exactly origin, size and root.
+        """
+        lines = text.split("\n")
+        if len(lines) != 4 or lines[3]:
+            raise EncodingError("checkpoint: expected the three lines origin, size and root, without extensions")
+        size = decode_decimal(lines[1], "checkpoint size")
+        return cls(lines[0], size, decode_base64(lines[2], "checkpoint root"))
+
+    def sign(self, signer: NoteSigner) -> bytes:
+        """The signed note.  The signer's name must be the origin.
+
+        Raises:
+            LedgerError: a signer of another name, or one that is no log key (type 0x01).
+        """
+        if signer.name != self.origin or signer.algorithm != ED25519:
+            raise LedgerError(f"checkpoints of {self.origin} are signed by the log key of that name")
+        return Note(self.text(), (signer.sign(self.text()),)).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class SignedCheckpoint:
+    """A checkpoint whose log signature verified, the note it came in, and the cosignatures of known witnesses."""
+
+    checkpoint: Checkpoint
+    note: Note
+    witnesses: tuple[Verified, ...]
+
+
+def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:
+    """Parse a signed note and verify it as a checkpoint of ``log``.
+
+    Raises:
+        EncodingError: not the canonical form.
+        LedgerError: not signed by the log, another log's checkpoint, or a known witness's line that fails.
+    """
+    note = Note.parse(data)
+    verify_note(note, [log])
+    checkpoint = Checkpoint.parse(note.text)
+    if checkpoint.origin != log.name:
+        raise LedgerError(f"the checkpoint is of the log {checkpoint.origin!r}, not of {log.name!r}")
+    keys = list(witnesses)
+    if any(key.algorithm != COSIGNATURE for key in keys):
+        raise LedgerError("a witness key has type 0x04; this one was made for another purpose")
+    signed = any(key.owns(signature) for key in keys for signature in note.signatures)
+    return SignedCheckpoint(checkpoint, note, tuple(verify_note(note, keys)) if signed else ())

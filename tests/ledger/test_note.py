@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Signed notes: a published vector, canonical parsing, key rules, hostile bytes."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragseal.kernel.errors import AuditError, EncodingError, LedgerError
+from ragseal.ledger.note import (
+    COSIGNATURE,
+    MAX_SIGNATURES,
+    Note,
+    NoteSignature,
+    NoteSigner,
+    NoteVerifier,
+    decode_base64,
+    decode_decimal,
+    key_id,
+    verify_note,
+)
+
+# The key and note of golang.org/x/mod/sumdb/note's own tests: an independent implementation made this signature.
+GO_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
+GO_TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
+GO_LINE = (
+    "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
+)
+
+
+def signer(number: int, name: str = "log.example/a", algorithm: int = 1) -> NoteSigner:
+    return NoteSigner(name, Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32), algorithm)
+
+
+def test_published_note_verifies_and_comes_back_byte_for_byte() -> None:
+    data = (GO_TEXT + "\n" + GO_LINE).encode()
+    note, key = Note.parse(data), NoteVerifier.from_vkey(GO_KEY)
+    assert (note.text, note.encode(), key.vkey()) == (GO_TEXT, data, GO_KEY)
+    assert [found.verifier for found in verify_note(note, [key])] == [key]
+    with pytest.raises(LedgerError, match="does not verify"):
+        verify_note(Note.parse(data.replace(b"answer", b"Answer")), [key])
+
+
+def test_sign_then_verify_both_kinds() -> None:
+    log, witness = signer(1), signer(2, "witness.example", COSIGNATURE)
+    text = "log.example/a\n0\n\nmore\n"
+    note = Note(text, (log.sign(text), witness.sign(text, 1_700_000_000)))
+    found = verify_note(Note.parse(note.encode()), [log.verifier, witness.verifier])
+    assert [item.time for item in found] == [0, 1_700_000_000]
+    assert NoteVerifier.from_vkey(witness.verifier.vkey()) == witness.verifier
+    assert "PrivateKey" not in repr(log)
+
+
+def test_unknown_keys_are_ignored_but_a_failing_known_key_rejects() -> None:
+    log, other = signer(1), signer(3, "other.example")
+    text = "text\n"
+    good = log.sign(text)
+    stranger = NoteSignature("stranger.example", b"\x00\x01\x02\x03", b"whatever")
+    same_name = NoteSignature(log.name, bytes(4), bytes(64))
+    verify_note(Note(text, (stranger, same_name, good)), [log.verifier])
+    broken = NoteSignature(other.name, other.verifier.key_id, bytes(64))
+    verify_note(Note(text, (good, broken)), [log.verifier])
+    with pytest.raises(LedgerError, match=r"other\.example does not verify"):
+        verify_note(Note(text, (good, broken)), [log.verifier, other.verifier])
+    repeated = NoteSignature(log.name, log.verifier.key_id, bytes(64))
+    with pytest.raises(LedgerError, match="does not verify"):
+        verify_note(Note(text, (good, repeated)), [log.verifier])
+    with pytest.raises(LedgerError, match="no signature by a known key"):
+        verify_note(Note(text, (stranger,)), [log.verifier])
+    with pytest.raises(LedgerError, match="no signature by a known key"):
+        verify_note(Note(text, (good,)), [])
+
+
+def test_a_cosignature_binds_time_and_kind() -> None:
+    witness = signer(2, "witness.example", COSIGNATURE)
+    line = witness.sign("text\n", 1000)
+    later = NoteSignature(line.name, line.key_id, (1001).to_bytes(8, "big") + line.blob[8:])
+    with pytest.raises(LedgerError, match="does not verify"):
+        witness.verifier.verify("text\n", later)
+    # the same key and name as a log key has another id, and its signature is over other bytes
+    as_log = NoteVerifier("witness.example", witness.verifier.public_key)
+    assert as_log.key_id != witness.verifier.key_id
+    with pytest.raises(LedgerError):
+        as_log.verify("text\n", NoteSignature(line.name, as_log.key_id, line.blob[8:]))
+    for bad in (0, -1, 2**63):
+        with pytest.raises(EncodingError):
+            witness.sign("text\n", bad)
+    huge = NoteSignature(line.name, line.key_id, (2**63).to_bytes(8, "big") + line.blob[8:])
+    with pytest.raises(LedgerError, match="below 2"):
+        witness.verifier.verify("text\n", huge)
+
+
+def test_verify_checks_owner_and_length() -> None:
+    log = signer(1)
+    line = log.sign("text\n")
+    for bad in (
+        NoteSignature("log.example/b", line.key_id, line.blob),
+        NoteSignature(line.name, bytes(4), line.blob),
+        NoteSignature(line.name, line.key_id, line.blob[:-1]),
+        NoteSignature(line.name, line.key_id, line.blob + b"\x00"),
+    ):
+        with pytest.raises(LedgerError):
+            log.verifier.verify("text\n", bad)
+    with pytest.raises(EncodingError, match="ends in a newline"):
+        log.sign("text")
+
+
+def test_sixteen_signatures_and_more_are_tolerated() -> None:
+    log = signer(1)
+    strangers = tuple(NoteSignature(f"w{i}.example", bytes([i] * 4), bytes(72)) for i in range(20))
+    data = Note("text\n", (*strangers, log.sign("text\n"))).encode()
+    assert len(verify_note(Note.parse(data), [log.verifier])) == 1
+    too_many = Note("text\n", (log.sign("text\n"),) * (MAX_SIGNATURES + 1))
+    with pytest.raises(EncodingError, match="signatures, at most"):
+        Note.parse(too_many.encode())
+
+
+LINE = "— a x08go/ZJkuBS9UG/\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "text\n",
+        "text\n\n",
+        "text\n" + LINE,
+        "\n\n" + LINE,
+        "text\n\n" + LINE[:-1],
+        "text\n\n" + LINE + "\n",
+        "text\n\n" + LINE.replace("—", "-"),
+        "text\n\n" + LINE.replace("— ", "—"),
+        "text\n\n" + LINE.replace(" a ", "  "),
+        "text\n\n" + LINE.replace(" a ", " a+b "),
+        "text\n\n" + LINE.replace(" a ", " a\u2003b "),
+        "text\n\n" + LINE.replace(" a ", " a  "),
+        "text\n\n" + LINE.replace("UG/", "UG"),
+        "text\n\n" + LINE.replace("UG/", "UG/ "),
+        "text\n\n— a x08goz==\n",
+        "text\n\n— a x08g\n",
+        "te\rxt\n\n" + LINE,
+        "te\x00xt\n\n" + LINE,
+        "x" * 70_000 + "\n\n" + LINE,
+    ],
+)
+def test_malformed_notes_are_refused(text: str) -> None:
+    assert Note.parse(("text\n\n" + LINE).encode()).signatures[0].name == "a"
+    with pytest.raises(EncodingError):
+        Note.parse(text.encode())
+
+
+def test_not_utf8_is_refused() -> None:
+    with pytest.raises(EncodingError, match="UTF-8"):
+        Note.parse(b"text\xff\n\n" + LINE.encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.binary(max_size=200) | st.text(max_size=60).map(lambda t: t.encode("utf-8", "ignore") + b"\n\n" + LINE.encode())
+)
+def test_what_parses_is_canonical(data: bytes) -> None:
+    try:
+        note = Note.parse(data)
+    except AuditError:
+        return
+    assert note.encode() == data
+
+
+def test_every_mangled_verifier_key_is_refused() -> None:
+    for start in range(len(GO_KEY)):
+        for end in range(start + 1, len(GO_KEY) + 1):
+            if (start, end) != (0, len(GO_KEY)):
+                with pytest.raises(AuditError):
+                    NoteVerifier.from_vkey(GO_KEY[start:end])
+    for at in range(len(GO_KEY)):
+        with pytest.raises(AuditError):
+            NoteVerifier.from_vkey(GO_KEY[:at] + chr(ord(GO_KEY[at]) + 1) + GO_KEY[at + 1 :])
+
+
+def test_other_key_types_and_weak_points_are_refused() -> None:
+    public = NoteVerifier.from_vkey(GO_KEY).public_key
+    for algorithm, key in ((2, public), (6, public), (1, public + b"\x00"), (1, b"")):
+        with pytest.raises(EncodingError):
+            NoteVerifier("a", key, algorithm)
+    p = 2**255 - 19
+    y8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+    # on -x^2 + y^2 = 1 + d x^2 y^2 twice a point of order 8 has y = 0: x^2 = -y^2, so 2 y^2 = 1 - d y^4
+    d = -121665 * pow(121666, -1, p) % p
+    assert (2 * y8**2 - 1 + d * y8**4) % p == 0
+    for y in (0, 1, p - 1, y8, p - y8, p, p + 1, 2**255 - 1):
+        for sign in (0, 1):
+            with pytest.raises(EncodingError, match="subgroup"):
+                NoteVerifier("a", (y | sign << 255).to_bytes(32, "little"))
+
+
+def test_key_id_by_hand() -> None:
+    public = base64.b64decode(GO_KEY.rsplit("+", 1)[1])[1:]
+    assert key_id("PeterNeumann", 1, public).hex() == "c74f20a3"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "01", "+1", "-1", " 1", "1 ", "1_0", "\u0661", "0x1", "1e3", str(2**63), "9" * 30]
+)
+def test_numbers_have_one_form(text: str) -> None:
+    with pytest.raises(EncodingError):
+        decode_decimal(text, "number")
+    assert [decode_decimal(str(n), "number") for n in (0, 10, 2**63 - 1)] == [0, 10, 2**63 - 1]
+
+
+@pytest.mark.parametrize("text", ["QQ", "QR==", "QQ==\n", "Q Q==", "QQ==QQ==", "Q-==", "é"])
+def test_base64_has_one_form(text: str) -> None:
+    with pytest.raises(EncodingError):
+        decode_base64(text, "data")
