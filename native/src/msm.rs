@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Multi-scalar multiplication: signed windows, buckets summed by batched affine additions.
+//!
+//! Scalars above r/2 are taken as negative, so small negative integers are as cheap as small positive ones.  The window
+//! widths are chosen from the histogram of scalar lengths: a vector of small numbers costs one narrow window.
+
+use crate::curve::{add_with_inverse, denominator, Pt, BATCH};
+use ark_bn254::Fr;
+use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
+use ark_ec::{AdditiveGroup, PrimeGroup};
+use ark_ff::{BigInteger, Field, PrimeField, Zero};
+use rayon::prelude::*;
+
+/// At most this many terms are multiplied one by one.
+const NAIVE: usize = 4;
+const MAX_WINDOW: usize = 16;
+/// Costs in field multiplications: one batched addition, one bucket of the running sum, one level of inversions.
+const ADD_COST: u64 = 6;
+const BUCKET_COST: u64 = 27;
+const LEVEL_COST: u64 = 250;
+
+/// A scalar as sign and magnitude.
+#[derive(Clone, Copy)]
+struct Signed {
+    index: u32,
+    negative: bool,
+    limbs: [u64; 4],
+}
+
+fn bit_length(limbs: &[u64; 4]) -> usize {
+    for i in (0..4).rev() {
+        if limbs[i] != 0 {
+            return 64 * i + 64 - limbs[i].leading_zeros() as usize;
+        }
+    }
+    0
+}
+
+/// Bits [at, at + width) of a 256-bit number, width <= 32.
+#[inline(always)]
+fn bits(limbs: &[u64; 4], at: usize, width: usize) -> u32 {
+    let (word, shift) = (at / 64, at % 64);
+    if word >= 4 {
+        return 0;
+    }
+    let mut v = limbs[word] >> shift;
+    if shift + width > 64 && word < 3 {
+        v |= limbs[word + 1] << (64 - shift);
+    }
+    (v & ((1 << width) - 1)) as u32
+}
+
+fn add_limbs(a: &[u64; 4], b: &[u64; 4]) -> [u64; 4] {
+    let mut out = [0u64; 4];
+    let mut carry = 0u128;
+    for i in 0..4 {
+        carry += a[i] as u128 + b[i] as u128;
+        out[i] = carry as u64;
+        carry >>= 64;
+    }
+    out
+}
+
+/// Cheapest cut of the bit positions into signed windows, as (start, width).
+fn plan(histogram: &[u64; 257]) -> Vec<(usize, usize)> {
+    let longest = (0..257).rev().find(|&l| histogram[l] > 0).unwrap_or(0);
+    if longest == 0 {
+        return Vec::new();
+    }
+    // A signed digit needs one bit above the longest magnitude.
+    let top = longest + 1;
+    // reach[b]: scalars that have a non-zero digit at or above bit b.  The carry may add one position.
+    let mut reach = [0u64; 259];
+    for b in (0..=256).rev() {
+        reach[b] = reach[b + 1] + if b > 0 { histogram[b - 1] } else { 0 };
+    }
+    let entries = |b: usize| if b == 0 { reach[1] } else { reach[b + 1] };
+    let mut best = vec![u64::MAX; top + 1];
+    let mut step = vec![0usize; top + 1];
+    best[top] = 0;
+    for b in (0..top).rev() {
+        for width in 1..=MAX_WINDOW.min(top - b) {
+            let n = entries(b);
+            let cost = ADD_COST * n
+                + (BUCKET_COST << (width - 1))
+                + LEVEL_COST * (64 - (n >> (width - 1)).leading_zeros() as u64)
+                + 8 * width as u64
+                + best[b + width];
+            if cost < best[b] {
+                best[b] = cost;
+                step[b] = width;
+            }
+        }
+    }
+    let mut windows = Vec::new();
+    let mut b = 0;
+    while b < top {
+        windows.push((b, step[b]));
+        b += step[b];
+    }
+    windows
+}
+
+/// sum_d d * (sum of points with digit d), the entries being (point index, signed digit) with |digit| <= `buckets`.
+pub fn bucket_sum<P: SWCurveConfig>(
+    points: &[Pt<P::BaseField>],
+    entries: impl Iterator<Item = (u32, i32)> + Clone,
+    buckets: usize,
+) -> Projective<P> {
+    let mut counts = vec![0u32; buckets + 1];
+    let mut total = 0usize;
+    for (_, digit) in entries.clone() {
+        counts[digit.unsigned_abs() as usize] += 1;
+        total += 1;
+    }
+    let mut ends = vec![0u32; buckets + 1];
+    let mut at = 0;
+    for (end, count) in ends.iter_mut().zip(&counts) {
+        *end = at;
+        at += count;
+    }
+    let mut current = vec![Pt::<P::BaseField>::IDENTITY; total];
+    for (index, digit) in entries {
+        let p = &points[index as usize];
+        let slot = &mut ends[digit.unsigned_abs() as usize];
+        current[*slot as usize] = if digit < 0 { p.neg() } else { *p };
+        *slot += 1;
+    }
+    counts[0] = 0;
+    reduce_buckets(&mut current, &mut counts);
+    let mut running = Projective::<P>::zero();
+    let mut sum = Projective::<P>::zero();
+    let mut end: usize = counts.iter().map(|&c| c as usize).sum();
+    for b in (1..=buckets).rev() {
+        if counts[b] == 1 {
+            end -= 1;
+            running += current[end].to_affine::<P>();
+        }
+        sum += &running;
+    }
+    sum
+}
+
+/// Add up neighbours of the same bucket until every bucket holds at most one point.
+fn reduce_buckets<F: Field>(points: &mut Vec<Pt<F>>, counts: &mut [u32]) {
+    let mut prefix = [F::ZERO; BATCH];
+    let mut den = [F::ZERO; BATCH];
+    // Position * 2, the low bit set for a point without partner.
+    let mut jobs: Vec<u64> = Vec::with_capacity(points.len());
+    while counts.iter().any(|&c| c > 1) {
+        jobs.clear();
+        let mut at = 0u64;
+        for count in counts.iter_mut() {
+            let k = *count as u64;
+            for pair in 0..k / 2 {
+                jobs.push((at + 2 * pair) << 1);
+            }
+            if k & 1 == 1 {
+                jobs.push((at + k - 1) << 1 | 1);
+            }
+            at += k;
+            *count = count.div_ceil(2);
+        }
+        let mut write = 0;
+        for chunk in jobs.chunks(BATCH) {
+            let mut product = F::ONE;
+            for (k, job) in chunk.iter().enumerate() {
+                if job & 1 == 0 {
+                    let i = (job >> 1) as usize;
+                    let d = denominator(&points[i], &points[i + 1]);
+                    prefix[k] = product;
+                    den[k] = d;
+                    product *= d;
+                }
+            }
+            let mut inverse = product.inverse().expect("denominators are not zero");
+            for (k, job) in chunk.iter().enumerate().rev() {
+                if job & 1 == 0 {
+                    let d = den[k];
+                    den[k] = inverse * prefix[k];
+                    inverse *= d;
+                }
+            }
+            // In order: a result is never written beyond what has been read.
+            for (k, job) in chunk.iter().enumerate() {
+                let i = (job >> 1) as usize;
+                points[write] = if job & 1 == 0 {
+                    add_with_inverse(&points[i], &points[i + 1], &den[k])
+                } else {
+                    points[i]
+                };
+                write += 1;
+            }
+        }
+        points.truncate(write);
+    }
+}
+
+fn signed_entries<F: Field>(points: &[Pt<F>], scalars: &[Fr]) -> Vec<Signed> {
+    let half = Fr::MODULUS_MINUS_ONE_DIV_TWO;
+    (0..scalars.len())
+        .into_par_iter()
+        .with_min_len(1024)
+        .filter(|&i| !scalars[i].is_zero() && !points[i].is_identity())
+        .map(|i| {
+            let n = scalars[i].into_bigint();
+            let negative = n > half;
+            let limbs = if negative {
+                let mut m = Fr::MODULUS;
+                m.sub_with_borrow(&n);
+                m.0
+            } else {
+                n.0
+            };
+            Signed {
+                index: i as u32,
+                negative,
+                limbs,
+            }
+        })
+        .collect()
+}
+
+/// sum_i scalars[i] * points[i].  Time depends on the scalars; they are secret only to a caller on the same machine.
+pub fn msm<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>], scalars: &[Fr]) -> Projective<P> {
+    assert_eq!(points.len(), scalars.len(), "msm lengths");
+    windows_sum(points, signed_entries(points, scalars))
+}
+
+/// sum_i integers[i] * points[i].
+pub fn msm_int<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>], integers: &[i64]) -> Projective<P> {
+    assert_eq!(points.len(), integers.len(), "msm lengths");
+    let entries = integers
+        .iter()
+        .enumerate()
+        .filter(|&(i, &n)| n != 0 && !points[i].is_identity())
+        .map(|(i, &n)| Signed {
+            index: i as u32,
+            negative: n < 0,
+            limbs: [n.unsigned_abs(), 0, 0, 0],
+        })
+        .collect();
+    windows_sum(points, entries)
+}
+
+fn windows_sum<P: SWCurveConfig<ScalarField = Fr>>(
+    points: &[Pt<P::BaseField>],
+    mut entries: Vec<Signed>,
+) -> Projective<P> {
+    if entries.len() <= NAIVE {
+        return entries
+            .iter()
+            .map(|e| {
+                let p = Projective::<P>::from(points[e.index as usize].to_affine::<P>()).mul_bigint(e.limbs);
+                if e.negative {
+                    -p
+                } else {
+                    p
+                }
+            })
+            .sum();
+    }
+    let mut histogram = [0u64; 257];
+    for e in &entries {
+        histogram[bit_length(&e.limbs)] += 1;
+    }
+    let windows = plan(&histogram);
+    // With 2^(width-1) added at every window, digit = window of the sum - 2^(width-1): no carries between windows.
+    let mut offset = [0u64; 4];
+    for &(start, width) in &windows {
+        let at = start + width - 1;
+        offset[at / 64] |= 1 << (at % 64);
+    }
+    entries
+        .par_iter_mut()
+        .with_min_len(4096)
+        .for_each(|e| e.limbs = add_limbs(&e.limbs, &offset));
+    let last = windows.last().map_or(0, |w| w.0);
+    let sums: Vec<Projective<P>> = windows
+        .par_iter()
+        .with_max_len(1)
+        .map(|&(start, width)| {
+            let half = 1i32 << (width - 1);
+            // Magnitudes have a bit less than the windows, so what the last one gets from below makes +half at most.
+            let reach = width + usize::from(start == last);
+            let digits = entries.iter().filter_map(move |e| {
+                let d = bits(&e.limbs, start, reach) as i32 - half;
+                (d != 0).then_some((e.index, if e.negative { -d } else { d }))
+            });
+            bucket_sum::<P>(points, digits, half as usize)
+        })
+        .collect();
+    let mut result = Projective::<P>::zero();
+    for (&(_, width), sum) in windows.iter().zip(&sums).rev() {
+        for _ in 0..width {
+            result.double_in_place();
+        }
+        result += sum;
+    }
+    result
+}
+
+/// k * base for every k: a table of signed windows, accumulators advanced together.
+pub fn fixed_base<P: SWCurveConfig<ScalarField = Fr>>(base: Projective<P>, scalars: &[Fr]) -> Vec<Pt<P::BaseField>> {
+    let width = match scalars.len() {
+        0..=64 => 4,
+        65..=4096 => 8,
+        _ => 12,
+    };
+    let count = 255usize.div_ceil(width);
+    let half = 1usize << (width - 1);
+    // Row j holds 1..2^(width-1) times 2^(j width) base.
+    let mut starts = Vec::with_capacity(count);
+    let mut b = base;
+    for _ in 0..count {
+        starts.push(b);
+        for _ in 0..width {
+            b.double_in_place();
+        }
+    }
+    let table: Vec<Vec<Pt<P::BaseField>>> = starts
+        .par_iter()
+        .map(|start| {
+            let mut row = Vec::with_capacity(half);
+            let mut p = *start;
+            for _ in 0..half {
+                row.push(p);
+                p += start;
+            }
+            Pt::normalise(&row)
+        })
+        .collect();
+    let mut offset = [0u64; 4];
+    for j in 0..count {
+        let at = j * width + width - 1;
+        if at < 256 {
+            offset[at / 64] |= 1 << (at % 64);
+        }
+    }
+    let mut out = vec![Pt::<P::BaseField>::IDENTITY; scalars.len()];
+    out.par_chunks_mut(BATCH)
+        .zip(scalars.par_chunks(BATCH))
+        .for_each(|(acc, ks)| {
+            let shifted: Vec<[u64; 4]> = ks.iter().map(|k| add_limbs(&k.into_bigint().0, &offset)).collect();
+            let mut next = vec![Pt::<P::BaseField>::IDENTITY; ks.len()];
+            for (j, row) in table.iter().enumerate() {
+                for (slot, k) in next.iter_mut().zip(&shifted) {
+                    // The highest window may reach past 256 bits: it carries no offset and its digit is small.
+                    let bias = if j * width + width <= 256 { half } else { 0 };
+                    let d = bits(k, j * width, width) as i64 - bias as i64;
+                    *slot = match d.unsigned_abs() as usize {
+                        0 => Pt::IDENTITY,
+                        a if d < 0 => row[a - 1].neg(),
+                        a => row[a - 1],
+                    };
+                }
+                crate::curve::add_assign_all(acc, &next);
+            }
+        });
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ark_bn254::g1::Config;
+    use ark_ff::UniformRand;
+
+    fn naive(points: &[Pt<ark_bn254::Fq>], scalars: &[Fr]) -> Projective<Config> {
+        points
+            .iter()
+            .zip(scalars)
+            .map(|(p, k)| p.to_affine::<Config>() * k)
+            .sum()
+    }
+
+    #[test]
+    fn agrees_with_naive_on_mixed_scalars() {
+        let mut rng = ark_std::test_rng();
+        let base = Projective::<Config>::generator();
+        for n in [0usize, 1, 5, 33, 700] {
+            let ks: Vec<Fr> = (0..n).map(|_| Fr::rand(&mut rng)).collect();
+            let mut points = fixed_base(base, &ks);
+            let mut scalars: Vec<Fr> = (0..n)
+                .map(|i| match i % 7 {
+                    0 => Fr::from(0u64),
+                    1 => -Fr::from(i as u64),
+                    2 => Fr::from(1u64),
+                    3 => -Fr::from(1u64),
+                    4 => Fr::from(2u64).pow([253]),
+                    _ => Fr::rand(&mut rng),
+                })
+                .collect();
+            // Repeated, opposite and identity points under one digit.
+            if n > 30 {
+                for i in 0..10 {
+                    points[i] = if i % 2 == 0 { points[20] } else { points[20].neg() };
+                    scalars[i] = Fr::from(3u64);
+                }
+                points[11] = Pt::IDENTITY;
+            }
+            assert_eq!(msm::<Config>(&points, &scalars), naive(&points, &scalars));
+            // One long scalar among short ones makes many narrow windows.
+            if n > 1 {
+                for bits in [9u64, 64, 128, 200, 252] {
+                    for s in scalars.iter_mut() {
+                        *s = Fr::from(u64::rand(&mut rng) as u8 as i8 as i64);
+                    }
+                    scalars[1] = Fr::from(2u64).pow([bits]) - Fr::from(1u64);
+                    assert_eq!(msm::<Config>(&points, &scalars), naive(&points, &scalars));
+                    scalars[1] = -scalars[1];
+                    assert_eq!(msm::<Config>(&points, &scalars), naive(&points, &scalars));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fixed_base_covers_edges() {
+        let base = Projective::<Config>::generator();
+        let ks = [
+            Fr::from(0u64),
+            Fr::from(1u64),
+            -Fr::from(1u64),
+            Fr::from(2u64).pow([200]) - Fr::from(1u64),
+        ];
+        for repeat in [1usize, 40, 1200] {
+            let many: Vec<Fr> = ks.iter().copied().cycle().take(4 * repeat).collect();
+            let got = fixed_base(base, &many);
+            for (p, k) in got.iter().zip(&many) {
+                assert_eq!(Projective::from(p.to_affine::<Config>()), base * k);
+            }
+        }
+    }
+}

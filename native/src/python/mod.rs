@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The Python surface: argument decoding only, all work without the GIL.
+
+mod group;
+
+use crate::error::NativeError;
+use pyo3::prelude::*;
+
+/// BN254 Groth16, circom witnesses and the answer engine of ragseal.
+#[pymodule]
+fn ragseal_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("NativeError", m.py().get_type::<NativeError>())?;
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    group::register(m)
+}
