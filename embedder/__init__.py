@@ -1,2 +1,28 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text to int8 vectors, identically for provider and client."""
+"""Embedders behind one small interface, shared by provider and client; quantisation to e; C_emb's digest.
+
+    from ragseal.embedder import embed_query
+    e = embed_query("how do I parse JSON?")          # int8, shape (384,)
+
+Importing this package loads numpy and nothing heavier; models and their libraries come in at first use.
+"""
+
+from __future__ import annotations
+
+from ragseal.embedder.interface import Embedder, EmbedderIdentity, Progress, Quantised, Role, Vectors
+from ragseal.embedder.loading import DEFAULT, default_cache_dir, embed_query, load_embedder
+from ragseal.embedder.quantisation import quantise
+
+__all__ = [
+    "DEFAULT",
+    "Embedder",
+    "EmbedderIdentity",
+    "Progress",
+    "Quantised",
+    "Role",
+    "Vectors",
+    "default_cache_dir",
+    "embed_query",
+    "load_embedder",
+    "quantise",
+]

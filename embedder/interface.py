@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every embedder offers, and the canonical description that C_emb commits to.  Protocol section 3, C_emb (R1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ragseal.kernel.encoding import HASH, NAME, U32, Codec, Message, Text
+from ragseal.kernel.errors import EncodingError
+from ragseal.kernel.transcript import tagged_hash
+
+Vectors = npt.NDArray[np.float32]  #: (n, d) unit vectors
+Quantised = npt.NDArray[np.int8]  #: (n, d) rows e
+
+#: ``progress(done, total)`` counts texts, never goes back, and ends with done == total.
+Progress = Callable[[int, int], None]
+
+#: Some models put another instruction before a query than before a document; the default model treats both alike.
+Role = Literal["query", "document"]
+
+#: The one quantisation of the protocol (section 4, item 1): see :func:`ragseal.embedder.quantise`.
+QUANTISATION = "int8/127/half-even"
+
+#: Longest text that an embedder reads.  Models cut far earlier; this only bounds the work a hostile text can cause.
+MAX_TEXT_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderIdentity(Message):
+    """Everything that decides which vector a text gets, up to the rounding of floats.
+
+    Two programs that run the same weights have the same identity whichever library computes them: digests are taken
+    over the content of tensors and tokenizer (:mod:`ragseal.embedder.weights`), not over files or their names.
+    Encoding: the kernel's canonical form (:mod:`ragseal.kernel.encoding`), fields in the order below.
+    """
+
+    TAG: ClassVar[str] = "embedder"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, Text(1024), Text(1024), U32, Text(4096), Text(4096), U32, NAME)
+
+    weights: bytes  #: digest of all floating-point tensors
+    tokenizer: bytes  #: digest of the tokenizer's definition without its padding and truncation
+    architecture: str  #: canonical JSON of what the weights do not show: kind, heads, activation, epsilon
+    pooling: str  #: from token vectors to the text's vector, "mean" for the default model
+    max_tokens: int  #: longer texts are cut after this many tokens, special ones included
+    query_prompt: str  #: put before a query, with no separator
+    document_prompt: str  #: put before a document
+    dimension: int  #: d, entries of a vector
+    quantisation: str  #: QUANTISATION
+
+    def validate(self) -> None:
+        if self.quantisation != QUANTISATION:
+            raise EncodingError(f"embedder: quantisation {self.quantisation!r}, this program knows {QUANTISATION!r}")
+        if not 1 <= self.dimension <= 65535 or self.max_tokens < 1:
+            raise EncodingError("embedder: dimension and max_tokens are positive, the dimension below 65536")
+
+    def digest(self) -> bytes:
+        """C_emb, 32 bytes: the tagged SHA-256 of the canonical encoding."""
+        return tagged_hash("embedder", self.encode())
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors.  Implementations load their model at first use and may be called from many threads."""
+
+    @property
+    def dimension(self) -> int:
+        """d, entries of a vector."""
+        ...
+
+    def identity(self) -> EmbedderIdentity:
+        """The description whose digest is C_emb; reads (and remembers) the weights' digest.
+
+        Raises:
+            ConfigurationError: the model's files are missing or unreadable.
+        """
+        ...
+
+    def embed(self, texts: Sequence[str], *, role: Role = "document", progress: Progress | None = None) -> Vectors:
+        """Unit vectors of ``texts``, float32, shape (len(texts), dimension), in the order given.
+
+        A text's vector does not depend on its neighbours beyond the last bits of a float.
+
+        Raises:
+            EncodingError: a text is no valid Unicode or longer than MAX_TEXT_CHARACTERS.
+            ConfigurationError: the model cannot be loaded or run.
+        """
+        ...
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Refuse what no tokenizer should see, before a library answers with an exception of its own.
+
+    Raises:
+        EncodingError: names the first text that is not a string, holds a lone surrogate or is too long.
+    """
+    if isinstance(texts, str):
+        raise EncodingError("embed takes a sequence of texts; put a single text in a list")
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise EncodingError(f"text {i} is a {type(text).__name__}, not a string")
+        if len(text) > MAX_TEXT_CHARACTERS:
+            raise EncodingError(
+                f"text {i} has {len(text)} characters, at most {MAX_TEXT_CHARACTERS}; split it into several documents"
+            )
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise EncodingError(f"text {i} holds a lone surrogate at character {error.start}") from None
