@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ask a provider and believe nothing: the library that an account's own software calls.  Protocol section 5.
+
+    >>> from ragseal.client import Client
+    >>> client = Client(PROVIDER, STATE, log_key=LOG_KEY, embedder="minilm")
+    >>> result = client.ask("How do I parse JSON?")
+    >>> result.checked                      # the provider committed to exactly this machine's embedding
+    True
+    >>> len(result.returned) == len(set(result.returned))
+    True
+    >>> best = result.ranked[0].text        # re-ranked here; the provider releases an unordered set
+    >>> result.receipt.body.seq >= 0        # kept in STATE; `ragseal-client receipts export` gives it to an auditor
+    True
+
+``STATE`` is the folder that ``ragseal-client keygen`` made.  Whatever does not check out raises an AuditError, saves
+the evidence and returns nothing; the signed request then stays pending, and the next call repeats exactly its bytes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from ragseal.client.account import AccountState
+from ragseal.client.attestation import (
+    NONCE_BYTES,
+    Window,
+    build_request,
+    check_answer,
+    check_budget,
+    check_prepared,
+    encode_embedding,
+)
+from ragseal.client.commitment import ClassOf, check_window
+from ragseal.client.evidence import Evidence
+from ragseal.client.link import Announced, LedgerLink, ProviderLink
+from ragseal.client.result import Ranked, Result, make_result
+from ragseal.client.window import Exchange, WindowState
+from ragseal.embedder import Embedder, load_embedder, quantise
+from ragseal.groth16.group import default_group
+from ragseal.kernel.attestation import Answer, Prepare, Prepared, SignedRequest
+from ragseal.kernel.commitment import Account, SignedManifest, generators
+from ragseal.kernel.curve import Group
+from ragseal.kernel.errors import (
+    AttestationError,
+    AuditError,
+    CommitmentError,
+    ConfigurationError,
+    LedgerError,
+    PolicyError,
+    TransportError,
+)
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import Policy
+from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.merkle import verify_consistency
+from ragseal.ledger.note import NoteVerifier
+
+__all__ = ["Client", "Ranked", "Result", "known_class"]
+
+
+class _RefusedError(Exception):
+    """The provider refused to prepare, with a reason of its own; nothing has been signed."""
+
+    def __init__(self, reason: AuditError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Client:
+    """One account's connection to one provider.  May be called from many threads; queries go one after another."""
+
+    def __init__(
+        self,
+        provider: str | ProviderLink,
+        account: str | Path | AccountState,
+        log_key: str | None = None,
+        embedder: str | Embedder | None = None,
+        *,
+        ledger: str | LedgerLink | None = None,
+        provider_key: bytes | None = None,
+        accept_unchecked: bool = False,
+        ca: Path | None = None,
+        timeout: float = 60.0,
+        class_of: ClassOf | None = None,
+        group: Group | None = None,
+        entropy: Callable[[int], bytes] = secrets.token_bytes,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Open the account's folder; nothing is sent yet.
+
+        Args:
+            provider: ``host:port``, or a link.
+            account: the folder made by ``ragseal-client keygen``, or an opened one.
+            log_key: the log's verifier key, ``name+id+base64``; pinned at first use, may then be left out.
+            embedder: "minilm", "sentence-transformers:...", an Embedder, or None: then the provider computes e, and
+                records say "unchecked".
+            ledger: ``host:port`` of the ledger, by default the provider's.
+            provider_key: 32 bytes; pinned at first use (or on first contact, where it is left out).
+            accept_unchecked: sign also when the provider commits to another e than this client's own.
+            ca: PEM file of the certificate authority for TLS; without it the connection is in the clear.
+            timeout: seconds for a call.
+
+        Raises:
+            ConfigurationError: no account there, no log key, another pinned key, an embedder that is not installed.
+            LedgerError: another process uses the folder.
+        """
+        self._mutex = threading.Lock()
+        self._accept_unchecked = accept_unchecked
+        self._entropy, self._clock = entropy, clock
+        self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
+        self._group = group if group is not None else default_group()
+        self._class_of = class_of if class_of is not None else known_class
+        self._generators: dict[int, bytes] = {}
+        self._current: tuple[Window, WindowState] | None = None
+        self._open = False
+        self.state = account if isinstance(account, AccountState) else AccountState(Path(account))
+        try:
+            self._log = self._pinned_log(log_key)
+            if provider_key is not None:
+                self.state.pin_provider(provider_key)
+            self._provider, self._ledger = _links(provider, ledger, ca, timeout)
+        except BaseException:
+            self.state.close()
+            raise
+
+    def _pinned_log(self, log_key: str | None) -> NoteVerifier:
+        if log_key is not None:
+            return self.state.pin_log(log_key)
+        pinned = self.state.log_key()
+        if pinned is None:
+            raise ConfigurationError(
+                "no log key is pinned yet: give log_key (--log-key), the line name+id+base64 of the provider's log"
+            )
+        return pinned
+
+    def close(self) -> None:
+        """Close connections and release the folder."""
+        self._provider.close()
+        self._ledger.close()
+        self.state.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- asking ---
+
+    def ask(self, text: str) -> Result:
+        """Ask one question and check everything that comes back.
+
+        A request that is pending from before (a crash, a lost connection, a refused answer) is completed first; if it
+        asked the same text, its answer is the result and nothing new is spent.
+
+        Raises:
+            BudgetError: n_max queries of this window are used up.
+            AttestationError, LedgerError, CommitmentError, ProofError, EncodingError: a check failed; the message says
+                where the evidence lies.
+            TransportError: the provider or its ledger cannot be reached; ask again.
+        """
+        with self._mutex:
+            window, memory = self._window()
+            pending = memory.pending()
+            if pending is not None:
+                result = self._finish(window, memory, pending)
+                if pending.prepare.query == text:
+                    return result
+            if not self._open:
+                window, memory = self._window(renew=True)
+            try:
+                exchange = self._prepare(window, memory, text)
+            except _RefusedError as refusal:
+                renewed, memory = self._window(renew=True)
+                if renewed.digest == window.digest or memory.pending() is not None:
+                    raise refusal.reason from None
+                window = renewed  # the window changed under us
+                exchange = self._prepare(window, memory, text)
+            memory.begin(exchange)
+            return self._finish(window, memory, exchange)
+
+    def resume(self) -> Result | None:
+        """Complete the pending request of the current window, if there is one; errors as for :meth:`ask`."""
+        with self._mutex:
+            window, memory = self._window()
+            pending = memory.pending()
+            return None if pending is None else self._finish(window, memory, pending)
+
+    # --- phase A ---
+
+    def _window(self, renew: bool = False) -> tuple[Window, WindowState]:
+        if self._current is None or renew or self._clock() >= self._current[0].manifest.policy.closes:
+            evidence = self._evidence()
+            announced = self._provider.announced()
+            with evidence.on_failure():
+                self._current = self._accept(announced, evidence)
+            self._open = announced.open
+        return self._current
+
+    def _accept(self, announced: Announced, evidence: Evidence) -> tuple[Window, WindowState]:
+        evidence.add("received-manifest", announced.manifest)
+        for line in announced.accounts if len(announced.accounts) <= 1000 else ():
+            evidence.add("received-account", line)
+        signed = SignedManifest.decode(announced.manifest)
+        window = check_window(
+            signed,
+            [Account.decode(line) for line in announced.accounts],
+            name=self.state.name,
+            public_key=self.state.key.public,
+            log=self._log,
+            provider_key=self.state.provider_key(),
+            class_of=self._class_of,
+        )
+        if self._embedder is not None and self._embedder.identity().digest() != window.manifest.embedder:
+            raise CommitmentError("the window commits to another embedder than this client's: its e would mean nothing")
+        memory = self.state.window(signed, window.account)
+        self.state.pin_provider(window.manifest.provider_key)
+        return window, memory
+
+    # --- phase B ---
+
+    def _own_embedding(self, text: str) -> list[int] | None:
+        if self._embedder is None:
+            return None
+        return [int(x) for x in quantise(self._embedder.embed([text], role="query"))[0]]
+
+    def _prepare(self, window: Window, memory: WindowState, text: str) -> Exchange:
+        if not self._open:
+            raise AttestationError(f"window {window.manifest.window!r} is not open for queries: ask again later")
+        own = self._own_embedding(text)
+        ctr = memory.answered + 1
+        check_budget(window, ctr)
+        prepare = Prepare(
+            manifest=window.digest,
+            account=window.account.name,
+            request_id=self._entropy(16),
+            salt=self._entropy(32),
+            query=text,
+            embedding=b"" if own is None else encode_embedding(own),
+        )
+        body = prepare.encode()
+        signature = self.state.key.sign("prepare", body)
+        evidence = self._evidence(memory)
+        evidence.add("sent-prepare", body)
+        evidence.add("sent-prepare-signature", signature)
+        try:
+            received = self._provider.prepare(body, signature)
+        except TransportError:
+            raise
+        except AuditError as reason:
+            raise _RefusedError(reason) from None
+        evidence.add("received-prepared", received)
+        with evidence.on_failure():
+            prepared = Prepared.decode(received)
+            bases = self._bases(window.manifest.policy.dimension)
+            checked = check_prepared(self._group, bases, window, prepare, prepared, own)
+            if own is not None and not checked and not self._accept_unchecked:
+                raise AttestationError(
+                    "the provider committed to another embedding than the one this client computed and sent"
+                )
+        request = build_request(
+            window,
+            prepare,
+            prepared,
+            ctr=ctr,
+            checked=checked,
+            nonce=self._entropy(NONCE_BYTES),
+            last_receipt=memory.acknowledgement(),
+        )
+        signed = SignedRequest(request, self.state.key.sign("request", request.encode()))
+        return Exchange(prepare, signature, prepared, signed)
+
+    def _finish(self, window: Window, memory: WindowState, exchange: Exchange) -> Result:
+        mine = exchange.signed
+        evidence = self._evidence(memory)
+        evidence.add("sent-prepare", exchange.prepare.encode())
+        evidence.add("received-prepared", exchange.prepared.encode())
+        sent = evidence.add("sent-request", mine.encode())
+        received = evidence.add("received-answer", self._provider.retrieve(sent))
+        last = memory.last()
+        with evidence.on_failure():
+            answer = Answer.decode(received)
+            previous = None if last is None else last.receipt
+            checkpoint = check_answer(self._group, window, self._log, mine, answer, previous)
+            newest = self._consistent(checkpoint, evidence)
+        if newest:
+            self.state.remember_checkpoint(answer.receipt.body.checkpoint)
+        memory.complete(answer)
+        return make_result(exchange, answer, self._embedder)
+
+    def _consistent(self, checkpoint: Checkpoint, evidence: Evidence) -> bool:
+        """The checkpoint and the remembered one are of one history; True if the new one is to be remembered."""
+        known = self.state.checkpoint()
+        if known is None:
+            return True
+        evidence.add("remembered-checkpoint", known.note.encode())
+        old, new = sorted((known.checkpoint, checkpoint), key=lambda c: c.size)
+        if old.size == new.size:
+            path: list[bytes] = []
+        else:
+            try:
+                path = self._ledger.consistency(old.size, new.size)
+            except TransportError:
+                raise
+            except AuditError as error:
+                raise LedgerError(
+                    f"the log does not prove that size {old.size} is the beginning of size {new.size}: {error}"
+                ) from None
+            evidence.add("received-consistency", b"".join(path))
+        try:
+            verify_consistency(old.size, new.size, path, old.root, new.root)
+        except LedgerError as error:
+            raise LedgerError(f"the receipt's checkpoint contradicts the one this account remembers: {error}") from None
+        return checkpoint.size > known.checkpoint.size
+
+    # --- parts ---
+
+    def _bases(self, dimension: int) -> bytes:
+        if dimension not in self._generators:
+            self._generators[dimension] = generators(self._group, dimension)
+        return self._generators[dimension]
+
+    def _evidence(self, memory: WindowState | None = None) -> Evidence:
+        facts = {"account": self.state.name, "public_key": self.state.key.public.hex(), "log_key": self._log.vkey()}
+        provider = self.state.provider_key()
+        if provider is not None:
+            facts["provider_key"] = provider.hex()
+        evidence = Evidence(self.state.evidence, facts, self._clock)
+        if memory is not None:
+            evidence.add("manifest", memory.signed.encode())
+        return evidence
+
+
+def known_class(policy: Policy) -> CircuitClass:
+    """The circuit class a policy names, from this installation's parameter files.
+
+    Raises:
+        PolicyError: unknown here, or other parameters or circuit sources under the same name.
+    """
+    from ragseal.circuits.build import class_digest, load_classes  # reads files: only where a window is looked at
+
+    cls = load_classes().get(policy.class_name)
+    if cls is None:
+        raise PolicyError(f"the window uses the circuit class {policy.class_name!r}, which this installation lacks")
+    if class_digest(cls) != policy.class_digest:
+        raise PolicyError(f"the window's circuit class {policy.class_name!r} is another one than this installation's")
+    return cls
+
+
+def _links(
+    provider: str | ProviderLink, ledger: str | LedgerLink | None, ca: Path | None, timeout: float
+) -> tuple[ProviderLink, LedgerLink]:
+    if ledger is None and not isinstance(provider, str):
+        raise ConfigurationError("a provider given as a link needs a ledger too")
+    from ragseal.client.remote import RemoteLedger, RemoteProvider  # gRPC only where an address is given
+
+    if ledger is None:
+        ledger = cast(str, provider)
+    return (
+        RemoteProvider(provider, ca, timeout) if isinstance(provider, str) else provider,
+        RemoteLedger(ledger, ca, timeout) if isinstance(ledger, str) else ledger,
+    )

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the client asks of a provider and of its ledger, in bytes: gRPC in :mod:`ragseal.client.remote`.
+
+Answers are handed over undecoded, so that a check that fails can save exactly what was received.  Every call raises
+TransportError when the peer is out of reach or gives no answer in time, and the AuditError that the peer names when it
+refuses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """A window as the provider announces it."""
+
+    manifest: bytes  #: SignedManifest
+    accounts: tuple[bytes, ...]  #: Account, sorted by name
+    open: bool  #: takes queries now
+
+
+class ProviderLink(Protocol):
+    """The provider's half of phases A and B."""
+
+    def announced(self) -> Announced:
+        """The newest window."""
+        ...
+
+    def prepare(self, canonical: bytes, signature: bytes) -> bytes:
+        """Prepare and the account's signature over it; gives a Prepared."""
+        ...
+
+    def retrieve(self, canonical: bytes) -> bytes:
+        """SignedRequest; gives an Answer, the same bytes whenever the same request is sent again."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LedgerLink(Protocol):
+    """The ledger that the provider's receipts point into."""
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        """RFC 6962 consistency path between two sizes, 0 < old <= new."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a caller gets: checked texts, re-ranked on this machine.  Protocol section 4, item 5.
+
+The provider releases a set in slot order, since the order of noisy scores carries more; ranking the texts one already
+holds with the public embedder costs no privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragseal.client.attestation import decode_embedding
+from ragseal.client.window import Exchange
+from ragseal.embedder import Embedder, quantise
+from ragseal.kernel.attestation import Answer, Receipt, Record
+from ragseal.kernel.params import SCORE_UNIT
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A returned text with its score against the query, computed on this machine."""
+
+    score: int  #: inner product of the quantised embeddings; 127^2 is cosine 1
+    slot: int
+    text: str
+
+    @property
+    def cosine(self) -> float:
+        return self.score / SCORE_UNIT**2
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A checked answer."""
+
+    texts: tuple[str, ...]  #: by increasing slot; empty slots are left out
+    slots: tuple[int, ...]  #: of ``texts``, one each
+    returned: tuple[int, ...]  #: all K slots, empty ones too
+    receipt: Receipt
+    record: Record
+    checked: bool  #: the committed e is this client's own, entry by entry
+    ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder
+
+
+def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -> Result:
+    """A checked answer as the caller sees it; ranked where there is an embedder."""
+    present = [slot for slot in answer.openings.slots if slot.present]
+    ranked: tuple[Ranked, ...] | None = None
+    if embedder is not None:
+        scores: list[int] = []
+        if present:
+            e = np.asarray(decode_embedding(exchange.prepared.embedding), dtype=np.int64)
+            rows = quantise(embedder.embed([slot.text for slot in present], role="document"))
+            scores = [int(x) for x in rows.astype(np.int64) @ e]
+        pairs = zip(scores, present, strict=True)
+        ranked = tuple(sorted((Ranked(x, s.slot, s.text) for x, s in pairs), key=lambda r: (-r.score, r.slot)))
+    return Result(
+        texts=tuple(slot.text for slot in present),
+        slots=tuple(slot.slot for slot in present),
+        returned=tuple(slot.slot for slot in answer.openings.slots),
+        receipt=answer.receipt,
+        record=answer.record,
+        checked=exchange.signed.request.checked,
+        ranked=ranked,
+    )

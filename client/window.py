@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an account keeps of one window: manifest, the pending signed request, answered queries.
+
+The counter and the acknowledgement of the next request follow from the answers kept, so there is no second number that
+could disagree with them.  ``pending`` holds a request from before it is sent until its answer is checked and kept:
+after a crash exactly the same bytes are sent again, since two signed requests with one counter would let a provider
+choose between two noises.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ragseal.client.folder import intact, need, read, write
+from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, SignedRequest
+from ragseal.kernel.commitment import Account, Manifest, SignedManifest
+from ragseal.kernel.encoding import SIGNATURE, Codec, Message, Nested
+from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.ledger.durable import sync_directory
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange(Message):
+    """Everything of one query up to the signed request: what is sent again, and what opens the receipt's request."""
+
+    TAG: ClassVar[str] = "exchange"
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(Prepare), SIGNATURE, Nested(Prepared), Nested(SignedRequest))
+
+    prepare: Prepare
+    prepare_signature: bytes
+    prepared: Prepared
+    signed: SignedRequest
+
+    def validate(self) -> None:
+        request = self.signed.request
+        if not self.prepare.request_id == self.prepared.request_id == request.request_id:
+            raise EncodingError("exchange: its messages belong to different requests")
+        if request.query_digest != self.prepare.query_digest() or request.manifest != self.prepare.manifest:
+            raise EncodingError("exchange: the signed request is for another query or window")
+
+
+class WindowState:
+    """What an account keeps of one window."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises ConfigurationError: missing or damaged files."""
+        self.folder = folder
+        self.signed = intact(lambda: SignedManifest.decode(need(folder / "manifest")), str(folder / "manifest"))
+        self.account = intact(lambda: Account.decode(need(folder / "account")), str(folder / "account"))
+        self.digest = self.signed.manifest.digest()
+        if self.digest.hex() != folder.name:
+            raise ConfigurationError(f"{folder} is damaged: it holds another window's manifest")
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.signed.manifest
+
+    @property
+    def answered(self) -> int:
+        """How many queries of this account are answered: the last ctr used.  Raises ConfigurationError: a gap."""
+        numbers = sorted(int(path.stem) for path in self.folder.glob("*.answer") if path.stem.isdigit())
+        if numbers != list(range(1, len(numbers) + 1)):
+            raise ConfigurationError(f"{self.folder} is damaged: answers are missing; restore the folder from a copy")
+        return len(numbers)
+
+    def answer(self, ctr: int) -> Answer:
+        """The kept answer number ``ctr``.  Raises ConfigurationError: missing or damaged."""
+        path = self.folder / f"{ctr:08d}.answer"
+        answer = intact(lambda: Answer.decode(need(path)), str(path))
+        if answer.record.signed.request.ctr != ctr or answer.record.manifest != self.digest:
+            raise ConfigurationError(f"{path} is damaged: it holds another query's answer")
+        return answer
+
+    def exchange(self, ctr: int) -> Exchange:
+        """Request number ``ctr`` with everything before it.  Raises ConfigurationError: missing or damaged."""
+        path = self.folder / f"{ctr:08d}.exchange"
+        return intact(lambda: Exchange.decode(need(path)), str(path))
+
+    def last(self) -> Answer | None:
+        """The newest answer."""
+        count = self.answered
+        return self.answer(count) if count else None
+
+    def acknowledgement(self) -> bytes:
+        """What the next request acknowledges: the last receipt's digest, or NO_RECEIPT."""
+        last = self.last()
+        return NO_RECEIPT if last is None else last.receipt.digest()
+
+    def pending(self) -> Exchange | None:
+        """The signed request without an answer, if any.
+
+        Raises:
+            ConfigurationError: a damaged file, or one that does not follow the answers kept.
+        """
+        path = self.folder / "pending"
+        data = read(path)
+        if data is None:
+            return None
+        exchange = intact(lambda: Exchange.decode(data), str(path))
+        ctr, done = exchange.signed.request.ctr, self.answered
+        if ctr == done and self.answer(done).record.signed == exchange.signed:
+            self._retire(ctr)  # a crash came between keeping the answer and this
+            return None
+        if ctr != done + 1 or exchange.signed.request.manifest != self.digest:
+            raise ConfigurationError(f"{path} is damaged: it does not follow the {done} answers kept")
+        return exchange
+
+    def begin(self, exchange: Exchange) -> None:
+        """Keep a signed request durably, before it is sent.  Raises ConfigurationError: another one is pending."""
+        if self.pending() is not None:
+            raise ConfigurationError(f"{self.folder}: a signed request is pending, no second one may be signed")
+        if exchange.signed.request.ctr != self.answered + 1:
+            raise ConfigurationError(f"{self.folder}: the next request has ctr {self.answered + 1}")
+        write(self.folder / "pending", exchange.encode())
+
+    def complete(self, answer: Answer) -> None:
+        """Keep the checked answer of the pending request.  Raises ConfigurationError: there is none for it."""
+        exchange = self.pending()
+        if exchange is None or answer.record.signed != exchange.signed:
+            raise ConfigurationError(f"{self.folder}: no request is pending for this answer")
+        ctr = exchange.signed.request.ctr
+        write(self.folder / f"{ctr:08d}.answer", answer.encode())
+        self._retire(ctr)
+
+    def _retire(self, ctr: int) -> None:
+        try:
+            os.replace(self.folder / "pending", self.folder / f"{ctr:08d}.exchange")
+            sync_directory(self.folder)
+        except OSError as error:
+            raise ConfigurationError(f"cannot write in {self.folder}: {error.strerror}") from None
+
+
+def windows_of(directory: Path) -> list[WindowState]:
+    """The windows in an account's folder, by opening time; reads only, needs no lock.
+
+    Raises:
+        ConfigurationError: a damaged file.
+    """
+    parent = directory / "windows"
+    if not parent.is_dir():
+        return []
+    found = [WindowState(path) for path in sorted(parent.iterdir()) if (path / "manifest").exists()]
+    return sorted(found, key=lambda w: (w.manifest.policy.opens, w.digest))
