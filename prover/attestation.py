@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase B, attestation: Prepare fixes C_e, Retrieve answers.  SPEC B; protocol section 5.
+
+The order of durable steps makes every crash harmless: secrets first, then the record, then the answer.  So no record
+exists that cannot be proven, no answer leaves without its record, and the same request always gets the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.embedder import Embedder, quantise
+from ragseal.groth16.engine import Engine
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel import commitment, fixedpoint, hints, signature
+from ragseal.kernel.attestation import (
+    NO_RECEIPT,
+    Answer,
+    Openings,
+    Prepare,
+    Prepared,
+    Receipt,
+    ReceiptBody,
+    Record,
+    SignedRequest,
+)
+from ragseal.kernel.curve import Group
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
+from ragseal.prover.commitment import WindowSecrets
+from ragseal.prover.journal import Entry, Journal
+from ragseal.prover.randomness import Draw, derived_scalar
+from ragseal.prover.retrieval import QuerySecrets, answer_query, decode_embedding, encode_embedding
+from ragseal.prover.state import State
+from ragseal.prover.window import Stage, Window, coarse
+
+PENDING_SECONDS = 600.0  #: how long a Prepare waits for its Retrieve
+PENDING_PER_ACCOUNT = 16
+PENDING_TOTAL = 1 << 16
+
+log = logging.getLogger("ragseal.provider")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A Prepare that was answered."""
+
+    request: bytes  #: the Prepare's canonical bytes
+    query_digest: bytes
+    embedding: bytes
+    blinder: int
+    c_e: bytes
+    reply: bytes
+    expires: float
+
+    def __repr__(self) -> str:
+        return "Pending(...)"
+
+
+class PendingTable:
+    """Answered Prepares by (manifest, account, request id), bounded for each account and in all.
+
+    Losing an entry costs nothing: C_e is a function of the request, so the same Prepare brings the same bytes back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._table: dict[tuple[bytes, str], dict[bytes, Pending]] = {}
+        self._count = 0
+
+    def find(self, manifest: bytes, account: str, request_id: bytes) -> Pending | None:
+        mine = self._table.get((manifest, account), {})
+        found = mine.get(request_id)
+        return found if found is not None and found.expires > self._clock() else None
+
+    def add(self, manifest: bytes, account: str, request_id: bytes, pending: Pending) -> None:
+        """Raises BudgetError: the table is full of other accounts' unfinished requests."""
+        mine = self._table.setdefault((manifest, account), {})
+        if request_id not in mine:
+            while len(mine) >= PENDING_PER_ACCOUNT:
+                del mine[next(iter(mine))]
+                self._count -= 1
+            if self._count >= PENDING_TOTAL:
+                self._purge()
+            if self._count >= PENDING_TOTAL:
+                raise BudgetError(f"too many unfinished requests: try again within {PENDING_SECONDS:.0f} s")
+            self._count += 1
+        self._table.setdefault((manifest, account), mine)[request_id] = pending
+
+    def drop(self, manifest: bytes, account: str, request_id: bytes) -> None:
+        if self._table.get((manifest, account), {}).pop(request_id, None) is not None:
+            self._count -= 1
+
+    def expires(self) -> float:
+        return self._clock() + PENDING_SECONDS
+
+    def _purge(self) -> None:
+        now = self._clock()
+        for owner in list(self._table):
+            kept = {k: p for k, p in self._table[owner].items() if p.expires > now}
+            self._count -= len(self._table[owner]) - len(kept)
+            if kept:
+                self._table[owner] = kept
+            else:
+                del self._table[owner]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What answering takes besides state: key, engine, curve, embedder, and the edges' clock and randomness."""
+
+    group: Group
+    key: KeyView
+    engine: Engine
+    embedder: Embedder
+    signing_key: Ed25519PrivateKey
+    draw: Draw
+    clock: Callable[[], float]  #: seconds since 1970
+
+
+class Attestation:
+    """Phase B of one provider.  Coroutines run in one event loop, blocking work in threads."""
+
+    def __init__(
+        self,
+        state: State,
+        journal: Journal,
+        tools: Tools,
+        secrets_of: Callable[[bytes], WindowSecrets],
+        proof_mode: int,
+        on_record: Callable[[bytes, int], None],
+        tick: float = 0.0,
+    ) -> None:
+        """
+        Args:
+            secrets_of: manifest digest -> the window's secrets.
+            on_record: told (manifest digest, seq) of every new record.
+            tick: answers leave at multiples of so many seconds after their request, so that their time says little.
+        """
+        self._state = state
+        self._journal = journal
+        self._tools = tools
+        self._secrets_of = secrets_of
+        self._proof_mode = proof_mode
+        self._on_record = on_record
+        self._tick = tick
+        self._pending = PendingTable()
+        self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
+        self._running: set[asyncio.Task[bytes]] = set()
+        self._work = asyncio.Semaphore(2)
+
+    # --- message 1 ---
+
+    async def prepare(self, canonical: bytes, proof: bytes) -> bytes:
+        """Answer a Prepare: fix e and C_e before the client's nonce is known.
+
+        Raises:
+            AttestationError: closed window, unknown account, wrong signature, an embedding that is not the query's, or
+                a request id that was used for something else.
+            BudgetError: the account has asked n_max queries.
+        """
+        message = Prepare.decode(canonical)
+        window, secrets = await self._window(message.manifest)
+        account = secrets.account(message.account)
+        signature.verify(account.public_key, "prepare", canonical, proof)
+        known = self._pending.find(window.digest, account.name, message.request_id)
+        if known is not None:
+            if known.request != canonical:
+                raise AttestationError("this request id was used for another query: take a fresh random one")
+            return known.reply
+        self._check_open(window)
+        if window.counters.get(account.name, 0) >= window.manifest.policy.n_max:
+            raise self._spent(window, account.name)
+        version = secrets.versions[account.tenant]
+        async with self._work:
+            own = await asyncio.to_thread(self._embed, message.query)
+        embedding = own
+        if message.embedding:
+            offered = decode_embedding(message.embedding)
+            fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
+            if not fixedpoint.within_one(offered, decode_embedding(own)):
+                raise AttestationError(
+                    "the embedding sent is not this query's: it differs by more than 1 from the provider's own; "
+                    "check that both use the embedder whose digest the manifest names"
+                )
+            embedding = message.embedding
+        blinder = derived_scalar(secrets.blinding, canonical, embedding)
+        c_e = await asyncio.to_thread(self._commit_embedding, embedding, blinder)
+        prepared = Prepared(message.request_id, embedding, c_e, blinder, version.committed.digest())
+        reply = prepared.encode()
+        self._pending.add(
+            window.digest,
+            account.name,
+            message.request_id,
+            Pending(canonical, message.query_digest(), embedding, blinder, c_e, reply, self._pending.expires()),
+        )
+        return reply
+
+    def _embed(self, query: str) -> bytes:
+        return encode_embedding(quantise(self._tools.embedder.embed([query], role="query"))[0])
+
+    def _commit_embedding(self, embedding: bytes, blinder: int) -> bytes:
+        group = self._tools.group
+        bases = commitment.generators(group, len(embedding))
+        return commitment.embedding_commitment(group, bases, decode_embedding(embedding), blinder)
+
+    # --- message 2 ---
+
+    async def retrieve(self, canonical: bytes) -> bytes:
+        """Answer a signed request; the same bytes for the same request, also after a restart.
+
+        The work goes on when the caller goes away: a client's deadline must not part a record from its answer.
+
+        Raises:
+            AttestationError: whatever in the request does not hold.
+            BudgetError: more than n_max queries.
+            OverflowError_: a query that cannot be proven (about 2^-36); nothing was recorded.
+        """
+        message = SignedRequest.decode(canonical)
+        request = message.request
+        window, secrets = await self._window(request.manifest)
+        account = secrets.account(request.account)
+        message.verify(account.public_key)
+        if request.origin != window.manifest.origin or request.window != window.manifest.window:
+            raise AttestationError("the request names another ledger or window than its manifest")
+        started = time.monotonic()
+        task = asyncio.create_task(self._serialised(window, secrets, message, canonical))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        answer = await asyncio.shield(task)
+        if self._tick > 0:
+            spent = time.monotonic() - started
+            await asyncio.sleep(-spent % self._tick)
+        return answer
+
+    def _finished(self, task: asyncio.Task[bytes]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, AuditError):
+            log.error("a retrieval failed: %s", type(error).__name__)
+
+    async def drain(self) -> None:
+        """Wait for every answer under way."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+    async def _serialised(
+        self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes
+    ) -> bytes:
+        lock = self._locks.setdefault((window.digest, message.request.account), asyncio.Lock())
+        async with lock:
+            return await self._answer(window, secrets, message, canonical)
+
+    async def _answer(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> bytes:
+        request, policy = message.request, window.manifest.policy
+        last = window.counters.get(request.account, 0)
+        if request.ctr <= last:
+            return await asyncio.to_thread(self._again, window, secrets, message, canonical)
+        self._check_open(window)
+        if request.ctr != last + 1:
+            raise AttestationError(f"ctr {request.ctr} does not follow {last}: send requests in order, without gaps")
+        if request.ctr > policy.n_max:
+            raise self._spent(window, request.account)
+        pending = self._pending.find(window.digest, request.account, request.request_id)
+        if pending is None or (request.account, request.request_id) in window.request_ids:
+            raise AttestationError("no Prepare waits under this request id: send Prepare first (again)")
+        if request.c_e != pending.c_e or request.query_digest != pending.query_digest:
+            raise AttestationError("the request signs another query or C_e than its Prepare brought")
+        version = secrets.versions[secrets.account(request.account).tenant]
+        if request.index_digest != version.committed.digest():
+            raise AttestationError("the request names another index version than its Prepare brought")
+        async with self._work:
+            await asyncio.to_thread(self._check_acknowledgement, window, message)
+            kept = await asyncio.to_thread(self._fix_secrets, window, secrets, message, canonical, pending)
+        entry, record = await self._append(window, message, kept)
+        answer = await asyncio.to_thread(self._complete, window, secrets, record, entry, kept)
+        self._pending.drop(window.digest, request.account, request.request_id)
+        self._on_record(window.digest, record.seq)
+        return answer
+
+    def _check_acknowledgement(self, window: Window, message: SignedRequest) -> None:
+        request = message.request
+        expected = NO_RECEIPT
+        if request.ctr > 1:
+            stored = self._state.row(
+                "SELECT answer FROM queries WHERE manifest = ? AND account = ? AND ctr = ?",
+                (window.digest, request.account, request.ctr - 1),
+            )
+            if stored is None or stored[0] is None:
+                raise AttestationError(f"request {request.ctr - 1} was never answered: send it again first")
+            expected = Answer.decode(stored[0]).receipt.digest()
+        if request.last_receipt != expected:
+            raise AttestationError(
+                "the request does not acknowledge the account's last receipt: send the last request again to get it"
+            )
+
+    def _fix_secrets(
+        self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes, pending: Pending
+    ) -> QuerySecrets:
+        """Compute the answer and make durable all that its proof will need."""
+        request, tools = message.request, self._tools
+        place = (window.digest, request.account, request.ctr)
+        stored = self._state.row("SELECT signed, secrets FROM queries WHERE manifest=? AND account=? AND ctr=?", place)
+        if stored is not None and stored[0] == canonical:  # stopped between here and the record: same bytes again
+            return QuerySecrets.decode(stored[1])
+        if window.beacon is None:
+            raise AttestationError("the window is not open")
+        kept = answer_query(
+            tools.group,
+            tools.engine,
+            tools.key,
+            secrets.versions[secrets.account(request.account).tenant],
+            window.manifest.policy,
+            hints.noise_key(secrets.limbs, window.beacon, request.ctx()),
+            pending.embedding,
+            pending.blinder,
+            tools.draw,
+        )
+        with self._state.transaction() as db:
+            values = (*place, canonical, kept.encode())
+            db.execute("INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, NULL)", values)
+        return kept
+
+    async def _append(self, window: Window, message: SignedRequest, kept: QuerySecrets) -> tuple[Entry, Record]:
+        def build() -> Record:
+            now = coarse(self._tools.clock())
+            if now > window.manifest.policy.closes:
+                raise AttestationError("the window's closing time has passed")
+            return Record(
+                manifest=window.digest,
+                seq=len(window.records),
+                signed=message,
+                c_y=kept.c_y,
+                t_commit=kept.t_commit,
+                time=max(now, window.time),
+                proof_mode=self._proof_mode,
+            )
+
+        entry = await self._journal.append(build)
+        return entry, Record.decode(entry.data)
+
+    def _complete(
+        self, window: Window, secrets: WindowSecrets, record: Record, entry: Entry, kept: QuerySecrets
+    ) -> bytes:
+        """Receipt and openings for a record that is durable; stored before anyone sees them."""
+        request = record.signed.request
+        version = secrets.versions[secrets.account(request.account).tenant]
+        openings = Openings(kept.t_salt, tuple(version.open_slot(slot) for slot in kept.ids))
+        body = ReceiptBody(
+            request_digest=request.digest(),
+            record_digest=record.digest(),
+            seq=record.seq,
+            index=entry.index,
+            openings_digest=openings.digest(),
+            checkpoint=entry.checkpoint,
+        )
+        signed = signature.sign(self._tools.signing_key, "receipt", body.encode())
+        answer = Answer(record, openings, Receipt(body, signed, entry.path)).encode()
+        place = (window.digest, request.account, request.ctr)
+        with self._state.transaction() as db:
+            update = "UPDATE queries SET answer = ? WHERE manifest = ? AND account = ? AND ctr = ? AND answer IS NULL"
+            if db.execute(update, (answer, *place)).rowcount != 1:
+                raise AttestationError("the request was answered already: send it again to get the same bytes")
+        return answer
+
+    def _again(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> bytes:
+        """The stored answer, or the one that a crash left undone."""
+        request = message.request
+        stored = self._state.row(
+            "SELECT signed, secrets, answer FROM queries WHERE manifest = ? AND account = ? AND ctr = ?",
+            (window.digest, request.account, request.ctr),
+        )
+        if stored is None or stored[0] != canonical:
+            raise AttestationError(
+                f"request {request.ctr} of {request.account} was another one: every ctr is signed once; go on with "
+                f"{window.counters.get(request.account, 0) + 1}"
+            )
+        if stored[2] is not None:
+            return bytes(stored[2])
+        seq = window.places[request.account, request.ctr]
+        entry = self._journal.entry(window.records[seq])
+        return self._complete(window, secrets, Record.decode(entry.data), entry, QuerySecrets.decode(stored[1]))
+
+    # --- checks ---
+
+    async def _window(self, manifest: bytes) -> tuple[Window, WindowSecrets]:
+        window = self._journal.history.window(manifest)
+        return window, await asyncio.to_thread(self._secrets_of, window.digest)
+
+    def _check_open(self, window: Window) -> None:
+        policy, name = window.manifest.policy, window.manifest.window
+        if window is not self._journal.history.newest:
+            raise AttestationError(f"window {name!r} is over: ask GetManifest for the newest")
+        if window.stage is not Stage.OPEN:
+            state = "closed" if window.stage is Stage.CLOSED else "not open yet: its beacon is incomplete"
+            raise AttestationError(f"window {name!r} is {state}")
+        if not policy.opens <= self._tools.clock() <= policy.closes:
+            raise AttestationError(f"window {name!r} takes queries from {policy.opens} to {policy.closes}")
+
+    def _spent(self, window: Window, account: str) -> BudgetError:
+        n = window.manifest.policy.n_max
+        return BudgetError(f"account {account!r} has asked its n_max = {n} queries: wait for the next window")

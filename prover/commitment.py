@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase A, commitment: column commitments with their proof of opening, registry, manifest.  SPEC A; protocol section 3.
+
+Every window commits to every index anew: fresh blinders, fresh salts, a full proof of opening.  What a window needs to
+be served and proven is durable before its manifest enters the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from ragseal.groth16 import group as backend
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel import commitment, field, hints, signature
+from ragseal.kernel.commitment import Account, IndexFile, Manifest, ScoreBases, SignedManifest
+from ragseal.kernel.curve import Group
+from ragseal.kernel.errors import AttestationError, CommitmentError, EncodingError
+from ragseal.kernel.opening import powers
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import Policy
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.prover import index
+from ragseal.prover.index import Matrix, Version
+from ragseal.prover.randomness import Draw, packed_scalars
+from ragseal.prover.state import State
+
+Progress = Callable[[str], None]
+
+
+# --- column commitments ----------------------------------------------------------------------------------------------
+
+
+def commit_columns(group: Group, bases: ScoreBases, matrix: Matrix, blinders: Sequence[int]) -> bytes:
+    """C_j = sum_i E[i][j] Y_i + beta_j B for every column, 64 bytes each.
+
+    Raises:
+        CommitmentError: matrix, bases and blinders do not fit one another.
+        ProofError: a base is malformed.
+    """
+    rows, columns = matrix.shape
+    if rows != bases.capacity or columns != len(blinders):
+        raise CommitmentError(f"a matrix of {rows} x {columns} for {bases.capacity} bases and {len(blinders)} blinders")
+    if backend.available():
+        with backend.native_errors():
+            packed = np.ascontiguousarray(matrix).tobytes()
+            return bytes(backend.native().commit_columns(bases.y, bases.b, packed, columns, field.pack(blinders)))
+    points = bases.y + bases.b
+    return b"".join(
+        group.msm(points, field.pack([*(int(x) for x in matrix[:, j]), beta])) for j, beta in enumerate(blinders)
+    )
+
+
+def combine_columns(matrix: Matrix, chi: int) -> bytes:
+    """a_i = sum_j chi^j E[i][j] mod r for every row, packed."""
+    columns = matrix.shape[1]
+    if backend.available():
+        with backend.native_errors():
+            packed = np.ascontiguousarray(matrix).tobytes()
+            return bytes(backend.native().matrix_combination(packed, columns, field.to_bytes(chi)))
+    weights, rows = powers(chi, columns), matrix.tolist()
+    return field.pack(sum(w * x for w, x in zip(weights, row, strict=True) if x) % R for row in rows)
+
+
+def make_version(
+    group: Group, key: KeyView, tenant: str, matrix: Matrix, texts: Mapping[int, str], draw: Draw
+) -> Version:
+    """Commit to a tenant's index with fresh secrets, and check the public file exactly as an auditor does."""
+    dimension = matrix.shape[1]
+    blinders = field.unpack(packed_scalars(draw, dimension))
+    columns = commit_columns(group, key.scores, matrix, blinders)
+    chi = commitment.columns_fold(key.digest, columns)
+    folded_blinder = sum(w * b for w, b in zip(powers(chi, dimension), blinders, strict=True)) % R
+    witness = combine_columns(matrix, chi) + field.to_bytes(folded_blinder)
+    nonces = packed_scalars(draw, matrix.shape[0] + 1)
+    opening = commitment.prove_columns(group, key.scores, key.digest, columns, witness, nonces)
+    public = IndexFile(columns, opening)
+    commitment.verify_columns(group, key.scores, key.digest, dimension, public)
+    return Version(tenant, matrix, texts, draw(32), tuple(blinders), public)
+
+
+# --- registry --------------------------------------------------------------------------------------------------------
+
+
+def add_account(state: State, account: Account) -> None:
+    """Register an account for the windows committed from now on.
+
+    Raises:
+        CommitmentError: the name or the key is taken, or the name is malformed.
+    """
+    try:
+        account.encode()
+        Ed25519PublicKey.from_public_bytes(account.public_key)
+    except (EncodingError, ValueError) as error:
+        raise CommitmentError(f"account {account.name[:80]!r} cannot be registered: {error}") from None
+    for name, tenant, key in state.rows("SELECT name, tenant, public_key FROM accounts"):
+        if (name, tenant, key) == (account.name, account.tenant, account.public_key):
+            return
+        if name == account.name:
+            raise CommitmentError(f"account {name!r} is registered with another key or tenant: choose another name")
+        if key == account.public_key:
+            raise CommitmentError(f"this public key belongs to account {name!r} already: every account has its own")
+    with state.transaction() as db:
+        db.execute("INSERT INTO accounts VALUES (?, ?, ?)", (account.name, account.tenant, account.public_key))
+
+
+def accounts(state: State) -> list[Account]:
+    """The registry, sorted by name."""
+    rows = state.rows("SELECT name, tenant, public_key FROM accounts")
+    return sorted((Account(*row) for row in rows), key=lambda a: a.name)
+
+
+# --- manifest --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSecrets:
+    """A window with all that serving and proving it takes.  Never printed, never sent."""
+
+    signed: SignedManifest
+    seed: bytes  #: 32 bytes; C_seed commits to it
+    nonce: bytes  #: the provider's beacon nonce
+    blinding: bytes  #: from which the blinders of C_e are derived
+    versions: Mapping[str, Version]  #: by tenant
+    registry: Mapping[str, Account]  #: by name
+
+    @property
+    def limbs(self) -> tuple[int, int]:
+        """The seed as the circuit takes it."""
+        return field.limbs(self.seed)
+
+    def account(self, name: str) -> Account:
+        """A registered account; AttestationError for a stranger."""
+        found = self.registry.get(name)
+        if found is None:
+            raise AttestationError(f"account {name!r} is not in this window's registry: ask the provider to add it")
+        return found
+
+    def __repr__(self) -> str:
+        return f"WindowSecrets({self.signed.manifest.window!r})"
+
+
+def prepare_window(
+    state: State,
+    group: Group,
+    key: KeyView,
+    policy: Policy,
+    embedder: bytes,
+    window: str,
+    draw: Draw,
+    progress: Progress = lambda _: None,
+) -> WindowSecrets:
+    """Commit to every tenant's index and sign the manifest.  Nothing is stored or published yet.
+
+    Args:
+        embedder: C_emb, digest of the embedder's identity.
+
+    Raises:
+        CommitmentError: no documents, no accounts, or an account whose tenant has no documents.
+    """
+    registry = accounts(state)
+    if not registry:
+        raise CommitmentError("no account is registered: add one with `ragseal-provider accounts add`")
+    names = [name for name, count in index.tenants(state) if count]
+    strangers = [a for a in registry if a.tenant not in names]
+    if strangers:
+        raise CommitmentError(
+            f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: ingest them first"
+        )
+    versions = []
+    for name in sorted(names):
+        progress(f"committing to the index of tenant {name} ({key.cls.N} slots, {policy.dimension} columns)")
+        matrix, texts = index.current(state, name, key.cls.N, policy.dimension)
+        versions.append(make_version(group, key, name, matrix, texts, draw))
+    seed, nonce = draw(32), draw(32)
+    manifest = Manifest(
+        origin=state.settings.origin,
+        window=window,
+        policy=policy,
+        embedder=embedder,
+        key_digest=key.digest,
+        tenants=tuple(v.committed for v in versions),
+        c_seed=hints.seed_commitment(field.limbs(seed)),
+        registry_root=MerkleTree(commitment.registry_leaves(registry)).root(),
+        accounts=len(registry),
+        provider_key=signature.public_bytes(state.key),
+        beacon_commitment=commitment.beacon_commitment("provider", nonce),
+    )
+    manifest.validate()
+    return WindowSecrets(
+        signed=sign_manifest(state.key, manifest),
+        seed=seed,
+        nonce=nonce,
+        blinding=draw(32),
+        versions={v.tenant: v for v in versions},
+        registry={a.name: a for a in registry},
+    )
+
+
+def sign_manifest(key: Ed25519PrivateKey, manifest: Manifest) -> SignedManifest:
+    return SignedManifest(manifest, signature.sign(key, "manifest", manifest.encode()))
+
+
+def store_window(state: State, prepared: WindowSecrets) -> None:
+    """Make a window's secrets durable; must come before its manifest enters the ledger.
+
+    A row of the same name that never reached the ledger (the caller has looked) is replaced.
+    """
+    digest = prepared.signed.manifest.digest()
+    name = prepared.signed.manifest.window
+    files = [index.save_version(state, digest, version) for version in prepared.versions.values()]
+    with state.transaction() as db:
+        for (stale,) in db.execute("SELECT manifest FROM windows WHERE name = ?", (name,)).fetchall():
+            for table in ("windows", "window_accounts", "versions", "version_texts"):
+                db.execute(f"DELETE FROM {table} WHERE manifest = ?", (stale,))
+        db.execute(
+            "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
+            (digest, name, prepared.signed.encode(), prepared.seed, prepared.nonce, prepared.blinding),
+        )
+        for account in prepared.registry.values():
+            db.execute("INSERT INTO window_accounts VALUES (?, ?, ?)", (digest, account.name, account.encode()))
+        for version, file in zip(prepared.versions.values(), files, strict=True):
+            public = version.public.encode()
+            values = (digest, version.tenant, version.secret, field.pack(version.blinders), public, file)
+            db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)", values)
+            texts = [(digest, version.tenant, slot, text) for slot, text in version.texts.items()]
+            db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?)", texts)
+
+
+def load_window(state: State, manifest: bytes) -> WindowSecrets:
+    """What :func:`store_window` kept.
+
+    Raises:
+        CommitmentError: this state holds no such window, or not what its manifest commits to.
+    """
+    found = state.row("SELECT signed, seed, nonce, blinding FROM windows WHERE manifest = ?", (manifest,))
+    if found is None:
+        raise CommitmentError("this provider's state holds no secrets of that window: restore state.db from a backup")
+    signed, seed, nonce, blinding = found
+    rows = state.rows("SELECT account FROM window_accounts WHERE manifest = ? ORDER BY name", (manifest,))
+    loaded = WindowSecrets(
+        signed=SignedManifest.decode(signed),
+        seed=seed,
+        nonce=nonce,
+        blinding=blinding,
+        versions={
+            tenant: index.load_version(state, manifest, tenant)
+            for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ?", (manifest,))
+        },
+        registry={a.name: a for a in (Account.decode(account) for (account,) in rows)},
+    )
+    made = loaded.signed.manifest
+    if (
+        made.digest() != manifest
+        or made.c_seed != hints.seed_commitment(loaded.limbs)
+        or made.beacon_commitment != commitment.beacon_commitment("provider", nonce)
+        or made.tenants != tuple(v.committed for _, v in sorted(loaded.versions.items()))
+        or made.registry_root != MerkleTree(commitment.registry_leaves(list(loaded.registry.values()))).root()
+    ):
+        raise CommitmentError(f"the stored secrets of window {made.window!r} are not those its manifest commits to")
+    return loaded

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documents from files: JSONL, BEIR folders, folders of texts.
+
+Every reader yields :class:`Document` in the order of the source, or stops with an error that names file and line.
+Nothing is skipped: a corpus that lost a document on the way is another corpus than the one its owner agreed to.
+Readers stream; memory holds one line and the identifiers seen so far.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ragseal.kernel.errors import ConfigurationError, EncodingError
+
+SUFFIXES = (".txt", ".md")  #: files that a text folder is made of
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One retrievable text; it fills one slot of the index.  ``id`` is unique in its corpus."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFields:
+    """Which members of a JSON line are read.  The first name in ``id`` that the line has is taken."""
+
+    id: tuple[str, ...] = ("id", "_id")
+    text: str = "text"
+    title: str | None = "title"  #: joined in front of the text with a line break where it is there and not empty
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a source may not exceed; larger is refused, never cut."""
+
+    line_bytes: int = 8 << 20
+    file_bytes: int = 16 << 30
+    text_characters: int = 1 << 20
+    id_characters: int = 512
+    documents: int = 1 << 24
+
+
+DEFAULT_FIELDS = JsonFields()
+DEFAULT_LIMITS = Limits()
+
+
+def open_corpus(
+    spec: str,
+    *,
+    fields: JsonFields = DEFAULT_FIELDS,
+    limits: Limits = DEFAULT_LIMITS,
+    chunk_characters: int | None = None,
+) -> Iterator[Document]:
+    """Documents of "jsonl:PATH", "beir:DIR" or "text:DIR".
+
+    What is named is looked up at once; its content is read as the iterator advances.
+
+    Args:
+        spec: kind and path.
+        fields: for JSONL, which members to read.
+        limits: sizes beyond which a source is refused.
+        chunk_characters: for text folders, split files into documents of at most this many characters; None keeps
+            one document a file.  A file of c chunks weighs as c documents in the privacy claim (protocol section 4).
+
+    Raises:
+        ConfigurationError: unknown kind, or the path is not what the kind needs.
+        EncodingError: (while reading) content that is refused; names file and line.
+    """
+    kind, colon, name = spec.partition(":")
+    if not colon or not name or kind not in ("jsonl", "beir", "text"):
+        raise ConfigurationError(f"corpus {spec!r} is not of the form jsonl:FILE, beir:FOLDER or text:FOLDER")
+    if "\0" in name:
+        raise ConfigurationError("the corpus path holds a zero byte")
+    if chunk_characters is not None and kind != "text":
+        raise ConfigurationError("only text folders are split into chunks; JSONL and BEIR lines are documents")
+    path = Path(name)
+    if kind == "jsonl":
+        return read_jsonl(path, fields=fields, limits=limits)
+    if kind == "beir":
+        return read_beir(path, limits=limits)
+    return read_text_folder(path, limits=limits, chunk_characters=chunk_characters)
+
+
+def read_jsonl(
+    path: Path, *, fields: JsonFields = DEFAULT_FIELDS, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[Document]:
+    """Documents of a JSONL file: an object a line, identifier (text or integer) and text, optionally a title.
+
+    Raises:
+        ConfigurationError: no such file, not a regular file, or unreadable.
+        EncodingError: (while reading) see the module's docstring.
+    """
+    _require_file(path, limits)
+    return _unique(_jsonl(path, fields, limits), path, limits)
+
+
+def read_beir(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Document]:
+    """Documents of a BEIR folder's corpus.jsonl (``_id``, ``title``, ``text``).  Errors as :func:`read_jsonl`."""
+    return read_jsonl(_inside(folder, "corpus.jsonl"), fields=JsonFields(id=("_id",)), limits=limits)
+
+
+def read_beir_queries(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
+    """Query texts by identifier, in file order, from a BEIR folder's queries.jsonl.  Errors as :func:`read_jsonl`."""
+    path = _inside(folder, "queries.jsonl")
+    fields = JsonFields(id=("_id",), title=None)
+    return {query.id: query.text for query in read_jsonl(path, fields=fields, limits=limits)}
+
+
+def read_beir_qrels(folder: Path, split: str = "test", *, limits: Limits = DEFAULT_LIMITS) -> dict[str, dict[str, int]]:
+    """Relevance judgements ``{query: {document: grade}}`` from a BEIR folder's qrels/<split>.tsv.
+
+    Whether queries and documents exist is for the caller to check, who has them.
+
+    Raises:
+        ConfigurationError: no such split.
+        EncodingError: a line without three columns, a grade that is no integer, a pair judged twice.
+    """
+    if not split or not all(ch.isalnum() or ch in "-_" for ch in split):
+        raise ConfigurationError(f"{split!r} is no name of a split, such as test")
+    path = _inside(folder, os.path.join("qrels", f"{split}.tsv"))
+    _require_file(path, limits)
+    out: dict[str, dict[str, int]] = {}
+    for number, line in _lines(path, limits):
+        cells = line.rstrip("\r").split("\t")
+        if number == 1:
+            if cells != ["query-id", "corpus-id", "score"]:
+                raise EncodingError(f"{path}, line 1: the header must be query-id, corpus-id, score between tabs")
+            continue
+        if len(cells) != 3 or not cells[0] or not cells[1]:
+            raise EncodingError(f"{path}, line {number}: expected query, document and grade between tabs")
+        query, document, grade = cells
+        if len(grade) > 9 or not grade.removeprefix("-").isascii() or not grade.removeprefix("-").isdigit():
+            raise EncodingError(f"{path}, line {number}: the grade is no integer")
+        if document in out.setdefault(query, {}):
+            raise EncodingError(f"{path}, line {number}: query {query!r} and document {document!r} are judged twice")
+        out[query][document] = int(grade)
+    return out
+
+
+def read_text_folder(
+    folder: Path, *, limits: Limits = DEFAULT_LIMITS, chunk_characters: int | None = None
+) -> Iterator[Document]:
+    """A document for every *.txt and *.md file below ``folder``, in the order of their paths.
+
+    Identifiers are paths relative to the folder, with "#1", "#2", ... behind them if files are split.  Other files are
+    not part of such a corpus.  Links may point to files inside the folder; links to folders are refused.
+
+    Raises:
+        ConfigurationError: not a folder, no text in it, a link that leaves it, or chunk_characters below 80.
+        EncodingError: (while reading) a file that is empty, too large or not UTF-8.
+    """
+    if chunk_characters is not None and chunk_characters < 80:
+        raise ConfigurationError("chunks below 80 characters hold no sentence; take chunk_characters of 80 or more")
+    root = _require_folder(folder)
+    files = list(_text_files(root))
+    if not files:
+        raise ConfigurationError(f"{folder} holds no .txt or .md file")
+    return _unique(_texts(root, files, limits, chunk_characters), folder, limits)
+
+
+def chunks(text: str, size: int) -> Iterator[str]:
+    """Pieces of at most ``size`` characters whose words, in order, are those of ``text``.
+
+    Breaks after a paragraph, else a line, a sentence or a word, whichever comes first in that order in the second
+    half of the piece; a word longer than a piece is cut.
+    """
+    rest = text.strip()
+    while len(rest) > size:
+        cut = size
+        for mark in ("\n\n", "\n", ". ", " "):
+            at = rest.rfind(mark, size // 2, size - len(mark) + 1)
+            if at >= 0:
+                cut = at + len(mark)
+                break
+        yield rest[:cut].rstrip()
+        rest = rest[cut:].lstrip()
+    if rest:
+        yield rest
+
+
+# ---- paths -----------------------------------------------------------------------------------------------------------
+
+
+def _require_folder(folder: Path) -> Path:
+    try:
+        root = folder.resolve(strict=True)
+    except (OSError, RuntimeError):  # RuntimeError: a loop of links
+        raise ConfigurationError(f"{folder} does not exist") from None
+    if not root.is_dir():
+        raise ConfigurationError(f"{folder} is not a folder")
+    return root
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A file of ``folder``; a link out of it is refused, as a folder from elsewhere could point at any file here."""
+    root = _require_folder(folder)
+    try:
+        found = (root / name).resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise ConfigurationError(f"{folder} holds no {name}; is it a BEIR folder?") from None
+    if not found.is_relative_to(root):
+        raise ConfigurationError(f"{folder / name} is a link out of its folder; copy the file, or name it itself")
+    return root / name
+
+
+def _require_file(path: Path, limits: Limits) -> None:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigurationError(f"{path} is not a regular file")
+    if status.st_size > limits.file_bytes:
+        raise EncodingError(f"{path} has {status.st_size} bytes, at most {limits.file_bytes}; split it into tenants")
+
+
+def _text_files(root: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise ConfigurationError(f"cannot read {error.filename}: {error.strerror}") from None
+
+    found: list[Path] = []
+    for current, folders, names in os.walk(root, onerror=refuse):
+        for name in folders:
+            if (Path(current) / name).is_symlink():
+                raise ConfigurationError(f"{Path(current) / name} is a link to a folder; copy it or remove the link")
+        for name in names:
+            path = Path(current) / name
+            if path.suffix.lower() not in SUFFIXES:
+                continue
+            try:
+                target = path.resolve(strict=True)
+            except (OSError, RuntimeError):
+                raise ConfigurationError(f"{path} is a link to nothing") from None
+            if not target.is_relative_to(root):
+                raise ConfigurationError(f"{path} is a link out of the corpus folder; copy the file or remove the link")
+            found.append(path)
+    yield from sorted(found, key=lambda path: path.relative_to(root).parts)
+
+
+# ---- content ---------------------------------------------------------------------------------------------------------
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _lines(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:
+    """Numbered lines without their line break, from 1; a last line break ends the file, it starts no line."""
+    with _open(path) as file:
+        number, total = 0, 0
+        while True:
+            try:
+                raw = file.readline(limits.line_bytes + 1)
+            except OSError as error:
+                raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+            if not raw:
+                return
+            number += 1
+            total += len(raw)
+            if len(raw) > limits.line_bytes:
+                raise EncodingError(f"{path}, line {number}: longer than {limits.line_bytes} bytes")
+            if total > limits.file_bytes:  # it grew while it was read, or is no plain file
+                raise EncodingError(f"{path}, line {number}: the file exceeds {limits.file_bytes} bytes")
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise EncodingError(f"{path}, line {number}: not UTF-8 at byte {error.start + 1}") from None
+            yield number, line.removesuffix("\n")
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a member occurs twice")
+    return out
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _jsonl(path: Path, fields: JsonFields, limits: Limits) -> Iterator[tuple[str, Document]]:
+    for number, line in _lines(path, limits):
+        where = f"{path}, line {number}"
+        if not line.strip():
+            raise EncodingError(f"{where}: empty line; every line is a document")
+        try:
+            value = json.loads(line, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            raise EncodingError(f"{where}: not a JSON object ({reason[:80]})") from None
+        if not isinstance(value, dict):
+            raise EncodingError(f"{where}: not a JSON object but a {type(value).__name__}")
+        text = _member(value, fields.text, where)
+        title = ""
+        if fields.title is not None and value.get(fields.title) is not None:
+            title = _member(value, fields.title, where)
+        identifier = _identifier(value, fields.id, where)
+        yield where, Document(identifier, f"{title}\n{text}" if title.strip() else text)
+
+
+def _member(value: dict[str, Any], name: str, where: str) -> str:
+    if name not in value:
+        raise EncodingError(f"{where}: no member {name!r}")
+    if not isinstance(value[name], str):
+        raise EncodingError(f"{where}: member {name!r} is a {type(value[name]).__name__}, not a string")
+    text: str = value[name]
+    return text
+
+
+def _identifier(value: dict[str, Any], names: tuple[str, ...], where: str) -> str:
+    for name in names:
+        if name in value:
+            found = value[name]
+            if isinstance(found, bool) or not isinstance(found, str | int):
+                raise EncodingError(f"{where}: member {name!r} is neither a string nor an integer")
+            return str(found)
+    raise EncodingError(f"{where}: no member {' or '.join(repr(name) for name in names)}")
+
+
+def _texts(root: Path, files: list[Path], limits: Limits, size: int | None) -> Iterator[tuple[str, Document]]:
+    for path in files:
+        _require_file(path, limits)
+        # at most four bytes a character, so a file beyond that is too long in any case
+        most = 4 * limits.text_characters if size is None else limits.file_bytes
+        with _open(path) as file:
+            try:
+                raw = file.read(most + 1)
+            except OSError as error:
+                raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        if len(raw) > most:
+            raise EncodingError(f"{path}: larger than {most} bytes; split it, or ask for chunks")
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            raise EncodingError(f"{path}, line {line}: not UTF-8 at byte {error.start + 1} of the file") from None
+        name = path.relative_to(root).as_posix()
+        if size is None or not text.strip():
+            yield str(path), Document(name, text)
+        else:
+            for count, piece in enumerate(chunks(text, size), start=1):
+                yield str(path), Document(f"{name}#{count}", piece)
+
+
+def _unique(documents: Iterator[tuple[str, Document]], source: Path, limits: Limits) -> Iterator[Document]:
+    """The documents, each checked; ``where`` of the pair names file and line in an error."""
+    seen: dict[str, str] = {}
+    for where, document in documents:
+        for name, value, most in (
+            ("identifier", document.id, limits.id_characters),
+            ("text", document.text, limits.text_characters),
+        ):
+            if not value.strip():
+                raise EncodingError(f"{where}: the {name} is empty; remove the document or give it one")
+            if len(value) > most:
+                raise EncodingError(f"{where}: the {name} has {len(value)} characters, at most {most}")
+            _require_scalars(value, name, where)
+        if not document.id.isprintable():
+            raise EncodingError(f"{where}: the identifier holds a control character")
+        if document.id in seen:
+            raise EncodingError(f"{where}: identifier {document.id!r} is already taken by {seen[document.id]}")
+        if len(seen) >= limits.documents:
+            raise EncodingError(f"{where}: more than {limits.documents} documents; split the corpus into tenants")
+        seen[document.id] = where
+        yield document
+    if not seen:
+        raise EncodingError(f"{source} holds no documents")
+
+
+def _require_scalars(value: str, name: str, where: str) -> None:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise EncodingError(f"{where}: the {name} holds a lone surrogate (an unpaired \\ud8xx escape)") from None

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""policy.toml: a window's policy as people write it.  SPEC A, C_policy; protocol section 3.
+
+The score window may be written in cosines (``lo = 0.3``) or in integer units of y (``lo = 4839``), times as seconds
+since 1970 or left out (opens now, for ``duration``), rationals as text (``"1/1000000"``) or whole numbers.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel import noise
+from ragseal.kernel.attestation import COARSE_TIME
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.params import SCORE_UNIT, CircuitClass
+from ragseal.kernel.policy import Policy
+
+COSINE_ONE = SCORE_UNIT * SCORE_UNIT
+MAX_FILE = 1 << 16
+
+_REQUIRED = ("class", "lo", "hi", "gain", "n_max", "k_max", "delta")
+_DEFAULTS: dict[str, Any] = {
+    "epsilon_account": "auto",
+    "theta": "9/10",
+    "tau": 1000,
+    "unit": "slot",
+    "chunks_max": 1,
+    "opens": None,
+    "duration": 24 * 3600,
+    "closes": None,
+    "period_start": None,
+}
+
+TEMPLATE = """\
+# A window's policy.  Everything the guarantee depends on; printed in the verdict and bound by the manifest.
+class = "{class_name}"          # circuit class: capacity, K and noise law
+lo = 0.30                 # score window in cosines (or whole numbers in units of 127^2); empty slots score lo
+hi = 0.70                 # a public choice, never a quantile of a tenant's scores
+gain = {gain}                  # signal against the fixed noise: more gain, better answers, larger epsilon
+n_max = 25                # queries an account may ask in this window
+k_max = 2                 # accounts a coalition may have
+delta = "1/1000000"       # of the (epsilon, delta) claim
+epsilon_account = "auto"  # advertised for one account; "auto" computes it, a number is checked against the noise
+theta = "9/10"            # estimator: cosine from which on two queries count as linked
+tau = 1000                # estimator: how many records apart they may be
+chunks_max = 1            # slots one document may fill
+duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
+"""
+
+Advertise = Callable[[Policy, CircuitClass], Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a policy takes from the program instead of the file."""
+
+    cls: CircuitClass
+    class_digest: bytes
+    dimension: int
+    now: int  #: seconds since 1970
+
+
+def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
+    """Read policy.toml.
+
+    Args:
+        advertise: computes the account's epsilon for ``epsilon_account = "auto"``.
+
+    Raises:
+        PolicyError: unreadable, an unknown or missing key, a value of the wrong kind or out of range.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise PolicyError(f"{path} is larger than {MAX_FILE} bytes")
+        values = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PolicyError(f"cannot read the policy {path}: {error}") from None
+    return read_policy(values, binding, advertise)
+
+
+def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) -> Policy:
+    """As :func:`load_policy`, from the file's table."""
+    unknown = sorted(set(values) - set(_REQUIRED) - set(_DEFAULTS))
+    missing = [key for key in _REQUIRED if key not in values]
+    if unknown or missing:
+        raise PolicyError(f"policy: unknown keys {unknown}, missing keys {missing}")
+    v = {**_DEFAULTS, **values}
+    if v["class"] != binding.cls.name:
+        raise PolicyError(f"the policy is for class {v['class']!r}, this provider was made for {binding.cls.name!r}")
+    opens = binding.now if v["opens"] is None else _whole(v, "opens")
+    opens -= opens % COARSE_TIME  # records carry coarse times, which must not lie before the opening
+    closes = opens + _whole(v, "duration") if v["closes"] is None else _whole(v, "closes")
+    closes += -closes % COARSE_TIME
+    period = opens if v["period_start"] is None else _whole(v, "period_start")
+    auto = v["epsilon_account"] == "auto"
+    draft = Policy(
+        class_name=binding.cls.name,
+        class_digest=binding.class_digest,
+        table_digest=noise.build_table(binding.cls.law).digest(),
+        dimension=binding.dimension,
+        lo=_cosine(v, "lo"),
+        hi=_cosine(v, "hi"),
+        gain=_whole(v, "gain"),
+        n_max=_whole(v, "n_max"),
+        k_max=_whole(v, "k_max"),
+        delta=_rational(v, "delta"),
+        epsilon_account="1" if auto else _rational(v, "epsilon_account"),
+        theta=_rational(v, "theta"),
+        tau=_whole(v, "tau"),
+        unit=v["unit"] if isinstance(v["unit"], str) else "",
+        chunks_max=_whole(v, "chunks_max"),
+        period_start=period,
+        opens=opens,
+        closes=closes,
+    )
+    draft.validate()
+    if not auto:
+        return draft
+    fields = {name: getattr(draft, name) for name in Policy.__slots__}
+    return Policy(**{**fields, "epsilon_account": str(advertise(draft, binding.cls))})
+
+
+def _whole(values: dict[str, Any], name: str) -> int:
+    value = values[name]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise PolicyError(f"policy: {name} must be a whole number, not {value!r}")
+    return value
+
+
+def _cosine(values: dict[str, Any], name: str) -> int:
+    value = values[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PolicyError(f"policy: {name} must be a cosine such as 0.3 or a whole number, not {value!r}")
+    if isinstance(value, int):
+        return value
+    if not 0 <= value <= 1:
+        raise PolicyError(f"policy: the cosine {name} = {value!r} is outside [0, 1]")
+    return round(Fraction(str(value)) * COSINE_ONE)
+
+
+def _rational(values: dict[str, Any], name: str) -> str:
+    value = values[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise PolicyError(f"policy: {name} must be a rational such as \"1/1000000\", not {value!r}")
+    try:
+        return str(Fraction(str(value)))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise PolicyError(f"policy: {name} = {value!r} is no rational number such as \"1/1000000\"") from None

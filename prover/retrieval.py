@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer path: exact scores, committed noise, T, and the commitments a record carries.  SPEC B; protocol section 4.
+
+Every query does the same work: all N scores, noise over every slot, no filter in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ragseal.groth16.engine import Engine, Scores
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel import attestation, hints
+from ragseal.kernel.curve import Group
+from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message
+from ragseal.kernel.policy import MAX_DIMENSION, Policy
+from ragseal.prover.index import Version
+from ragseal.prover.randomness import Draw, scalar
+
+
+def encode_embedding(e: Sequence[int] | npt.NDArray[np.int8]) -> bytes:
+    """e as the wire carries it: one two's-complement byte an entry."""
+    return np.asarray(e, dtype=np.int8).tobytes()
+
+
+def decode_embedding(data: bytes) -> list[int]:
+    """Entries of an e on the wire."""
+    return [int(x) for x in np.frombuffer(data, dtype=np.int8)]
+
+
+def shifted_scores(version: Version, e: Sequence[int], policy: Policy) -> Scores:
+    """w_i = gain * (<E_i, e> - lo) for every slot, exactly: |y| < 2^31 and |w| < 2^63 for every legal policy."""
+    y = version.scores_matrix @ np.asarray(e, dtype=np.int32)
+    return policy.gain * (y.astype(np.int64) - policy.lo)
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySecrets(Message):
+    """All that is needed to answer again and to prove later; durable before the record is."""
+
+    TAG: ClassVar[str] = "query-secrets"
+    CODECS: ClassVar[Sequence[Codec]] = (
+        Blob(MAX_DIMENSION), ELEMENT, ELEMENT, ELEMENT, ELEMENT, Many(U32, attestation.MAX_K), POINT, ELEMENT,
+    )  # fmt: skip
+
+    embedding: bytes
+    blinder: int  #: r of C_e
+    rho: int  #: of C_y
+    rho_hint: int  #: rho' of C_h
+    t_salt: int
+    ids: tuple[int, ...]  #: T
+    c_y: bytes
+    t_commit: int
+
+    def __repr__(self) -> str:
+        return "QuerySecrets(...)"
+
+
+def answer_query(
+    group: Group,
+    engine: Engine,
+    key: KeyView,
+    version: Version,
+    policy: Policy,
+    noise_key: int,
+    embedding: bytes,
+    blinder: int,
+    draw: Draw,
+) -> QuerySecrets:
+    """Compute T for a query whose noise key is fixed, with fresh blinders for C_y, C_h and the commitment to T.
+
+    Raises:
+        OverflowError_: a named completeness failure; the query gets no answer and no record.
+    """
+    e = decode_embedding(embedding)
+    ids = engine.answer(noise_key, shifted_scores(version, e, policy), policy.hmax)
+    rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    return QuerySecrets(
+        embedding=embedding,
+        blinder=blinder,
+        rho=rho,
+        rho_hint=rho_hint,
+        t_salt=t_salt,
+        ids=tuple(ids),
+        c_y=attestation.score_commitment(group, version.public.columns, key.scores, e, rho),
+        t_commit=hints.places_commitment(key.cls, t_salt, ids),
+    )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a provider keeps on disk: one folder, one process, nothing half-written.
+
+``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
+secrets, answers and proofs.  ``ledger/`` is the public log, ``windows/`` holds the committed matrices, ``keys/`` the
+auditor's proving keys, ``provider.pem`` the signing key.  The folder is locked while a process uses it: two providers
+on one state would fork the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.durable import DirectoryLock, write_durably
+from ragseal.ledger.keyfile import load_key, save_key
+
+DATABASE, SETTINGS, KEY_FILE = "state.db", "provider.toml", "provider.pem"
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS accounts (
+    name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS tenants (
+    name TEXT PRIMARY KEY, placement BLOB NOT NULL, counter INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS documents (
+    tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL, row BLOB NOT NULL,
+    PRIMARY KEY (tenant, slot), UNIQUE (tenant, document));
+CREATE TABLE IF NOT EXISTS windows (
+    manifest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, signed BLOB NOT NULL, seed BLOB NOT NULL,
+    nonce BLOB NOT NULL, blinding BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS window_accounts (
+    manifest BLOB NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL, PRIMARY KEY (manifest, name));
+CREATE TABLE IF NOT EXISTS versions (
+    manifest BLOB NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
+    public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, tenant));
+CREATE TABLE IF NOT EXISTS version_texts (
+    manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY (manifest, tenant, slot));
+CREATE TABLE IF NOT EXISTS queries (
+    manifest BLOB NOT NULL, account TEXT NOT NULL, ctr INTEGER NOT NULL, signed BLOB NOT NULL, secrets BLOB NOT NULL,
+    answer BLOB, PRIMARY KEY (manifest, account, ctr));
+CREATE TABLE IF NOT EXISTS proofs (
+    manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What ``init`` fixes for good (provider.toml)."""
+
+    origin: str  #: name of the ledger
+    class_name: str  #: circuit class
+    embedder: str
+
+    def encode(self) -> bytes:
+        lines = [f"{key} = {json.dumps(getattr(self, key))}" for key in ("origin", "class_name", "embedder")]
+        return ("# Fixed when the provider was made; a change here breaks every window.\n" + "\n".join(lines)).encode()
+
+    @classmethod
+    def load(cls, path: Path) -> Settings:
+        """Raises ConfigurationError: missing or damaged file."""
+        try:
+            values = tomllib.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise ConfigurationError(
+                f"{path.parent} holds no provider: make one with `ragseal-provider init --state {path.parent}`"
+            ) from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigurationError(f"cannot read {path}: {error}") from None
+        wanted = ("origin", "class_name", "embedder")
+        if set(values) != set(wanted) or not all(isinstance(values[k], str) for k in wanted):
+            raise ConfigurationError(f"{path} must hold exactly the texts {', '.join(wanted)}")
+        return cls(**values)
+
+
+class State:
+    """An opened and locked state folder.  Every method may be called from any thread."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open an existing state folder.
+
+        Raises:
+            ConfigurationError: no provider there, or its files are damaged or open to others.
+            LedgerError: another process uses it.
+        """
+        self.directory = directory
+        self.settings = Settings.load(directory / SETTINGS)
+        self.lock = DirectoryLock(directory, "the provider's state")
+        try:
+            self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
+            self._mutex = threading.RLock()
+            self._db = _open_database(directory / DATABASE)
+        except BaseException:
+            self.lock.release()
+            raise
+
+    @property
+    def ledger_directory(self) -> Path:
+        return self.directory / "ledger"
+
+    @property
+    def windows_directory(self) -> Path:
+        return self.directory / "windows"
+
+    @property
+    def keys_directory(self) -> Path:
+        return self.directory / "keys"
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, durable when the block ends.
+
+        Raises:
+            ConfigurationError: the disk or the database refuses; nothing of the block is kept.
+        """
+        with self._mutex:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._db
+                except BaseException:
+                    self._db.execute("ROLLBACK")
+                    raise
+                self._db.execute("COMMIT")
+            except sqlite3.Error as error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise ConfigurationError(f"the provider's database refuses: {error}; nothing was changed") from None
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a read.  Raises ConfigurationError: damaged database."""
+        with self._mutex:
+            try:
+                return self._db.execute(query, tuple(values)).fetchall()
+            except sqlite3.Error as error:
+                raise ConfigurationError(f"the provider's database cannot be read: {error}") from None
+
+    def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a read, or None."""
+        found = self.rows(query, values)
+        return found[0] if found else None
+
+    def close(self) -> None:
+        with self._mutex:
+            self._db.close()
+        self.lock.release()
+
+    def __enter__(self) -> State:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def create(directory: Path, settings: Settings, key: Ed25519PrivateKey) -> None:
+    """Make a new state folder (mode 0700).
+
+    Raises:
+        ConfigurationError: one is there already, or the disk refuses.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chmod(directory, 0o700)
+        if (directory / SETTINGS).exists():
+            raise ConfigurationError(f"{directory} holds a provider already: choose another folder")
+        for name in ("windows", "keys"):
+            (directory / name).mkdir(mode=0o700, exist_ok=True)
+        save_key(directory / KEY_FILE, key)
+        _open_database(directory / DATABASE).close()
+        write_durably(directory / SETTINGS, settings.encode() + b"\n", mode=0o600, replace=False)
+    except OSError as error:
+        raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+
+
+def _open_database(path: Path) -> sqlite3.Connection:
+    """Raises ConfigurationError: not a database of ours."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite gives its WAL the same mode
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
+            database.execute(f"PRAGMA {pragma}")
+        database.executescript(_SCHEMA)
+        return database
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigurationError(f"cannot open {path}: {error}") from None

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The life of every window as the ledger tells it.  SPEC A and B; protocol sections 3 and 5.
+
+The ledger is the one source of truth: :class:`History` replays it at the start and is fed every entry that is appended
+afterwards, so that a restart in the middle of a window continues exactly where the log ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ragseal.kernel.attestation import COARSE_TIME, Record
+from ragseal.kernel.commitment import (
+    MESSAGES,
+    BeaconCommit,
+    BeaconOpening,
+    BeaconSeal,
+    Manifest,
+    SignedManifest,
+    WindowClose,
+    WindowOpen,
+    beacon_commitment,
+    beacon_value,
+)
+from ragseal.kernel.encoding import Message, decode_any
+from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
+
+PROVIDER, AUDITOR, OBSERVER = "provider", "auditor", "observer-"
+
+
+class Stage(Enum):
+    """Where a window stands."""
+
+    COMMITTED = 1  #: manifest in the ledger, takes beacon commitments
+    SEALED = 2  #: takes beacon openings
+    OPEN = 3
+    CLOSED = 4
+
+
+@dataclass(slots=True)
+class Window:
+    """One window, as far as the ledger goes."""
+
+    signed: SignedManifest
+    digest: bytes
+    index: int  #: ledger index of the manifest
+    commits: dict[str, BeaconCommit] = field(default_factory=dict)
+    seal: BeaconSeal | None = None
+    openings: dict[str, bytes] = field(default_factory=dict)
+    beacon: int | None = None
+    time: int = 0  #: of the newest entry that carries one
+    records: list[int] = field(default_factory=list)  #: ledger index by seq
+    counters: dict[str, int] = field(default_factory=dict)  #: newest ctr by account
+    places: dict[tuple[str, int], int] = field(default_factory=dict)  #: seq by (account, ctr)
+    request_ids: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
+    close: WindowClose | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.signed.manifest
+
+    @property
+    def stage(self) -> Stage:
+        if self.close is not None:
+            return Stage.CLOSED
+        if self.beacon is not None:
+            return Stage.OPEN
+        return Stage.COMMITTED if self.seal is None else Stage.SEALED
+
+    @property
+    def ends(self) -> int:
+        """Until when the window blocks others, in seconds since 1970."""
+        return min(self.manifest.policy.closes, self.close.time) if self.close else self.manifest.policy.closes
+
+    def missing(self) -> list[str]:
+        """Sealed owners that have not opened, in the seal's order."""
+        return [] if self.seal is None else [o for o in self.seal.owners if o not in self.openings]
+
+    def seal_value(self) -> int:
+        """The beacon of a seal whose owners have all opened; CommitmentError otherwise."""
+        if self.seal is None or self.missing():
+            raise CommitmentError("the beacon is not complete: some owner has not opened its nonce")
+        return beacon_value(self.digest, [(owner, self.openings[owner]) for owner in self.seal.owners])
+
+    # --- transitions ---
+
+    def add_commit(self, message: BeaconCommit) -> None:
+        """Raises CommitmentError: too late, a name or key that may not take part, or a name taken."""
+        message.verify()
+        if self.stage is not Stage.COMMITTED:
+            raise CommitmentError("the beacon is sealed: it takes no further participants")
+        if message.owner != AUDITOR and not (message.owner.startswith(OBSERVER) and len(message.owner) > len(OBSERVER)):
+            raise CommitmentError(f'beacon participants are called "{AUDITOR}" or "{OBSERVER}<name>"')
+        if message.owner in self.commits:
+            raise CommitmentError(f"{message.owner} has committed to another nonce already")
+        if message.commitment in {c.commitment for c in self.commits.values()} | {self.manifest.beacon_commitment}:
+            raise CommitmentError("this commitment is a copy of another participant's")
+        self.commits[message.owner] = message
+
+    def add_seal(self, message: BeaconSeal) -> None:
+        """Raises CommitmentError: not provider first and auditor last, an owner without commitment, or too late."""
+        owners = message.owners
+        if self.stage not in (Stage.COMMITTED, Stage.SEALED) or AUDITOR in self.openings:
+            raise CommitmentError("the beacon cannot be sealed (again) once the auditor has opened")
+        if len(owners) < 2 or owners[0] != PROVIDER or owners[-1] != AUDITOR or len(set(owners)) != len(owners):
+            raise CommitmentError("a seal names the provider first, every participant once, and the auditor last")
+        unknown = [o for o in owners[1:] if o not in self.commits]
+        if unknown:
+            raise CommitmentError(f"the seal names {unknown[0]}, who has not committed to a nonce")
+        if self.seal is not None:
+            dropped = set(self.seal.owners) - set(owners)
+            if not dropped or not dropped <= set(self.missing()) or not set(owners) <= set(self.seal.owners):
+                raise CommitmentError("a second seal can only drop owners whose opening is missing")
+        self.seal = message
+
+    def add_opening(self, message: BeaconOpening) -> None:
+        """Raises CommitmentError: not sealed, a stranger, out of turn, or a nonce that is not the committed one."""
+        if self.seal is None or self.beacon is not None:
+            raise CommitmentError("the beacon takes openings between its seal and the opening of the window only")
+        if message.owner not in self.seal.owners:
+            raise CommitmentError(f"{message.owner} is not named by the seal")
+        if message.owner in self.openings:
+            raise CommitmentError(f"{message.owner} has opened already")
+        if message.owner == AUDITOR and self.missing() != [AUDITOR]:
+            raise CommitmentError("the auditor opens last: other openings are still missing")
+        if message.owner != PROVIDER and PROVIDER not in self.openings:
+            raise CommitmentError("the provider opens first: wait for its opening in the ledger")
+        committed = (
+            self.manifest.beacon_commitment if message.owner == PROVIDER else self.commits[message.owner].commitment
+        )
+        if beacon_commitment(message.owner, message.nonce) != committed:
+            raise CommitmentError(f"{message.owner} opens another nonce than it committed to")
+        self.openings[message.owner] = message.nonce
+
+    def add_open(self, message: WindowOpen) -> None:
+        """Raises CommitmentError: opened twice, or with another beacon than the openings give."""
+        if self.stage is not Stage.SEALED:
+            raise CommitmentError("a window opens once, after its beacon is sealed")
+        if message.beacon != self.seal_value():
+            raise CommitmentError("the window opens with another beacon than its openings give")
+        self.beacon, self.time = message.beacon, message.time
+
+    def add_record(self, message: Record, index: int) -> None:
+        """Raises CommitmentError: not open, or a gap in seq, ctr or time."""
+        request = message.signed.request
+        if self.stage is not Stage.OPEN:
+            raise CommitmentError("the window takes no records: it is not open")
+        if message.seq != len(self.records) or message.time < self.time:
+            raise CommitmentError(f"record {message.seq} does not follow record {len(self.records) - 1}")
+        if request.ctr != self.counters.get(request.account, 0) + 1:
+            raise CommitmentError(f"request {request.ctr} of {request.account} does not follow its last one")
+        self.places[request.account, request.ctr] = message.seq
+        self.counters[request.account] = request.ctr
+        self.request_ids.add((request.account, request.request_id))
+        self.records.append(index)
+        self.time = message.time
+
+    def add_close(self, message: WindowClose) -> None:
+        """Raises CommitmentError: not open, or another number of records than there are."""
+        if self.stage is not Stage.OPEN:
+            raise CommitmentError("the window cannot be closed: it is not open")
+        if message.records != len(self.records) or message.time < self.time:
+            raise CommitmentError(f"the window has {len(self.records)} records, not {message.records}")
+        self.close = message
+
+
+class History:
+    """Every window of one ledger, oldest first."""
+
+    def __init__(self, origin: str, provider_key: bytes) -> None:
+        self.origin = origin
+        self.provider_key = provider_key
+        self.windows: dict[bytes, Window] = {}
+
+    @property
+    def newest(self) -> Window | None:
+        return next(reversed(self.windows.values()), None)
+
+    def window(self, manifest: bytes) -> Window:
+        """A window by its manifest's digest; CommitmentError if there is none."""
+        found = self.windows.get(manifest)
+        if found is None:
+            raise CommitmentError("this provider's ledger holds no window with that manifest: ask GetManifest again")
+        return found
+
+    def named(self, name: str) -> Window:
+        """A window by name, the newest for the empty name; CommitmentError if there is none."""
+        found = self.newest if not name else next((w for w in self.windows.values() if w.manifest.window == name), None)
+        if found is None:
+            raise CommitmentError(f"this provider's ledger holds no window {name!r}" if name else "no window yet")
+        return found
+
+    def check_manifest(self, signed: SignedManifest) -> None:
+        """Whether a manifest may follow what the ledger holds.
+
+        Raises:
+            CommitmentError: a window name or seed commitment that occurred before, an open window, or an overlap.
+        """
+        manifest = signed.manifest
+        signed.verify()
+        if manifest.origin != self.origin or manifest.provider_key != self.provider_key:
+            raise CommitmentError("the manifest names another ledger or provider key")
+        for window in self.windows.values():
+            other = window.manifest
+            if other.window == manifest.window:
+                raise CommitmentError(f"window {other.window!r} exists: none is opened twice, take a new name")
+            if other.c_seed == manifest.c_seed:
+                raise CommitmentError(f"the seed of window {other.window!r} is used again: every window needs its own")
+            if other.beacon_commitment == manifest.beacon_commitment:
+                raise CommitmentError(f"the beacon nonce of window {other.window!r} is used again")
+            if window.stage is Stage.OPEN:
+                raise CommitmentError(f"window {other.window!r} is open: close it first, windows do not overlap")
+            if window.stage is Stage.CLOSED and manifest.policy.opens < window.ends:
+                raise CommitmentError(
+                    f"window {manifest.window!r} would open before {other.window!r} ended: windows do not overlap"
+                )
+
+    def add(self, index: int, entry: bytes) -> Message:
+        """Take in the ledger's entry number ``index``.
+
+        Raises:
+            AuditError: the entry may not stand there; nothing is changed.
+        """
+        message = decode_any(entry, (*MESSAGES, Record))
+        if isinstance(message, SignedManifest):
+            self.check_manifest(message)
+            digest = message.manifest.digest()
+            self.windows[digest] = Window(message, digest, index)
+            return message
+        window = self.window(message.manifest)  # type: ignore[attr-defined]
+        if window is not self.newest:
+            raise CommitmentError(f"window {window.manifest.window!r} is over: a newer manifest is in the ledger")
+        if isinstance(message, BeaconCommit):
+            window.add_commit(message)
+        elif isinstance(message, BeaconSeal):
+            window.add_seal(message)
+        elif isinstance(message, BeaconOpening):
+            window.add_opening(message)
+        elif isinstance(message, WindowOpen):
+            window.add_open(message)
+        elif isinstance(message, Record):
+            window.add_record(message, index)
+        elif isinstance(message, WindowClose):
+            window.add_close(message)
+        return message
+
+    def replay(self, index: int, entry: bytes) -> None:
+        """As :meth:`add`, for an entry that is in the ledger already.
+
+        Raises:
+            LedgerError: the ledger holds what this program would never have written.
+        """
+        try:
+            self.add(index, entry)
+        except AuditError as error:
+            raise LedgerError(f"ledger entry {index} may not stand there ({error}): restore the ledger") from None
+
+
+def coarse(now: float) -> int:
+    """A record's time: ``now`` rounded down to a multiple of COARSE_TIME seconds."""
+    return int(now) // COARSE_TIME * COARSE_TIME
