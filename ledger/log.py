@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The append-only log: entries in SQLite (pymerkle), one writer, group commit, signed checkpoints.
+
+Order of every commit: build entries, one durable transaction, sign the checkpoint, make it durable in a file of its
+own, answer.  Nothing is signed before it is durable, nothing is answered before it is signed, so there is no promise
+stage.  A directory holds ``log.sqlite``, ``checkpoint`` (the last signed note) and ``lock``.
+
+Trust: whoever can change these files can stop the log, and is caught by :meth:`Log.fsck`, by the comparison at start,
+and by every witness and receipt; only the private key can make another history look signed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pymerkle import SqliteTree  # type: ignore[import-untyped]
+
+from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.durable import DirectoryLock, sync_directory, write_durably
+from ragseal.ledger.merkle import EMPTY_ROOT, Frontier, consistency_path, inclusion_path, leaf_hash
+from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.receipt import InclusionBundle
+
+MAX_ENTRY_BYTES = 65_535  #: C2SP tlog-tiles prefixes an entry with 16 bits of length
+MAX_BATCH = 256  #: appends that share one commit
+APPLICATION_ID = 0x52414753
+CACHE_BYTES = 64 * 1024 * 1024
+
+Builder = Callable[[int], bytes]
+
+_DATABASE, _CHECKPOINT = "log.sqlite", "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What one caller of append gets: its entry and where the log has it."""
+
+    entry: bytes
+    bundle: InclusionBundle
+
+    @property
+    def index(self) -> int:
+        return self.bundle.index
+
+
+@dataclass(slots=True)
+class _Waiting:
+    build: Builder
+    future: asyncio.Future[Appended]
+
+
+class Log:
+    """One open log.  Make it with :meth:`create` once, :meth:`open` afterwards, and :meth:`close` it.
+
+    Reads may come from any thread; :meth:`append` belongs to one event loop; :meth:`append_now` is for programs without
+    one.  At most one process can have a directory open.
+    """
+
+    def __init__(self, directory: Path, signer: NoteSigner, lock: DirectoryLock, tree: SqliteTree, note: bytes) -> None:
+        """For :meth:`create` and :meth:`open`."""
+        self._directory, self._signer, self._lock, self._tree, self._note = directory, signer, lock, tree, note
+        self._checkpoint = open_checkpoint(note, signer.verifier).checkpoint
+        self._writing = threading.Lock()
+        self._failure: str | None = None
+        self._waiting: list[_Waiting] = []
+        self._drain: asyncio.Task[None] | None = None
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ledger")
+
+    # --- open and close
+
+    @classmethod
+    def create(cls, directory: Path, signer: NoteSigner) -> Log:
+        """Start a new, empty log whose origin is the signer's name.
+
+        Raises:
+            LedgerError: the directory holds a log already, or storage fails.
+            ConfigurationError: the directory cannot be made.
+        """
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_directory(directory.parent)
+        except OSError as error:
+            raise ConfigurationError(f"cannot make the ledger directory {directory}: {error.strerror}") from None
+        lock = DirectoryLock(directory, "the ledger")
+        try:
+            for name in (_DATABASE, _CHECKPOINT):
+                if (directory / name).exists():
+                    raise LedgerError(
+                        f"{directory} holds a ledger already ({name}): open it, or choose an empty directory"
+                    )
+            note = Checkpoint(signer.name, 0, EMPTY_ROOT).sign(signer)
+            with _storage("create the ledger"):
+                tree = _connect(directory / _DATABASE)
+                tree.con.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                sync_directory(directory)
+                write_durably(directory / _CHECKPOINT, note)
+            return cls(directory, signer, lock, tree, note)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, directory: Path, signer: NoteSigner) -> Log:
+        """Open an existing log, compare it with its last signed checkpoint, and sign what a crash left unsigned.
+
+        Raises:
+            LedgerError: no log there, in use by another process, signed by another key, or fewer or other entries
+                than were signed (a restored backup: continuing it would fork the history that others hold).
+        """
+        for name in (_DATABASE, _CHECKPOINT):
+            if not (directory / name).is_file():
+                raise LedgerError(
+                    f"no ledger in {directory} ({name} is missing): create one explicitly, or fix the path"
+                )
+        lock = DirectoryLock(directory, "the ledger")
+        tree: SqliteTree | None = None
+        try:
+            with _storage("open the ledger"):
+                note = (directory / _CHECKPOINT).read_bytes()
+            signed = open_checkpoint(note, signer.verifier).checkpoint
+            with _storage("open the ledger"):
+                tree = _connect(directory / _DATABASE)
+                if tree.con.execute("PRAGMA application_id").fetchone() != APPLICATION_ID:
+                    raise LedgerError(f"{directory / _DATABASE} is not a ragseal ledger")
+                size = tree.get_size()
+                if size < signed.size:
+                    raise LedgerError(
+                        f"the database has {size} entries, but {signed.size} were signed: it was rolled back. "
+                        "Restore the newest database; appending to this one would fork the log"
+                    )
+                if tree.get_root(signed.size) != signed.root:
+                    raise LedgerError(
+                        f"the first {signed.size} entries are not those that were signed: the database was replaced "
+                        "or changed. Restore the right one"
+                    )
+            log = cls(directory, signer, lock, tree, note)
+            if size > signed.size:
+                log._publish(size)
+            return log
+        except BaseException:
+            if tree is not None:
+                tree.close()
+            lock.release()
+            raise
+
+    def close(self) -> None:
+        """Finish what is being written, then let go of the directory.  Appends still waiting get LedgerError."""
+        self._failure = self._failure or "the ledger is closed"
+        self._refuse_waiting()
+        self._worker.shutdown(wait=True)
+        with self._writing, contextlib.suppress(sqlite3.Error):
+            self._tree.close()
+        self._lock.release()
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- append
+
+    async def append(self, build: Builder) -> Appended:
+        """Queue one entry; returns when it is durable, under a signed checkpoint and provable.
+
+        ``build(index)`` makes the entry (at most 65,535 bytes).  The single writer calls it in queue order, in a worker
+        thread, at most once, with the index that the entry gets: sequence number and time belong in there.  What it
+        raises reaches this caller alone and the index goes to the next one.  Cancelling a waiting call withdraws it;
+        once the writer has it, it is recorded all the same (callers retry with their own request id).
+
+        Raises:
+            LedgerError: storage failed, so nothing of this batch was signed, or the log is closed or stopped.
+        """
+        self._check_usable()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Appended] = loop.create_future()
+        self._waiting.append(_Waiting(build, future))
+        if self._drain is None or self._drain.done():
+            self._drain = loop.create_task(self._drain_queue())
+        return await future
+
+    def append_now(self, builders: Sequence[Builder]) -> list[Appended | Exception]:
+        """Append a batch from this thread: per builder what it appended, or what it raised.
+
+        Raises:
+            LedgerError: as :meth:`append`.
+        """
+        return self._commit(builders)
+
+    async def _drain_queue(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch = [item for item in self._waiting[:MAX_BATCH] if not item.future.done()]
+            del self._waiting[:MAX_BATCH]
+            if not batch:
+                continue
+            outcomes: Sequence[Appended | Exception]
+            try:
+                outcomes = await loop.run_in_executor(self._worker, self._commit, [item.build for item in batch])
+            except (AuditError, RuntimeError) as error:  # RuntimeError: the worker was shut down by close()
+                failure = error if isinstance(error, AuditError) else LedgerError(f"append: {error}")
+                outcomes = [failure] * len(batch)
+            for item, outcome in zip(batch, outcomes, strict=True):
+                if item.future.done():
+                    continue
+                if isinstance(outcome, Exception):
+                    item.future.set_exception(outcome)
+                else:
+                    item.future.set_result(outcome)
+
+    def _commit(self, builders: Sequence[Builder]) -> list[Appended | Exception]:
+        """One transaction and one checkpoint for all builders that give an entry."""
+        with self._writing:
+            self._check_usable()
+            first = self._checkpoint.size
+            entries: list[bytes] = []
+            outcomes: list[int | Exception] = []
+            for build in builders:
+                try:
+                    entry = build(first + len(entries))
+                    if not isinstance(entry, bytes) or len(entry) > MAX_ENTRY_BYTES:
+                        raise LedgerError(f"a ledger entry is at most {MAX_ENTRY_BYTES} bytes: log a digest instead")
+                except Exception as error:
+                    outcomes.append(error)
+                else:
+                    outcomes.append(len(entries))
+                    entries.append(entry)
+            if entries:
+                self._store(entries, first)
+            note, size = self._note, self._checkpoint.size
+            return [
+                outcome
+                if isinstance(outcome, Exception)
+                else Appended(
+                    entries[outcome],
+                    InclusionBundle(first + outcome, tuple(self.inclusion(first + outcome, size)), note),
+                )
+                for outcome in outcomes
+            ]
+
+    def _store(self, entries: list[bytes], first: int) -> None:
+        """Durable transaction, then signature.  Stops the log if it cannot tell what storage holds."""
+        try:
+            with _storage("append"):
+                self._tree.append_entries(entries)
+        except LedgerError as error:
+            try:
+                unchanged = self._tree.get_size() == first
+            except sqlite3.Error:
+                unchanged = False
+            if not unchanged or not isinstance(error, _Transient):
+                # After a failed sync nobody knows what is on disk: reopening reads it again and signs what is there.
+                self._failure = f"the ledger stopped after a storage failure ({error}); restart to recover"
+            raise
+        try:
+            self._publish(first + len(entries))
+        except LedgerError as error:
+            self._failure = f"the ledger stopped after a storage failure ({error}); restart to recover"
+            raise
+
+    def _publish(self, size: int) -> None:
+        """Sign the first ``size`` entries, all durable, and keep the note before anyone can see it."""
+        with _storage("publish a checkpoint"):
+            checkpoint = Checkpoint(self._signer.name, size, self._tree.get_root(size))
+            note = checkpoint.sign(self._signer)
+            write_durably(self._directory / _CHECKPOINT, note)
+        self._checkpoint, self._note = checkpoint, note
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise LedgerError(self._failure)
+
+    def _refuse_waiting(self) -> None:
+        for item in self._waiting:
+            if not item.future.done():
+                item.future.set_exception(LedgerError(self._failure or "the ledger is closed"))
+        self._waiting.clear()
+
+    # --- read: what is signed, never more
+
+    @property
+    def origin(self) -> str:
+        return self._signer.name
+
+    @property
+    def size(self) -> int:
+        """Number of entries under the last signed checkpoint."""
+        return self._checkpoint.size
+
+    def checkpoint(self) -> bytes:
+        """The last signed checkpoint, as a note."""
+        return self._note
+
+    def checkpoint_at(self, size: int) -> bytes:
+        """The signed note of an earlier size.  Ed25519 is deterministic, so these are the bytes published back then."""
+        self._check_size(size)
+        with _storage("read"):
+            root = self._tree.get_root(size)
+        return Checkpoint(self.origin, size, root).sign(self._signer)
+
+    def entry(self, index: int) -> bytes:
+        """Entry ``index``, counting from 0.  LedgerError beyond the size."""
+        return self.entries(index, 1)[0]
+
+    def entries(self, start: int, count: int) -> list[bytes]:
+        """Entries [start, start + count), all of them.  LedgerError if one is beyond the size."""
+        if start < 0 or count < 1 or start + count > self.size:
+            raise LedgerError(f"entries {start} to {start + count - 1} are not all in a log of {self.size}")
+        with _storage("read"), self._tree.lock:
+            query = "SELECT entry FROM leaf WHERE id BETWEEN ? AND ? ORDER BY id"
+            found: list[bytes] = self._tree.con.execute(query, (start + 1, start + count)).fetchall()
+        if len(found) != count:
+            raise LedgerError(f"entries {start} to {start + count - 1}: the database gave {len(found)} of {count}")
+        return found
+
+    def inclusion(self, index: int, size: int) -> list[bytes]:
+        """RFC 9162 inclusion path of entry ``index`` in the first ``size`` entries."""
+        self._check_size(size)
+        with _storage("read"), self._tree.lock:
+            return inclusion_path(index, size, self._tree._get_root)
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        """RFC 9162 consistency path from ``old`` to ``new`` entries (pymerkle's own proofs have another shape)."""
+        self._check_size(new)
+        with _storage("read"), self._tree.lock:
+            return consistency_path(old, new, self._tree._get_root)
+
+    def fsck(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Hash every entry again, rebuild the tree, and compare with stored hashes and the signed checkpoint.
+
+        ``progress(done, total)`` is called about every thousand entries.
+
+        Raises:
+            LedgerError: the first entry whose stored hash is not its own, or a root that is not the signed one.
+        """
+        checkpoint = self._checkpoint
+        frontier = Frontier()
+        query = "SELECT entry, hash FROM leaf WHERE id BETWEEN ? AND ? ORDER BY id"
+        while frontier.size < checkpoint.size:
+            last = min(frontier.size + 1000, checkpoint.size)
+            with _storage("check"), self._tree.lock:
+                cursor = self._tree.con.cursor()
+                cursor.row_factory = None
+                rows = cursor.execute(query, (frontier.size + 1, last)).fetchall()
+            if len(rows) != last - frontier.size:
+                raise LedgerError(f"fsck: entries are missing between {frontier.size} and {last - 1}")
+            for entry, stored in rows:
+                if not isinstance(entry, bytes) or leaf_hash(entry) != stored:
+                    raise LedgerError(f"fsck: entry {frontier.size} is not what was appended. Restore the database")
+                frontier.add(stored)
+            if progress is not None:
+                progress(frontier.size, checkpoint.size)
+        if frontier.root() != checkpoint.root:
+            raise LedgerError(f"fsck: {checkpoint.size} entries do not give the signed root. Restore the database")
+
+    def _check_size(self, size: int) -> None:
+        if not 0 <= size <= self.size:
+            raise LedgerError(f"size {size} is beyond the signed size {self.size}")
+
+
+class _Transient(LedgerError):
+    """A storage failure after which SQLite has certainly rolled back (disk full, busy)."""
+
+
+@contextlib.contextmanager
+def _storage(action: str) -> Iterator[None]:
+    """Storage errors as LedgerError with the way out."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorname", "")
+        if code.startswith("SQLITE_FULL"):
+            raise _Transient(f"{action}: the disk is full. Free space; nothing of this was recorded") from None
+        if code.startswith("SQLITE_BUSY"):
+            raise _Transient(f"{action}: another program holds the database. Close it; nothing was recorded") from None
+        raise LedgerError(f"{action}: the database failed ({error}). Check the disk, restart") from None
+    except OSError as error:
+        raise LedgerError(
+            f"{action}: the file system failed ({error.strerror}). Check the disk, then restart"
+        ) from None
+    except ValueError as error:  # pymerkle: leaf indices with gaps
+        raise LedgerError(f"{action}: the database is damaged ({error}). Restore it from a copy") from None
+
+
+def _connect(database: Path) -> SqliteTree:
+    """The only connection to the database there ever is: SQLite before 3.51.3 can corrupt a WAL shared by two."""
+    tree = SqliteTree(str(database), capacity=CACHE_BYTES)
+    try:
+        for pragma in ("locking_mode=EXCLUSIVE", "busy_timeout=2000", "journal_mode=WAL", "synchronous=FULL"):
+            tree.con.execute(f"PRAGMA {pragma}")
+        tree.con.execute("PRAGMA fullfsync=1")
+        if tree.con.execute("PRAGMA journal_mode").fetchone() != "wal":
+            raise LedgerError(f"{database}: this file system cannot hold a write-ahead log; use a local disk")
+        if tree.con.execute("PRAGMA synchronous").fetchone() != 2:
+            raise LedgerError(f"{database}: SQLite refuses synchronous=FULL")
+    except BaseException:
+        tree.close()
+        raise
+    return tree
