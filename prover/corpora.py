@@ -308,7 +308,7 @@ def _jsonl(path: Path, fields: JsonFields, limits: Limits) -> Iterator[tuple[str
         if fields.title is not None and value.get(fields.title) is not None:
             title = _member(value, fields.title, where)
         identifier = _identifier(value, fields.id, where)
-        yield where, Document(identifier, f"{title}\n{text}" if title.strip() else text)
+        yield where, Document(identifier, "\n".join(part for part in (title, text) if part.strip()))
 
 
 def _member(value: dict[str, Any], name: str, where: str) -> str:

@@ -91,4 +91,4 @@ def test_shapes_other_than_a_matrix_are_refused(shape: tuple[int, ...]) -> None:
 
 def test_integers_are_refused() -> None:
     with pytest.raises(EncodingError, match="float"):
-        quantise(np.ones((2, 2), dtype=np.int64))  # type: ignore[arg-type]
+        quantise(np.ones((2, 2), dtype=np.int64))

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Corpus readers: what they yield, and that hostile or broken input is refused with file and line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
+from ragseal.prover.corpora import (
+    Document,
+    JsonFields,
+    Limits,
+    chunks,
+    open_corpus,
+    read_beir_qrels,
+    read_beir_queries,
+    read_jsonl,
+    read_text_folder,
+)
+
+GOOD = b'{"id": "a", "text": "first"}\n'
+
+
+def _file(folder: Path, content: bytes, name: str = "corpus.jsonl") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_jsonl_yields_documents_in_order(tmp_path: Path) -> None:
+    path = _file(
+        tmp_path,
+        b'{"id": "a", "text": "first"}\r\n'
+        b'{"_id": 7, "title": "T", "text": "second", "metadata": {"x": [1]}}\n'
+        b'{"id": "c", "title": "", "text": "third\\u00e9"}\n'
+        b'{"id": "d", "title": "only a title", "text": ""}',
+    )
+    assert list(open_corpus(f"jsonl:{path}")) == [
+        Document("a", "first"),
+        Document("7", "T\nsecond"),
+        Document("c", "thirdé"),
+        Document("d", "only a title"),
+    ]
+
+
+def test_jsonl_fields_are_configurable(tmp_path: Path) -> None:
+    path = _file(tmp_path, b'{"key": "k", "id": "no", "title": "no", "body": "yes"}\n')
+    fields = JsonFields(id=("key",), text="body", title=None)
+    assert list(open_corpus(f"jsonl:{path}", fields=fields)) == [Document("k", "yes")]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"", "empty line"),
+        (b"   ", "empty line"),
+        (b"{", "not a JSON object"),
+        (b"[1]", "not a JSON object"),
+        (b'"text"', "not a JSON object"),
+        (b'{"id": "b", "text": "t"} {}', "not a JSON object"),
+        (b'{"id": "b", "text": "t", "x": NaN}', "not a JSON object"),
+        (b'{"id": "b", "text": "t", "id": "c"}', "twice"),
+        (b"[" * 100_000, "not a JSON object"),
+        (b'{"id": ' + b"9" * 5000 + b', "text": "t"}', "not a JSON object"),
+        (b"\xef\xbb\xbf" + GOOD.strip(), "BOM"),
+        (b'{"text": "t"}', "no member 'id' or '_id'"),
+        (b'{"id": "b"}', "no member 'text'"),
+        (b'{"id": "b", "text": null}', "NoneType"),
+        (b'{"id": "b", "text": ["t"]}', "list"),
+        (b'{"id": "b", "text": "t", "title": 3}', "title"),
+        (b'{"id": true, "text": "t"}', "neither"),
+        (b'{"id": 1.5, "text": "t"}', "neither"),
+        (b'{"id": "", "text": "t"}', "identifier is empty"),
+        (b'{"id": "b\\u0000", "text": "t"}', "control"),
+        (b'{"id": "b", "text": " \\n "}', "text is empty"),
+        (b'{"id": "a", "text": "again"}', "already taken by .*line 1"),
+        (b'{"id": "b", "text": "\\ud800"}', "surrogate"),
+        (b'{"id": "b", "text": "\xff"}', "not UTF-8"),
+        (b'{"id": "' + b"x" * 513 + b'", "text": "t"}', "513 characters"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: bytes, why: str) -> None:
+    path = _file(tmp_path, GOOD + line + b"\n")
+    reader = open_corpus(f"jsonl:{path}")
+    assert next(reader).id == "a"
+    with pytest.raises(EncodingError, match=rf"(?s)line 2\b.*{why}"):
+        next(reader)
+
+
+def test_nothing_is_skipped_after_a_bad_line(tmp_path: Path) -> None:
+    path = _file(tmp_path, GOOD + b"\n" + b'{"id": "b", "text": "t"}\n')
+    with pytest.raises(EncodingError, match="line 2"):
+        list(read_jsonl(path))
+
+
+def test_limits_refuse_instead_of_cutting(tmp_path: Path) -> None:
+    path = _file(tmp_path, GOOD + b'{"id": "b", "text": "' + b"x" * 200 + b'"}\n')
+    with pytest.raises(EncodingError, match="line 2: longer than 100 bytes"):
+        list(read_jsonl(path, limits=Limits(line_bytes=100)))
+    with pytest.raises(EncodingError, match="line 2: the text has 200 characters"):
+        list(read_jsonl(path, limits=Limits(text_characters=199)))
+    with pytest.raises(EncodingError, match="more than 1 documents"):
+        list(read_jsonl(path, limits=Limits(documents=1)))
+    with pytest.raises(EncodingError, match="bytes, at most"):
+        read_jsonl(path, limits=Limits(file_bytes=50))
+    assert len(list(read_jsonl(path, limits=Limits(text_characters=200, documents=2)))) == 2
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = _file(tmp_path, GOOD)
+    reader = read_jsonl(path, limits=Limits(file_bytes=len(GOOD)))
+    with path.open("ab") as file:
+        file.write(b'{"id": "b", "text": "t"}\n')
+    with pytest.raises(EncodingError, match="exceeds"):
+        list(reader)
+
+
+@given(st.binary(max_size=60))
+def test_random_bytes_give_a_named_error_or_documents(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = _file(tmp_path_factory.mktemp("random"), content)
+    try:
+        found = list(read_jsonl(path))
+    except AuditError as error:
+        found, message = [], str(error)
+    assert found or str(path) in message
+
+
+@pytest.mark.parametrize("spec", ["", "jsonl", "jsonl:", "csv:x", "/tmp/x.jsonl", "text:\0"])
+def test_malformed_specifications(spec: str) -> None:
+    with pytest.raises(ConfigurationError):
+        open_corpus(spec)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "beir", "text"])
+def test_what_is_not_there_is_said_before_the_first_document(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(ConfigurationError):
+        open_corpus(f"{kind}:{tmp_path}/none")
+    with pytest.raises(ConfigurationError):
+        open_corpus(f"{kind}:{_file(tmp_path, GOOD) if kind != 'jsonl' else tmp_path}")
+
+
+def test_an_empty_file_is_no_corpus(tmp_path: Path) -> None:
+    with pytest.raises(EncodingError, match="no documents"):
+        list(open_corpus(f"jsonl:{_file(tmp_path, b'')}"))
+
+
+def test_pipes_are_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(ConfigurationError, match="regular"):
+        read_jsonl(tmp_path / "pipe.txt")
+    with pytest.raises(ConfigurationError, match="regular"):
+        list(read_text_folder(tmp_path))
+
+
+# ---- BEIR ------------------------------------------------------------------------------------------------------------
+
+
+def _beir(folder: Path) -> Path:
+    _file(folder, b'{"_id": "d1", "title": "T", "text": "x"}\n{"_id": "d2", "title": "", "text": "y"}\n')
+    _file(folder, b'{"_id": "q1", "text": "why?", "metadata": {}}\n', "queries.jsonl")
+    _file(folder, b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n", "qrels/test.tsv")
+    return folder
+
+
+def test_beir_folder(tmp_path: Path) -> None:
+    _beir(tmp_path)
+    assert list(open_corpus(f"beir:{tmp_path}")) == [Document("d1", "T\nx"), Document("d2", "y")]
+    assert read_beir_queries(tmp_path) == {"q1": "why?"}
+    assert read_beir_qrels(tmp_path) == {"q1": {"d1": 1, "d2": 0}}
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (b"q1\td1", "expected"),
+        (b"q1\td1\t1\t2", "expected"),
+        (b"\td1\t1", "expected"),
+        (b"", "expected"),
+        (b"q1\td3\tx", "integer"),
+        (b"q1\td3\t1.0", "integer"),
+        (b"q1\td3\t" + b"1" * 5000, "integer"),
+        (b"q1\td1\t1", "twice"),
+        (b"q1\td\xff\t1", "UTF-8"),
+    ],
+)
+def test_a_bad_judgement_is_named(tmp_path: Path, row: bytes, why: str) -> None:
+    path = _beir(tmp_path) / "qrels" / "test.tsv"
+    path.write_bytes(path.read_bytes() + row + b"\n")
+    with pytest.raises(EncodingError, match=f"line 4.*{why}"):
+        read_beir_qrels(tmp_path)
+
+
+def test_judgements_need_their_header_and_a_plain_split(tmp_path: Path) -> None:
+    _beir(tmp_path)
+    (tmp_path / "qrels" / "dev.tsv").write_bytes(b"q1\td1\t1\n")
+    with pytest.raises(EncodingError, match="line 1"):
+        read_beir_qrels(tmp_path, "dev")
+    for split in ("", "train", "../test", "a/b"):
+        with pytest.raises(ConfigurationError):
+            read_beir_qrels(tmp_path, split)
+
+
+def test_links_out_of_a_beir_folder_are_refused(tmp_path: Path) -> None:
+    secret = _file(tmp_path / "elsewhere", GOOD)
+    folder = _beir(tmp_path / "beir")
+    (folder / "corpus.jsonl").unlink()
+    (folder / "corpus.jsonl").symlink_to(secret)
+    with pytest.raises(ConfigurationError, match="link out"):
+        open_corpus(f"beir:{folder}")
+
+
+# ---- text folders ----------------------------------------------------------------------------------------------------
+
+
+def test_text_folder(tmp_path: Path) -> None:
+    _file(tmp_path, b"zwei\n", "b.md")
+    _file(tmp_path, "eins é\n".encode(), "a/x.TXT")
+    _file(tmp_path, b"\xef\xbb\xbfwith a mark", "c.txt")
+    _file(tmp_path, b"\x00\x01", "a/picture.png")
+    assert list(open_corpus(f"text:{tmp_path}")) == [
+        Document("a/x.TXT", "eins é\n"),
+        Document("b.md", "zwei\n"),
+        Document("c.txt", "with a mark"),
+    ]
+
+
+def test_text_folder_in_chunks(tmp_path: Path) -> None:
+    text = "\n\n".join(f"Paragraph {i} has a few words, not many." for i in range(20))
+    _file(tmp_path, text.encode(), "long.txt")
+    _file(tmp_path, b"short", "short.txt")
+    documents = list(open_corpus(f"text:{tmp_path}", chunk_characters=200))
+    assert [d.id for d in documents[:2]] == ["long.txt#1", "long.txt#2"]
+    assert documents[-1] == Document("short.txt#1", "short")
+    assert all(len(d.text) <= 200 for d in documents)
+    assert " ".join(d.text for d in documents[:-1]).split() == text.split()
+    with pytest.raises(ConfigurationError, match="80"):
+        open_corpus(f"text:{tmp_path}", chunk_characters=10)
+    with pytest.raises(ConfigurationError, match="text folders"):
+        open_corpus(f"beir:{tmp_path}", chunk_characters=200)
+
+
+@given(st.text(alphabet="ab .\n", max_size=600), st.integers(80, 200))
+def test_chunks_lose_no_word(text: str, size: int) -> None:
+    pieces = list(chunks(text, size))
+    assert all(0 < len(piece) <= size for piece in pieces)
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+    if max((len(word) for word in text.split()), default=0) <= size // 2:
+        assert " ".join(pieces).split() == text.split()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(b"", "empty"), (b" \n", "empty"), (b"fine\n\xff", "line 2: not UTF-8"), (b"\0" * 99, "99")]
+)
+def test_a_bad_text_file_is_named(tmp_path: Path, content: bytes, why: str) -> None:
+    _file(tmp_path, b"fine", "a.txt")
+    _file(tmp_path, content, "b.txt")
+    with pytest.raises(EncodingError, match=rf"b\.txt.*{why}"):
+        list(read_text_folder(tmp_path, limits=Limits(text_characters=50)))
+
+
+def test_a_huge_text_file_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    _file(tmp_path, b"x" * 1000, "a.txt")
+    with pytest.raises(EncodingError, match="larger than 40 bytes"):
+        list(read_text_folder(tmp_path, limits=Limits(text_characters=10)))
+
+
+def test_links_out_of_a_text_folder_are_refused(tmp_path: Path) -> None:
+    secret = _file(tmp_path / "elsewhere", b"secret", "secret.txt")
+    folder = tmp_path / "folder"
+    _file(folder, b"fine", "a.txt")
+    (folder / "b.txt").symlink_to(folder / "a.txt")
+    assert [d.id for d in read_text_folder(folder)] == ["a.txt", "b.txt"]
+    (folder / "c.txt").symlink_to(secret)
+    with pytest.raises(ConfigurationError, match="link out"):
+        read_text_folder(folder)
+    (folder / "c.txt").unlink()
+    (folder / "d").symlink_to(secret.parent)
+    with pytest.raises(ConfigurationError, match="link to a folder"):
+        read_text_folder(folder)
+    (folder / "d").unlink()
+    (folder / "e.txt").symlink_to(folder / "e.txt")
+    with pytest.raises(ConfigurationError, match="link"):
+        read_text_folder(folder)
+
+
+def test_a_folder_without_texts_is_no_corpus(tmp_path: Path) -> None:
+    _file(tmp_path, b"{}", "x.json")
+    with pytest.raises(ConfigurationError, match=r"no \.txt"):
+        read_text_folder(tmp_path)
+
+
+def test_documents_survive_a_round_trip(tmp_path: Path) -> None:
+    documents = [Document(f"id {i}", f"text {i} “quoted” \u2028 line") for i in range(50)]
+    content = "".join(json.dumps({"id": d.id, "text": d.text}, ensure_ascii=False) + "\n" for d in documents)
+    assert list(open_corpus(f"jsonl:{_file(tmp_path, content.encode())}")) == documents
