@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `Engine`: the mechanism of one circuit class.
+
+use crate::encoding as enc;
+use crate::engine;
+use crate::error::{detached, Error, Result};
+use crate::{bail, ensure};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::collections::HashMap;
+
+/// Noise over every slot, exact top K, and the committed hints of one class.
+#[pyclass(frozen, module = "ragseal_native")]
+pub struct Engine(engine::Engine);
+
+/// 17 big-endian bytes of F(x), as F(x) - 1.
+fn less_one(bytes: &[u8]) -> Result<u128> {
+    ensure!(bytes.len() == 17 && bytes[0] <= 1, "a cumulative count has 17 bytes");
+    let low = u128::from_be_bytes(bytes[1..].try_into().expect("sixteen bytes"));
+    match (bytes[0], low) {
+        (0, 0) => bail!("a cumulative count is zero"),
+        (0, low) => Ok(low - 1),
+        (_, 0) => Ok(u128::MAX),
+        _ => bail!("a cumulative count exceeds 2^128"),
+    }
+}
+
+fn scores(bytes: &[u8]) -> Result<Vec<i64>> {
+    ensure!(bytes.len() % 8 == 0, "scores are little-endian int64");
+    Ok(bytes
+        .chunks_exact(8)
+        .map(|b| i64::from_le_bytes(b.try_into().expect("eight bytes")))
+        .collect())
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
+        let mut shape = [0usize; 7];
+        for (slot, name) in shape.iter_mut().zip(["N", "K", "R", "m", "q", "c", "s"]) {
+            *slot = *params
+                .get(name)
+                .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
+        }
+        let last = cdf.iter().map(|b| less_one(b)).collect::<Result<Vec<_>>>()?;
+        Ok(Engine(engine::Engine::new(shape, bounds, last, grid)?))
+    }
+
+    /// The K winners (increasing), v*, i* and theta.
+    fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyDict>> {
+        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &scores(w)?, hmax))?;
+        let out = PyDict::new(py);
+        out.set_item("ids", chosen.ids)?;
+        out.set_item("v", chosen.threshold)?;
+        out.set_item("i_star", chosen.threshold_slot)?;
+        out.set_item("theta", chosen.theta)?;
+        Ok(out)
+    }
+
+    /// The hint vector, packed.
+    fn hints<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyBytes>> {
+        let packed = detached(py, || {
+            let w = scores(w)?;
+            let chosen = self.0.select(enc::scalar(key)?, &w, hmax)?;
+            Ok(enc::scalars_bytes(&self.0.hints(&chosen, &w, hmax)?))
+        })?;
+        Ok(PyBytes::new(py, &packed))
+    }
+}
+
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<Engine>()
+}
