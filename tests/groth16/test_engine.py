@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from ragseal.groth16 import engine
 from ragseal.groth16.group import available
 from ragseal.kernel.errors import AttestationError, OverflowError_
