@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An honest provider, auditor and two tenants' accounts in memory, at the level of kernel messages.
+
+Everything is real (log, signatures, columns, openings, beacon, receipts) but the key: :class:`BindingKey` stands
+for one and accepts exactly the statements it "proved", as a sound proof system does, so that the checklist can be
+attacked without compiling a circuit.  Tests change one thing before or after the log is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.groth16.group import default_group
+from ragseal.kernel import attestation, commitment, field, noise, signature
+from ragseal.kernel.attestation import (
+    NO_RECEIPT,
+    Answer,
+    BatchItem,
+    LinkOpening,
+    Openings,
+    ProofBatch,
+    ProofEntry,
+    Receipt,
+    ReceiptBody,
+    Record,
+    Request,
+    SignedRequest,
+    SlotOpening,
+    Statement,
+)
+from ragseal.kernel.commitment import (
+    Account,
+    BeaconCommit,
+    BeaconOpening,
+    BeaconSeal,
+    IndexFile,
+    Manifest,
+    ScoreBases,
+    SignedManifest,
+    TenantIndex,
+    WindowClose,
+    WindowOpen,
+    beacon_commitment,
+    beacon_value,
+    registry_leaves,
+    text_leaf,
+)
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hints import places_commitment
+from ragseal.kernel.opening import powers, prove_opening
+from ragseal.kernel.params import CircuitClass, R, class_from_mapping
+from ragseal.kernel.policy import Policy
+from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.note import NoteSigner
+from ragseal.verifier.evidence import Auditor, ConfiguredKey, ReceiptFile
+from ragseal.verifier.verification import Surroundings, Verdict, audit
+
+OPENS, CLOSES = 1_800_000_000, 1_800_003_600
+NOW = CLOSES + 600
+ORIGIN = "test.example/log"
+CLASS_DIGEST = hashlib.sha256(b"class tiny").digest()
+DIMENSION = 4
+HINTS = 6
+GROUP = default_group()
+
+
+def tiny() -> CircuitClass:
+    path = Path(__file__).parents[2] / "circuits" / "classes.toml"
+    values = tomllib.loads(path.read_text())["tiny"]
+    return class_from_mapping({"name": "tiny", **values})
+
+
+CLS = tiny()
+
+
+def key_of(name: str) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
+
+
+class BindingKey:
+    """Bases as a verifying key has them, and "proofs" that hold for one statement only."""
+
+    def __init__(self, name: str = "key") -> None:
+        points = GROUP.hash_to_curve(name.encode(), CLS.N + HINTS + 1)
+        self.scores = ScoreBases(points[: 64 * CLS.N], points[-64:])
+        self.hints = points[64 * CLS.N : -64]
+        self.digest = hashlib.sha256(points).digest()
+        self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
+        self.calls = 0
+
+    def prove(self, clear: Sequence[int], c_w: bytes, c_h: bytes) -> bytes:
+        return hashlib.shake_256(self.digest + field.pack(clear) + c_w + c_h).digest(256)
+
+    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
+        self.calls += 1
+        if proof != self.prove(clear, c_w, c_h):
+            raise ProofError("the pairing equation does not hold")
+
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
+        for item in items:
+            self.verify(*item)
+
+
+KEY = BindingKey()
+
+
+@dataclass
+class Tenant:
+    name: str
+    rows: list[list[int]]
+    blinders: list[int]
+    file: IndexFile
+    texts: MerkleTree
+    index: TenantIndex
+
+    @classmethod
+    def make(cls, name: str, rng: random.Random) -> Tenant:
+        rows = [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(CLS.N)]
+        blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
+        bases = KEY.scores.y + KEY.scores.b
+        columns = b"".join(
+            GROUP.msm(bases, field.pack([*(row[j] for row in rows), blinders[j]])) for j in range(DIMENSION)
+        )
+        chi = powers(commitment.columns_fold(KEY.digest, columns), DIMENSION)
+        witness = [sum(c * row[j] for j, c in enumerate(chi)) % R for row in rows]
+        witness.append(sum(c * b for c, b in zip(chi, blinders, strict=True)) % R)
+        opening = commitment.prove_columns(
+            GROUP, KEY.scores, KEY.digest, columns, field.pack(witness), scalars(rng, CLS.N + 1)
+        )
+        file = IndexFile(columns, opening)
+        texts = MerkleTree([text_leaf(bytes(32), i, f"{name} {i}".encode()) for i in range(CLS.N)])
+        index = TenantIndex(name, DIMENSION, file.columns_digest(), file.opening_digest(), texts.root())
+        return cls(name, rows, blinders, file, texts, index)
+
+
+def scalars(rng: random.Random, count: int) -> bytes:
+    return field.pack(rng.randrange(R) for _ in range(count))
+
+
+@dataclass
+class Kept:
+    """What the provider keeps of one query."""
+
+    tenant: str
+    e: list[int]
+    blinder: int
+    rho: int
+    hints: list[int]
+    rho_hint: int
+
+
+TENANTS = {name: Tenant.make(name, random.Random(name)) for name in ("north", "south")}
+ACCOUNTS = (("alice", "north"), ("bob", "north"), ("carol", "south"))
+GENERATORS = commitment.generators(GROUP, DIMENSION)
+
+
+def policy(**changes: Any) -> Policy:
+    base = Policy(
+        class_name="tiny",
+        class_digest=CLASS_DIGEST,
+        table_digest=noise.build_table("gaussian").digest(),
+        dimension=DIMENSION,
+        lo=4800,
+        hi=5600,
+        gain=1,
+        n_max=3,
+        k_max=2,
+        delta="1/1000000",
+        epsilon_account="4",
+        theta="9/10",
+        tau=100,
+        unit="slot",
+        chunks_max=1,
+        period_start=OPENS - 100_000,
+        opens=OPENS,
+        closes=CLOSES,
+    )
+    return replace(base, **changes)
+
+
+class World:
+    """One origin's log and everybody's secrets.  Build windows with :meth:`window`, audit with :meth:`audit`."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(1)
+        self.signer = NoteSigner(ORIGIN, key_of("log"))
+        self.provider = key_of("provider")
+        self.auditor_key = key_of("auditor")
+        self.messages: list[Message] = []
+        self.raw: dict[int, bytes] = {}  # entries that are not what messages say
+        self.kept: dict[tuple[bytes, int], Kept] = {}
+        self.answers: list[Answer] = []
+        self.registry = [Account(n, t, signature.public_bytes(key_of(n))) for n, t in ACCOUNTS]
+        self.nonces: dict[bytes, bytes] = {}
+        self.made_by = "auditor"
+        self.remembered: SignedCheckpoint | None = None
+        self.files = {name: tenant.file for name, tenant in TENANTS.items()}
+        self.shown_manifest: bytes | None = None
+        self.tamper_batch: Callable[[ProofBatch], ProofBatch] = lambda batch: batch
+        self.tamper_entry: Callable[[ProofEntry], ProofEntry] = lambda entry: entry
+        self.asked: list[list[int]] = []
+        self.manifest: Manifest
+        self.digest: bytes
+        self.beacon: int
+
+    # --- phase A ---
+
+    def commit(self, name: str = "w1", *, policy_: Policy | None = None, **changes: Any) -> None:
+        """Manifest and beacon; the window is open then."""
+        self.enter_manifest(name, policy_=policy_, **changes)
+        self.enter_beacon()
+
+    def enter_manifest(self, name: str = "w1", *, policy_: Policy | None = None, **changes: Any) -> None:
+        self.provider_nonce = hashlib.sha256(b"nonce" + name.encode()).digest()
+        manifest = Manifest(
+            origin=ORIGIN,
+            window=name,
+            policy=policy_ or policy(),
+            embedder=bytes(32),
+            key_digest=KEY.digest,
+            tenants=tuple(TENANTS[t].index for t in sorted(TENANTS)),
+            c_seed=int.from_bytes(hashlib.sha256(name.encode()).digest()[:31], "big"),
+            registry_root=MerkleTree(registry_leaves(self.registry)).root(),
+            accounts=len(self.registry),
+            provider_key=signature.public_bytes(self.provider),
+            beacon_commitment=beacon_commitment("provider", self.provider_nonce),
+        )
+        self.manifest = replace(manifest, **changes)
+        self.digest = self.manifest.digest()
+        self.messages.append(
+            SignedManifest(self.manifest, signature.sign(self.provider, "manifest", self.manifest.encode()))
+        )
+        self.nonces.setdefault(self.digest, hashlib.sha256(b"auditor" + self.digest).digest())
+        self.ctrs: dict[str, int] = {}
+        self.last: dict[str, bytes] = {}
+        self.seq = 0
+
+    def commit_entry(self, owner: str, nonce: bytes, key: Ed25519PrivateKey) -> BeaconCommit:
+        body = BeaconCommit(self.digest, owner, signature.public_bytes(key), beacon_commitment(owner, nonce), bytes(64))
+        return replace(body, signature=signature.sign(key, "beacon-commit", body.body()))
+
+    def seal_entry(self, *owners: str) -> BeaconSeal:
+        body = BeaconSeal(self.digest, owners, bytes(64))
+        return replace(body, signature=signature.sign(self.provider, "beacon-seal", body.body()))
+
+    def enter_beacon(self) -> None:
+        observer = hashlib.sha256(b"observer").digest()
+        mine = self.nonces[self.digest]
+        openings = [("provider", self.provider_nonce), ("observer-1", observer), ("auditor", mine)]
+        self.beacon = beacon_value(self.digest, openings)
+        self.messages += [
+            self.commit_entry("observer-1", observer, key_of("observer")),
+            self.commit_entry("auditor", mine, self.auditor_key),
+            self.seal_entry("provider", "observer-1", "auditor"),
+            *(BeaconOpening(self.digest, owner, nonce) for owner, nonce in openings),
+            WindowOpen(self.digest, self.beacon, OPENS + 60),
+        ]
+
+    # --- phase B ---
+
+    def ask(
+        self,
+        account: str,
+        *,
+        checked: bool = True,
+        columns_of: str | None = None,
+        sign_as: str | None = None,
+        request: dict[str, Any] | None = None,
+        record: dict[str, Any] | None = None,
+    ) -> Record:
+        """One query, recorded and answered; ``request`` and ``record`` override fields before signing."""
+        rng = self.rng
+        tenant = next((a.tenant for a in self.registry if a.name == account), "north")
+        e = [rng.randrange(-64, 65) for _ in range(DIMENSION)]
+        blinder, rho, rho_hint = (rng.randrange(1, R) for _ in range(3))
+        self.ctrs[account] = self.ctrs.get(account, 0) + 1
+        wanted = Request(
+            origin=ORIGIN,
+            window=self.manifest.window,
+            manifest=self.digest,
+            account=account,
+            ctr=self.ctrs[account],
+            request_id=rng.randbytes(16),
+            query_digest=rng.randbytes(32),
+            c_e=commitment.embedding_commitment(GROUP, GENERATORS, e, blinder),
+            index_digest=TENANTS[tenant].index.digest(),
+            checked=checked,
+            nonce=rng.randbytes(16),
+            last_receipt=self.last.get(account, NO_RECEIPT),
+        )
+        wanted = replace(wanted, **(request or {}))
+        signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
+        columns = TENANTS[columns_of or tenant].file.columns
+        ids = sorted(rng.sample(range(CLS.N), CLS.K))
+        salt = rng.randrange(R)
+        entry = Record(
+            manifest=self.digest,
+            seq=self.seq,
+            signed=signed,
+            c_y=attestation.score_commitment(GROUP, columns, KEY.scores, e, rho),
+            t_commit=places_commitment(CLS, salt, ids),
+            time=OPENS + 120 + 60 * (self.seq // 2),
+            proof_mode=attestation.ON_DEMAND,
+        )
+        entry = replace(entry, **(record or {}))
+        self.kept[self.digest, entry.seq] = Kept(
+            tenant, e, blinder, rho, [rng.randrange(R) for _ in range(HINTS)], rho_hint
+        )
+        self.seq += 1
+        self.messages.append(entry)
+        self.answers.append(self._answer(entry, tenant, ids, salt))
+        self.last[account] = self.answers[-1].receipt.digest()
+        return entry
+
+    def _answer(self, record: Record, tenant: str, ids: list[int], salt: int) -> Answer:
+        texts = TENANTS[tenant].texts
+        openings = Openings(
+            salt, tuple(SlotOpening(i, True, f"{tenant} {i}", bytes(32), tuple(texts.path(i))) for i in ids)
+        )
+        return Answer(record, openings, self.receipt(record, len(self.messages) - 1, openings.digest()))
+
+    def receipt(self, record: Record, index: int, openings_digest: bytes) -> Receipt:
+        tree = MerkleTree(self.entries())
+        body = ReceiptBody(
+            request_digest=record.signed.request.digest(),
+            record_digest=record.digest(),
+            seq=record.seq,
+            index=index,
+            openings_digest=openings_digest,
+            checkpoint=self.checkpoint(),
+        )
+        return Receipt(body, signature.sign(self.provider, "receipt", body.encode()), tuple(tree.path(index)))
+
+    def close(self) -> None:
+        self.messages.append(WindowClose(self.digest, self.seq, OPENS + 3000))
+
+    @classmethod
+    def honest(cls, **changes: Any) -> World:
+        """Seven queries of three accounts in one closed window."""
+        world = cls()
+        world.commit(**changes)
+        world.queries()
+        world.close()
+        return world
+
+    def queries(self) -> None:
+        for account in ("alice", "bob", "carol", "alice", "carol", "alice", "bob"):
+            self.ask(account)
+
+    # --- the log ---
+
+    def entries(self) -> list[bytes]:
+        return [self.raw.get(i, message.encode()) for i, message in enumerate(self.messages)]
+
+    def checkpoint(self, signer: NoteSigner | None = None) -> bytes:
+        entries = self.entries()
+        return Checkpoint(ORIGIN, len(entries), MerkleTree(entries).root()).sign(signer or self.signer)
+
+    def remember(self) -> None:
+        self.remembered = open_checkpoint(self.checkpoint(), self.signer.verifier)
+
+    def at(self, kind: type[Message], number: int = 0) -> int:
+        """Index of the ``number``-th entry of a kind."""
+        return [i for i, m in enumerate(self.messages) if isinstance(m, kind)][number]
+
+    # --- proofs ---
+
+    def batch(self, manifest: bytes, seqs: Sequence[int]) -> ProofBatch:
+        records = {m.seq: m for m in self.messages if isinstance(m, Record) and m.manifest == manifest}
+        items = [self._item(records[seq], self.kept[manifest, seq]) for seq in seqs]
+        context = attestation.batch_context(KEY.digest, manifest, items)
+        weights = powers(attestation.fold_of("hints", context), len(items))
+        kept = [self.kept[manifest, seq] for seq in seqs]
+        hints = [[*k.hints, k.rho_hint] for k in kept]
+        witness = [sum(w * h[j] for w, h in zip(weights, hints, strict=True)) % R for j in range(HINTS + 1)]
+        relation = attestation.hint_relation(KEY.hints, KEY.scores.b, items)
+        opening = prove_opening(GROUP, "hints", context, [relation], field.pack(witness), scalars(self.rng, HINTS + 1))
+        links = []
+        for tenant in sorted({item.tenant for item in items}):
+            own = [(i, k) for i, k in zip(items, kept, strict=True) if i.tenant == tenant]
+            here = attestation.link_context(context, tenant, TENANTS[tenant].index.digest())
+            fold = powers(attestation.fold_of("link", here), len(own))
+            vectors = [[*k.e, k.blinder, k.rho] for _, k in own]
+            mixed = [sum(f * v[j] for f, v in zip(fold, vectors, strict=True)) % R for j in range(DIMENSION + 2)]
+            relations = attestation.link_relations(
+                GENERATORS, TENANTS[tenant].file.columns, KEY.scores.b, [i for i, _ in own]
+            )
+            links.append(
+                LinkOpening(
+                    tenant,
+                    prove_opening(GROUP, "link", here, relations, field.pack(mixed), scalars(self.rng, DIMENSION + 2)),
+                )
+            )
+        return ProofBatch(manifest, tuple(i.entry for i in items), tuple(links), opening)
+
+    def _item(self, record: Record, kept: Kept) -> BatchItem:
+        c_h = GROUP.msm(KEY.hints + KEY.scores.b, field.pack([*kept.hints, kept.rho_hint]))
+        c_w = attestation.shifted_scores(GROUP, record.c_y, KEY.sum_y, self.manifest.policy)
+        statement = Statement(
+            self.manifest.c_seed, self.beacon, record.signed.request.ctx(), self.manifest.policy.hmax, record.t_commit
+        )
+        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), c_h, bytes(256)))
+        if entry.proof == bytes(256):
+            alpha, beta = attestation.challenges(KEY.digest, record.digest(), statement, c_w, entry.c_h)
+            entry = replace(entry, proof=KEY.prove([*statement.clear(), alpha, beta], c_w, entry.c_h))
+        return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry)
+
+    # --- phase D ---
+
+    def auditor(self) -> Auditor:
+        key = ConfiguredKey(KEY.digest, "tiny", CLASS_DIGEST, self.made_by, lambda: KEY)
+        return Auditor(
+            self.signer.verifier,
+            {"tiny": (CLS, CLASS_DIGEST)},
+            {KEY.digest: key},
+            signature.public_bytes(self.auditor_key),
+            self.nonces,
+            self.remembered,
+        )
+
+    def receipts(self) -> list[ReceiptFile]:
+        return [ReceiptFile(f"answer-{i}", a.receipt, a) for i, a in enumerate(self.answers)]
+
+    def audit(self, **options: Any) -> Verdict:
+        around = Surroundings(GROUP, options.pop("now", NOW), lambda: 0.0, random.Random(7).randbytes)
+        auditor = options.pop("auditor", None) or self.auditor()
+        return audit(SimulatedEvidence(self), auditor, around, **options)
+
+
+@dataclass
+class SimulatedEvidence:
+    """The provider's side of an audit."""
+
+    world: World
+
+    def checkpoint(self) -> bytes:
+        return self.world.checkpoint()
+
+    def entries(self, start: int, stop: int) -> list[bytes]:
+        return self.world.entries()[start:stop]
+
+    def manifest(self, window: str) -> bytes:
+        if self.world.shown_manifest is not None:
+            return self.world.shown_manifest
+        found = [m for m in self.world.messages if isinstance(m, SignedManifest) and window in ("", m.manifest.window)]
+        return found[-1].encode()
+
+    def registry(self, window: str) -> list[bytes]:
+        return [account.encode() for account in self.world.registry]
+
+    def index_file(self, manifest: bytes, tenant: str) -> bytes:
+        return self.world.files[tenant].encode()
+
+    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
+        self.world.asked.append(list(seqs))
+        return self.world.tamper_batch(self.world.batch(manifest, seqs)).encode()

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a verdict claims and what it does not, as printed with every epsilon.  Protocol sections 4 and 8."""
+
+from __future__ import annotations
+
+CLAIM = (
+    "For two histories of a tenant's index that differ at every moment in at most one slot, and any coalition of k_max "
+    "accounts with n_max queries each that choose queries from everything received, the slot-id lists up to and "
+    "including the first one containing that slot are (epsilon, delta)-indistinguishable, computationally (SIM-CDP). "
+    "Once a slot is returned, its text is read."
+)
+
+DOES_NOT_SAY = (
+    "The generator's output and the returned text: once a slot is returned, its text is read.",
+    "Coalitions of more than k_max accounts, and how many accounts one person holds (collusion is not estimated here).",
+    "What happens outside the ledger: other channels, logs, timing.",
+    "That documents were embedded and assigned to tenants honestly.",
+    "That the provider keeps its seed secret.",
+    "Embeddings of queries whose clients did not check them: for those records epsilon holds only if the provider's "
+    "embedding did not depend on the index.",
+)
+
+SAMPLED = (
+    "Only the sampled records were proven. With the stated confidence at most the share beta of all records could be "
+    "unprovable; epsilon is conditional on every record being as the sampled ones were."
+)
+
+UNSAFE = (
+    "The proofs were checked under keys that the provider made itself. Whoever makes keys can forge proofs under them, "
+    "so nothing here binds the provider."
+)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an audit reads: the provider's evidence, an account's receipts, and the auditor's own configuration.
+
+Nothing here decides anything.  Evidence is whatever the provider says, so every byte of it is checked by a step of
+:mod:`ragseal.verifier.verification`; the configuration is the auditor's own, so it is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ragseal.kernel.attestation import Answer, Receipt
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.encoding import decode_any
+from ragseal.kernel.errors import AuditError, EncodingError
+from ragseal.kernel.params import CircuitClass
+from ragseal.ledger.checkpoint import SignedCheckpoint
+from ragseal.ledger.note import NoteVerifier
+
+AUDITOR, CEREMONY, PROVIDER = "auditor", "ceremony", "provider"  #: who made a key
+OWNER = "auditor"  #: the auditor's name in a beacon
+
+
+class Refused(AuditError):
+    """A check that does not hold, with the numbers that show it."""
+
+    def __init__(self, message: str, **evidence: Any) -> None:
+        super().__init__(message)
+        self.evidence: dict[str, Any] = evidence
+
+
+class Evidence(Protocol):
+    """Where an audit gets the provider's side from: over gRPC, or in a test from memory.
+
+    Raises:
+        TransportError: the provider cannot be reached; there is no verdict then.
+        AuditError: the provider refuses to deliver, or what it delivers is malformed: a FAIL of the step that asked.
+    """
+
+    def checkpoint(self) -> bytes:
+        """The newest signed note of the log."""
+
+    def entries(self, start: int, stop: int) -> Sequence[bytes]:
+        """The log's entries [start, stop), all of them."""
+
+    def manifest(self, window: str) -> bytes:
+        """SignedManifest of a window; empty for the newest."""
+
+    def registry(self, window: str) -> Sequence[bytes]:
+        """Account messages of a window's registry, sorted by name."""
+
+    def index_file(self, manifest: bytes, tenant: str) -> bytes:
+        """IndexFile of one tenant."""
+
+    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
+        """ProofBatch of exactly these records."""
+
+
+class Key(Protocol):
+    """What the checks ask of a verifying key (:class:`ragseal.groth16.keys.KeyView` is one)."""
+
+    @property
+    def digest(self) -> bytes: ...
+
+    @property
+    def scores(self) -> ScoreBases: ...
+
+    @property
+    def hints(self) -> bytes: ...
+
+    @property
+    def sum_y(self) -> bytes: ...
+
+    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None: ...
+
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredKey:
+    """A verifying key of the auditor's own configuration and where it comes from."""
+
+    digest: bytes
+    class_name: str
+    class_digest: bytes  #: of the class the key was made for
+    made_by: str  #: AUDITOR, CEREMONY or PROVIDER
+    load: Callable[[], Key] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Auditor:
+    """Everything an audit believes without evidence."""
+
+    log_key: NoteVerifier
+    classes: Mapping[str, tuple[CircuitClass, bytes]]  #: own class build: name -> class, digest
+    keys: Mapping[bytes, ConfiguredKey]  #: by key digest
+    identity: bytes  #: own public key in the beacon
+    nonces: Mapping[bytes, bytes]  #: own beacon nonces by manifest digest
+    remembered: SignedCheckpoint | None = None  #: the newest checkpoint seen of this log
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptFile:
+    """A receipt handed in by an account; with the whole answer where the account shows it."""
+
+    name: str
+    receipt: Receipt
+    answer: Answer | None = None
+
+
+def read_receipt(name: str, data: bytes) -> ReceiptFile:
+    """A receipt file holds one canonical Receipt or Answer.
+
+    Raises:
+        EncodingError: it holds neither.
+    """
+    try:
+        message = decode_any(data, (Receipt, Answer))
+    except AuditError as error:
+        raise EncodingError(f"receipt file {name}: {error}; give the files that ragseal-client keeps") from None
+    if isinstance(message, Answer):
+        return ReceiptFile(name, message.receipt, message)
+    assert isinstance(message, Receipt)
+    return ReceiptFile(name, message)

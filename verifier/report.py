@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report of an audit for machines: report.json.  The page for people is :mod:`ragseal.verifier.page`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.durable import write_durably
+from ragseal.verifier import claim
+from ragseal.verifier.verification import SAMPLED_PASS, UNSAFE, Verdict
+
+JSON_NAME, PAGE_NAME = "report.json", "report.html"
+_LARGE = 1 << 53  # beyond this JSON readers lose digits: such integers are written as text
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON carries it: bytes in hexadecimal, fractions and large integers as text, messages by field."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Message):
+        return {"message": value.TAG, **{f.name: plain(getattr(value, f.name)) for f in fields(value)}}  # type: ignore[arg-type]
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < _LARGE else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Fraction):
+        return str(value)
+    return str(value)
+
+
+def build(verdict: Verdict) -> dict[str, Any]:
+    """Everything the audit found, as plain values."""
+    budget, window, failure = verdict.budget, verdict.window, verdict.failure
+    manifest = window.manifest if window else None
+    notes = list(claim.DOES_NOT_SAY)
+    if verdict.verdict == SAMPLED_PASS:
+        notes.insert(0, claim.SAMPLED)
+    if verdict.verdict == UNSAFE:
+        notes.insert(0, claim.UNSAFE)
+    values: dict[str, Any] = {
+        "verdict": verdict.verdict,
+        "line": verdict.line(),
+        "epsilon_audit": budget.epsilon if budget and not failure else None,
+        "delta": budget.delta if budget and not failure else None,
+        "mode": verdict.mode,
+        "keys": verdict.keys,
+        "records": verdict.records,
+        "proven": verdict.proven,
+        "beta": verdict.beta,
+        "confidence": verdict.confidence,
+        "window": manifest.window if manifest else None,
+        "origin": manifest.origin if manifest else None,
+        "manifest": window.digest if window else None,
+        "failure": None
+        if failure is None
+        else {"step": failure.number, "message": failure.message, "evidence": failure.evidence},
+        "tenants": [
+            {
+                "tenant": tally.tenant,
+                "total": tally.total,
+                "checked": tally.checked,
+                "unchecked": tally.unchecked,
+                "acknowledged": tally.acknowledged,
+            }
+            for tally in verdict.tallies
+        ],
+        "epsilon": budget.details() if budget else None,
+        "claim": claim.CLAIM,
+        "does_not_say": notes,
+        "policy": manifest.policy if manifest else None,
+        "steps": [
+            {
+                "number": step.number,
+                "title": step.title,
+                "status": step.status,
+                "message": step.message,
+                "evidence": step.evidence,
+                "seconds": round(step.seconds, 6),
+            }
+            for step in sorted(verdict.steps, key=lambda step: step.number)
+        ],
+        "timings": {
+            "total_seconds": round(verdict.seconds, 6),
+            **{step.title: round(step.seconds, 6) for step in verdict.steps},
+        },
+    }
+    return {key: plain(value) for key, value in values.items()}
+
+
+def to_json(report: Mapping[str, Any]) -> bytes:
+    """The report's bytes."""
+    return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def save(directory: Path, report: Mapping[str, Any], page: str) -> None:
+    """Write report.json and report.html.  Raises ConfigurationError: the disk refuses."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_durably(directory / JSON_NAME, to_json(report))
+        write_durably(directory / PAGE_NAME, page.encode())
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the report to {directory}: {error.strerror}") from None

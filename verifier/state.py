@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The auditor's folder: identity, beacon nonces, remembered checkpoints, and the verifying keys it believes in.
+
+    identity.pem            Ed25519 key that the auditor takes part in beacons with (0600)
+    keys.json               configured keys: digest, class, who made them, where they lie
+    keys/                   key folders, as :mod:`ragseal.groth16.keys` writes them
+    nonces/<manifest>.json  one beacon nonce a manifest, on disk before its commitment leaves (0600)
+    checkpoints/<log>.note  the newest checkpoint seen of a log
+
+Every file is there completely or not at all.  A nonce is never drawn twice for a manifest and a checkpoint is never
+replaced by a smaller one, whatever process is asked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.groth16.keys import VKEY, ZKEY, KeyPaths, KeyView, install_key, load_key
+from ragseal.kernel import signature
+from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, LedgerError
+from ragseal.kernel.params import CircuitClass
+from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.durable import write_durably
+from ragseal.ledger.keyfile import load_key as load_identity
+from ragseal.ledger.keyfile import save_key as save_identity
+from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, Auditor, ConfiguredKey
+
+IDENTITY, KEYS_FILE, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys.json", "keys", "nonces", "checkpoints"
+
+Classes = Mapping[str, tuple[CircuitClass, bytes]]  #: name -> class, digest
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLine:
+    """One entry of keys.json; digests in hexadecimal, ``path`` relative to the folder or absolute."""
+
+    key_digest: str
+    class_name: str
+    class_digest: str
+    made_by: str
+    path: str
+
+    @classmethod
+    def read(cls, values: Any) -> KeyLine:
+        """Raises ConfigurationError: not such an entry."""
+        names = list(cls.__dataclass_fields__)
+        if not isinstance(values, dict) or sorted(values) != sorted(names):
+            raise ConfigurationError(f"{KEYS_FILE}: an entry has exactly the fields {', '.join(names)}")
+        if not all(isinstance(value, str) for value in values.values()):
+            raise ConfigurationError(f"{KEYS_FILE}: every field is text")
+        line = cls(**values)
+        _digest(line.key_digest)
+        _digest(line.class_digest)
+        if line.made_by not in (AUDITOR, CEREMONY, PROVIDER):
+            raise ConfigurationError(
+                f"{KEYS_FILE}: made_by is {AUDITOR}, {CEREMONY} or {PROVIDER}, not {line.made_by!r}"
+            )
+        return line
+
+    @property
+    def digest(self) -> bytes:
+        return bytes.fromhex(self.key_digest)
+
+
+def _digest(text: str) -> bytes:
+    try:
+        value = bytes.fromhex(text)
+    except ValueError:
+        value = b""
+    if len(value) != 32 or value.hex() != text:
+        raise ConfigurationError(f"{text[:80]!r} is no digest: 64 lower-case hexadecimal digits are expected")
+    return value
+
+
+class State:
+    """An auditor's folder that exists.
+
+    Raises:
+        ConfigurationError: no such folder, or a damaged file in it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        if not (directory / IDENTITY).is_file():
+            raise ConfigurationError(f"{directory} is no auditor's folder: make one with `ragseal-verifier init`")
+        self.directory = directory
+        self.identity: Ed25519PrivateKey = load_identity(directory / IDENTITY)
+
+    @classmethod
+    def create(cls, directory: Path, identity: Ed25519PrivateKey) -> State:
+        """A new folder with this identity; an existing one is left alone.
+
+        Raises:
+            ConfigurationError: there is an identity already, or the disk refuses.
+        """
+        try:
+            for folder in (directory, directory / KEYS, directory / NONCES, directory / CHECKPOINTS):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"cannot make {directory}: {error.strerror}") from None
+        save_identity(directory / IDENTITY, identity)
+        return cls(directory)
+
+    @property
+    def public_key(self) -> bytes:
+        return signature.public_bytes(self.identity)
+
+    # --- keys ---
+
+    def key_lines(self) -> list[KeyLine]:
+        """Every configured key.  Raises ConfigurationError: keys.json is damaged."""
+        values = _read_json(self.directory / KEYS_FILE, [])
+        if not isinstance(values, list):
+            raise ConfigurationError(f"{KEYS_FILE} is damaged: a list is expected")
+        return [KeyLine.read(value) for value in values]
+
+    def add_key(self, line: KeyLine) -> None:
+        """Configure a key; the same digest again replaces its entry.
+
+        Raises:
+            ConfigurationError: the key is configured with another origin (to change who made a key, remove its entry).
+        """
+        with self._locked(KEYS_FILE):
+            lines = self.key_lines()
+            for other in lines:
+                if other.key_digest == line.key_digest and other.made_by != line.made_by:
+                    raise ConfigurationError(
+                        f"key {line.key_digest[:16]} is configured as made by {other.made_by!r}; keys do not change "
+                        f"hands: remove its entry from {self.directory / KEYS_FILE} first if that was wrong"
+                    )
+            kept = [other for other in lines if other.key_digest != line.key_digest] + [line]
+            data = json.dumps([asdict(entry) for entry in kept], indent=1).encode() + b"\n"
+            _write(self.directory / KEYS_FILE, data)
+
+    def key_path(self, line: KeyLine) -> Path:
+        """The key's folder, or its verifying_key.bin."""
+        return self.directory / line.path
+
+    def proving_key(self, digest: bytes) -> Path:
+        """The .zkey of a configured key.  Raises ConfigurationError: not configured, or only its verifying half is."""
+        for line in self.key_lines():
+            path = self.key_path(line) / ZKEY
+            if line.digest == digest and path.is_file():
+                return path
+        raise ConfigurationError(f"this auditor holds no proving key {digest.hex()[:16]}: ListKeys says which it does")
+
+    def import_key(
+        self, source: Path, cls: CircuitClass, class_digest: bytes, expected: bytes, made_by: str
+    ) -> KeyLine:
+        """Copy a key of somebody else (.zkey, key folder or verifying_key.bin) here and configure it.
+
+        Raises:
+            ConfigurationError: the file's key has another digest than ``expected``, or cannot be read.
+            ProofError: the key is malformed or of another class.
+        """
+        file = source if source.is_file() else source / (ZKEY if (source / ZKEY).is_file() else VKEY)
+        if file.suffix == ".zkey":
+            part = self.directory / KEYS / f"import-{expected.hex()[:16]}-{os.getpid()}.zkey.part"
+            try:
+                shutil.copyfile(file, part)
+                paths = install_key(part, cls, self.directory / KEYS)
+            except OSError as error:
+                raise ConfigurationError(f"cannot copy {file}: {error.strerror}") from None
+            finally:
+                part.unlink(missing_ok=True)
+        else:
+            paths = self._import_verifying(file, cls)
+        if paths.digest != expected:
+            raise ConfigurationError(
+                f"{file} holds the key {paths.digest.hex()}, not the one that you named: it was not trusted"
+            )
+        line = self.line_of(paths, cls, class_digest, made_by)
+        self.add_key(line)
+        return line
+
+    def _import_verifying(self, file: Path, cls: CircuitClass) -> KeyPaths:
+        view = load_key(file, cls)
+        folder = self.directory / KEYS / f"{cls.name}-{view.digest.hex()[:24]}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_durably(folder / VKEY, file.read_bytes())
+        except OSError as error:
+            raise ConfigurationError(f"cannot copy {file}: {error.strerror}") from None
+        return KeyPaths(folder, view.digest)
+
+    def line_of(self, paths: KeyPaths, cls: CircuitClass, class_digest: bytes, made_by: str) -> KeyLine:
+        """The keys.json entry of a key folder, by a relative path where it lies inside this folder."""
+        inside = paths.directory.resolve().is_relative_to(self.directory.resolve())
+        path = paths.directory.resolve().relative_to(self.directory.resolve()) if inside else paths.directory.resolve()
+        return KeyLine(paths.digest.hex(), cls.name, class_digest.hex(), made_by, str(path))
+
+    def configured(self, classes: Classes) -> dict[bytes, ConfiguredKey]:
+        """Configured keys as an audit takes them; a key is loaded when it is asked for."""
+
+        def loader(line: KeyLine) -> Callable[[], KeyView]:
+            def load() -> KeyView:
+                own = classes.get(line.class_name)
+                if own is None:
+                    raise ConfigurationError(
+                        f"key {line.key_digest[:16]} is of class {line.class_name!r}, unknown here"
+                    )
+                return load_key(self.key_path(line), own[0])
+
+            return load
+
+        return {
+            line.digest: ConfiguredKey(
+                line.digest, line.class_name, bytes.fromhex(line.class_digest), line.made_by, loader(line)
+            )
+            for line in self.key_lines()
+        }
+
+    # --- beacon nonces ---
+
+    def nonce(self, manifest: bytes) -> bytes | None:
+        """The nonce drawn for a manifest, None if none was.  Raises ConfigurationError: its file is damaged."""
+        values = _read_json(self._nonce_path(manifest), None)
+        if values is None:
+            return None
+        if not isinstance(values, dict) or not isinstance(values.get("nonce"), str):
+            raise ConfigurationError(
+                f"{self._nonce_path(manifest)} is damaged: the window cannot be audited without it"
+            )
+        return _digest(values["nonce"])
+
+    def draw_nonce(self, manifest: bytes, fresh: bytes, window: str) -> bytes:
+        """The nonce of a manifest: the one on disk if there is one, else ``fresh``, durable before this returns."""
+        path = self._nonce_path(manifest)
+        data = json.dumps({"window": window, "manifest": manifest.hex(), "nonce": fresh.hex()}, indent=1).encode()
+        try:
+            write_durably(path, data, mode=0o600, replace=False)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise ConfigurationError(f"cannot write {path}: {error.strerror}; no part is taken in the beacon") from None
+        stored = self.nonce(manifest)
+        if stored is None:
+            raise ConfigurationError(f"{path} vanished while it was written")
+        return stored
+
+    def nonces(self) -> dict[bytes, bytes]:
+        """Every nonce by manifest digest."""
+        out: dict[bytes, bytes] = {}
+        for path in sorted((self.directory / NONCES).glob("*.json")):
+            manifest = _digest(path.stem)
+            nonce = self.nonce(manifest)
+            if nonce is not None:
+                out[manifest] = nonce
+        return out
+
+    def _nonce_path(self, manifest: bytes) -> Path:
+        return self.directory / NONCES / f"{manifest.hex()}.json"
+
+    # --- checkpoints ---
+
+    def remembered(self, log: NoteVerifier) -> SignedCheckpoint | None:
+        """The newest checkpoint seen of a log.  Raises ConfigurationError: its file is damaged."""
+        path = self._checkpoint_path(log)
+        try:
+            return open_checkpoint(path.read_bytes(), log)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        except AuditError as error:
+            raise ConfigurationError(f"{path} is damaged ({error}): restore it from a copy") from None
+
+    def remember(self, log: NoteVerifier, signed: SignedCheckpoint) -> None:
+        """Remember a checkpoint that was found consistent with the remembered one; a smaller one changes nothing.
+
+        Raises:
+            LedgerError: another root for the size that is remembered: a fork.
+        """
+        path = self._checkpoint_path(log)
+        with self._locked(path.name):
+            known = self.remembered(log)
+            if known is not None:
+                if known.checkpoint.size == signed.checkpoint.size and known.checkpoint.root != signed.checkpoint.root:
+                    raise LedgerError(f"two checkpoints of {log.name} differ at size {known.checkpoint.size}: a fork")
+                if known.checkpoint.size >= signed.checkpoint.size:
+                    return
+            _write(path, signed.note.encode())
+
+    def _checkpoint_path(self, log: NoteVerifier) -> Path:
+        return self.directory / CHECKPOINTS / f"{hashlib.sha256(log.vkey().encode()).hexdigest()[:32]}.note"
+
+    # --- all together ---
+
+    def auditor(self, log: NoteVerifier, classes: Classes) -> Auditor:
+        """What an audit of a log believes."""
+        return Auditor(log, classes, self.configured(classes), self.public_key, self.nonces(), self.remembered(log))
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """One writer at a time to a file that is read, changed and replaced; `serve` and `audit` share the folder."""
+        path = self.directory / f".{name}.lock"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _read_json(path: Path, default: Any) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return default
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise ConfigurationError(f"{path} is damaged: restore it from a copy") from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        write_durably(path, data, mode=0o600)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}; the old content stays") from None
+
+
+def find_class(classes: Classes, name: str) -> tuple[CircuitClass, bytes]:
+    """A class of this build.  Raises CommitmentError: names the ones that there are."""
+    if name not in classes:
+        raise CommitmentError(f"no circuit class {name!r}: this build has {', '.join(sorted(classes))}")
+    return classes[name]
