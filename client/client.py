@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import (
@@ -281,7 +280,7 @@ class Client:
         evidence.add("sent-prepare", exchange.prepare.encode())
         evidence.add("received-prepared", exchange.prepared.encode())
         sent = evidence.add("sent-request", mine.encode())
-        received = evidence.add("received-answer", self._provider.retrieve(sent))
+        received = evidence.add("received-answer", self._retrieve(exchange, sent, evidence))
         last = memory.last()
         with evidence.on_failure():
             answer = Answer.decode(received)
@@ -292,6 +291,25 @@ class Client:
             self.state.remember_checkpoint(answer.receipt.body.checkpoint)
         memory.complete(answer)
         return make_result(exchange, answer, self._embedder)
+
+    def _retrieve(self, exchange: Exchange, sent: bytes, evidence: Evidence) -> bytes:
+        """The answer's bytes.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
+        try:
+            return self._provider.retrieve(sent)
+        except TransportError:
+            raise
+        except AuditError as refusal:
+            try:
+                again = self._provider.prepare(exchange.prepare.encode(), exchange.prepare_signature)
+            except TransportError:
+                raise
+            except AuditError:
+                raise refusal from None  # the first reason is the one that counts
+        evidence.add("received-prepared-again", again)
+        with evidence.on_failure():
+            if again != exchange.prepared.encode():
+                raise AttestationError("the provider answers the same Prepare with other bytes than before")
+        return self._provider.retrieve(sent)
 
     def _consistent(self, checkpoint: Checkpoint, evidence: Evidence) -> bool:
         """The checkpoint and the remembered one are of one history; True if the new one is to be remembered."""
@@ -355,13 +373,13 @@ def known_class(policy: Policy) -> CircuitClass:
 def _links(
     provider: str | ProviderLink, ledger: str | LedgerLink | None, ca: Path | None, timeout: float
 ) -> tuple[ProviderLink, LedgerLink]:
-    if ledger is None and not isinstance(provider, str):
-        raise ConfigurationError("a provider given as a link needs a ledger too")
-    from ragseal.client.remote import RemoteLedger, RemoteProvider  # gRPC only where an address is given
-
     if ledger is None:
-        ledger = cast(str, provider)
-    return (
-        RemoteProvider(provider, ca, timeout) if isinstance(provider, str) else provider,
-        RemoteLedger(ledger, ca, timeout) if isinstance(ledger, str) else ledger,
-    )
+        if not isinstance(provider, str):
+            raise ConfigurationError("a provider given as a link needs a ledger too")
+        ledger = provider
+    if isinstance(provider, str) or isinstance(ledger, str):
+        from ragseal.client import remote  # gRPC only where an address is given
+
+        provider = remote.ProviderOverGrpc(provider, ca, timeout) if isinstance(provider, str) else provider
+        ledger = remote.LedgerOverGrpc(ledger, ca, timeout) if isinstance(ledger, str) else ledger
+    return provider, ledger

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from ragseal.kernel.errors import AuditError
+from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.ledger.durable import sync_directory, write_durably
 
 
@@ -38,9 +38,14 @@ class Evidence:
 
     @contextmanager
     def on_failure(self) -> Iterator[None]:
-        """Run checks; an AuditError saves the bundle and is raised again with the place where it lies."""
+        """Run checks; an AuditError saves the bundle and is raised again with the place where it lies.
+
+        A TransportError is no failed check: nobody answered, and there is nothing to show.
+        """
         try:
             yield
+        except TransportError:
+            raise
         except AuditError as error:
             try:
                 where = self._save(error)

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A small provider in this process: real kernel functions, a real ledger on disk, an index of a dozen texts."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.client.account import AccountState
+from ragseal.client.client import Client
+from ragseal.client.link import Announced
+from ragseal.embedder import EmbedderIdentity, Vectors, quantise
+from ragseal.groth16.group import default_group
+from ragseal.kernel import hints, signature
+from ragseal.kernel.attestation import (
+    ON_DEMAND,
+    Answer,
+    Openings,
+    Prepare,
+    Prepared,
+    Receipt,
+    ReceiptBody,
+    Record,
+    SignedRequest,
+    SlotOpening,
+    score_commitment,
+)
+from ragseal.kernel.commitment import (
+    Account,
+    Manifest,
+    ScoreBases,
+    SignedManifest,
+    TenantIndex,
+    embedding_commitment,
+    generators,
+    registry_leaves,
+    text_leaf,
+)
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import AttestationError, TransportError
+from ragseal.kernel.noise import build_table
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import Policy
+from ragseal.ledger.log import Appended, Log
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.note import NoteSigner
+
+DIMENSION = 16
+ORIGIN = "test.example/log"
+CLASS = CircuitClass("toy", "gaussian", N=120, K=3, R=30, m=8, q=20, c=12, s=8, a=Fraction(3), b=Fraction(1, 2))
+NOW = 1_000_000
+TEXTS = [f"entry {i}: {topic}" for i, topic in enumerate(("json", "csv", "xml", "toml", "ini", "yaml") * 3)]
+SALT_OF = [bytes([i]) * 32 for i in range(CLASS.N)]
+
+
+class LetterEmbedder:
+    """A deterministic embedder of letter counts; small, but it ranks."""
+
+    dimension = DIMENSION
+
+    def identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity(
+            bytes(32), bytes(32), "letters", "sum", 64, "", "", DIMENSION, "int8/127/half-even"
+        )  # fmt: skip
+
+    def embed(self, texts: Sequence[str], *, role: str = "document", progress: object = None) -> Vectors:
+        out = np.full((len(texts), DIMENSION), 0.1, dtype=np.float32)
+        for row, text in zip(out, texts, strict=True):
+            for ch in text:
+                row[ord(ch) % DIMENSION] += 1
+        return out / np.linalg.norm(out, axis=1, keepdims=True)
+
+
+class Provider:
+    """Implements the client's two links; ``tamper`` sees every message before it leaves (and may re-sign)."""
+
+    def __init__(self, ledger: Path, accounts: Sequence[Account], window: str = "w1", n_max: int = 4) -> None:
+        self.group = default_group()
+        self.key = Ed25519PrivateKey.from_private_bytes(b"p" * 32)
+        self.log_signer = NoteSigner(ORIGIN, Ed25519PrivateKey.from_private_bytes(b"l" * 32))
+        self.log = Log.create(ledger, self.log_signer)
+        self.embedder = LetterEmbedder()
+        self.generators = generators(self.group, DIMENSION)
+        self.bases = ScoreBases(self.group.hash_to_curve(b"test/scores", 4), self.group.hash_to_curve(b"test/blind", 1))
+        self.columns = self.group.hash_to_curve(b"test/columns", DIMENSION)
+        self.accounts = sorted(accounts, key=lambda a: a.name)
+        self.rows = [[int(x) for x in row] for row in quantise(self.embedder.embed(TEXTS))]
+        self.rows += [[0] * DIMENSION] * (CLASS.N - len(TEXTS))
+        self.tree = MerkleTree(self.leaves())
+        self.tamper: Callable[[Any], Any] = lambda message: message
+        self.on_call: Callable[[str], None] = lambda call: None
+        self.calls: list[str] = []
+        self.forget = False  #: lose Prepares, as a restart does
+        self.open(window, n_max)
+
+    def open(self, window: str, n_max: int = 4, **changes: Any) -> None:
+        self.n_max, self.window, self.is_open = n_max, window, True
+        values = {
+            "origin": ORIGIN, "window": window, "policy": policy(n_max), "embedder": self.embedder.identity().digest(),
+            "key_digest": b"k" * 32, "tenants": (self.index("acme"), self.index("other")), "c_seed": 7,
+            "registry_root": MerkleTree(registry_leaves(self.accounts)).root(), "accounts": len(self.accounts),
+            "provider_key": signature.public_bytes(self.key), "beacon_commitment": b"n" * 32,
+        }  # fmt: skip
+        self.manifest = Manifest(**(values | changes))  # type: ignore[arg-type]
+        self.seal()
+        self.append(self.signed)
+        self.prepared: dict[bytes, tuple[Prepare, Prepared]] = {}
+        self.answers: dict[bytes, bytes] = {}
+        self.records = 0
+
+    def seal(self) -> None:
+        self.signed = SignedManifest(self.manifest, signature.sign(self.key, "manifest", self.manifest.encode()))
+
+    def leaves(self) -> list[bytes]:
+        texts = [t.encode() for t in TEXTS] + [None] * (CLASS.N - len(TEXTS))
+        return [text_leaf(SALT_OF[i], i, text) for i, text in enumerate(texts)]
+
+    def index(self, tenant: str) -> TenantIndex:
+        return TenantIndex(tenant, DIMENSION, b"c" * 32, b"o" * 32, self.tree.root())
+
+    def append(self, message: Message) -> Appended:
+        (done,) = self.log.append_now([lambda index: message.encode()])
+        assert isinstance(done, Appended)
+        return done
+
+    # --- what the client calls ---
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        self.on_call(name)
+
+    def announced(self) -> Announced:
+        self._call("announced")
+        return Announced(
+            self.tamper(self.signed).encode(), tuple(a.encode() for a in self.tamper(self.accounts)), self.is_open
+        )
+
+    def prepare(self, canonical: bytes, signed: bytes) -> bytes:
+        self._call("prepare")
+        message = Prepare.decode(canonical)
+        account = next(a for a in self.accounts if a.name == message.account)
+        signature.verify(account.public_key, "prepare", canonical, signed)
+        if message.manifest != self.manifest.digest():
+            raise AttestationError("this window is over: ask for the newest manifest")
+        embedding = message.embedding
+        if not embedding:
+            embedding = quantise(self.embedder.embed([message.query], role="query"))[0].tobytes()
+        e = [x - 256 if x > 127 else x for x in embedding]
+        blinder = int.from_bytes(canonical[-31:], "big")
+        c_e = embedding_commitment(self.group, self.generators, e, blinder)
+        reply = Prepared(message.request_id, embedding, c_e, blinder, self.index(account.tenant).digest())
+        self.prepared[message.request_id] = (message, reply)
+        out: bytes = self.tamper(reply).encode()
+        return out
+
+    def retrieve(self, canonical: bytes) -> bytes:
+        self._call("retrieve")
+        if canonical not in self.answers:
+            self.answers[canonical] = self.answer(SignedRequest.decode(canonical)).encode()
+        out: bytes = self.tamper(Answer.decode(self.answers[canonical])).encode()
+        return out
+
+    def answer(self, signed: SignedRequest) -> Answer:
+        request = signed.request
+        if self.forget:
+            self.forget = False
+            self.prepared.clear()
+        if request.request_id not in self.prepared:
+            raise AttestationError("no Prepare waits under this request id")
+        _, prepared = self.prepared[request.request_id]
+        e = [x - 256 if x > 127 else x for x in prepared.embedding]
+        w = [self.manifest.policy.gain * (sum(a * b for a, b in zip(row, e, strict=True)) - 4800) for row in self.rows]
+        chosen = hints.select(CLASS, hints.noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax)
+        record = Record(
+            manifest=self.manifest.digest(),
+            seq=self.records,
+            signed=signed,
+            c_y=score_commitment(self.group, self.columns, self.bases, e, 5),
+            t_commit=hints.places_commitment(CLASS, 99, chosen.ids),
+            time=NOW // 60 * 60,
+            proof_mode=ON_DEMAND,
+        )
+        self.records += 1
+        openings = Openings(99, tuple(self.slot(i) for i in chosen.ids))
+        return self.receipt(record, openings, self.append(record))
+
+    def slot(self, slot: int) -> SlotOpening:
+        present = slot < len(TEXTS)
+        return SlotOpening(slot, present, TEXTS[slot] if present else "", SALT_OF[slot], tuple(self.tree.path(slot)))
+
+    def receipt(self, record: Record, openings: Openings, done: Appended) -> Answer:
+        body = ReceiptBody(
+            record.signed.request.digest(),
+            record.digest(),
+            record.seq,
+            done.index,
+            openings.digest(),
+            done.bundle.checkpoint,
+        )
+        return Answer(record, openings, Receipt(body, self.sign_receipt(body), done.bundle.path))
+
+    def sign_receipt(self, body: ReceiptBody) -> bytes:
+        return signature.sign(self.key, "receipt", body.encode())
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        self._call("consistency")
+        return self.log.consistency(old, new)
+
+    def close(self) -> None:
+        pass
+
+
+def policy(n_max: int) -> Policy:
+    return Policy(
+        class_name=CLASS.name, class_digest=b"d" * 32, table_digest=build_table(CLASS.law).digest(),
+        dimension=DIMENSION, lo=4800, hi=11300, gain=40, n_max=n_max, k_max=2, delta="1/1000000",
+        epsilon_account="300", theta="9/10", tau=1000, unit="slot", chunks_max=1, period_start=0, opens=10,
+        closes=NOW + 10_000,
+    )  # fmt: skip
+
+
+class Bench:
+    """A provider, an account's folder, and clients made from them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "alice"
+        self.key = AccountState.create(self.state, "alice")
+        others = [Account("bob", "other", bytes(31) + b"b"), Account("carol", "acme", bytes(31) + b"c")]
+        self.provider = Provider(folder / "ledger", [Account("alice", "acme", self.key.public), *others])
+        self.embedder = LetterEmbedder()
+        self.provider_class = CLASS
+        self.now = float(NOW)
+        self._clients: list[Client] = []
+        self._randomness = random.Random(1)
+
+    def client(self, **changes: Any) -> Client:
+        self.close()
+        values: dict[str, Any] = {
+            "log_key": self.provider.log_signer.verifier.vkey(), "embedder": self.embedder, "ledger": self.provider,
+            "class_of": lambda _: CLASS, "clock": lambda: self.now, "entropy": self._randomness.randbytes,
+        }  # fmt: skip
+        made = Client(self.provider, self.state, **(values | changes))
+        self._clients.append(made)
+        return made
+
+    def evidence(self) -> list[Path]:
+        folder = self.state / "evidence"
+        return sorted(folder.iterdir()) if folder.exists() else []
+
+    def snapshot(self) -> dict[str, bytes]:
+        """Every file of the account's memory but the evidence."""
+        files = (p for p in self.state.rglob("*") if p.is_file() and "evidence" not in p.parts and p.name != "lock")
+        return {str(p.relative_to(self.state)): p.read_bytes() for p in files}
+
+    def close(self) -> None:
+        while self._clients:
+            self._clients.pop().state.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.close()
+    made.provider.log.close()
+
+
+@pytest.fixture
+def outage() -> Callable[[str], Callable[[str], None]]:
+    """Makes a hook under which one kind of call finds nobody."""
+
+    def of(name: str) -> Callable[[str], None]:
+        def hook(call: str) -> None:
+            if call == name:
+                raise TransportError(f"nobody answers ({secrets.token_hex(2)})")
+
+        return hook
+
+    return of

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asking, re-ranking, remembering, and going on after crashes and outages.  SPEC B; protocol section 5."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.client.account import AccountState
+from ragseal.kernel.attestation import NO_RECEIPT, Answer, Receipt, SignedRequest
+from ragseal.kernel.errors import (
+    AttestationError,
+    AuditError,
+    BudgetError,
+    CommitmentError,
+    ConfigurationError,
+    EncodingError,
+    LedgerError,
+    TransportError,
+)
+
+
+def test_a_checked_answer(bench: Any) -> None:
+    result = bench.client().ask("json")
+    assert result.checked
+    assert len(result.returned) == 3
+    assert len(result.texts) == len(result.slots) == len(result.ranked)
+    assert set(result.slots) <= set(result.returned)
+    scores = [r.score for r in result.ranked]
+    assert scores == sorted(scores, reverse=True)
+    assert {r.text for r in result.ranked} == set(result.texts)
+    assert result.record.signed.request.last_receipt == NO_RECEIPT
+    assert bench.evidence() == []
+
+
+def test_counters_and_acknowledgements_follow_each_other_across_restarts(bench: Any) -> None:
+    first = bench.client().ask("json")
+    second = bench.client().ask("csv")  # another process
+    request = second.record.signed.request
+    assert (first.record.signed.request.ctr, request.ctr) == (1, 2)
+    assert request.last_receipt == first.receipt.digest()
+    assert request.nonce != first.record.signed.request.nonce
+
+
+def test_a_new_window_starts_at_one(bench: Any) -> None:
+    client = bench.client()
+    client.ask("json")
+    bench.provider.open("w2")
+    result = client.ask("json")  # the provider refuses the old manifest, the client looks again
+    assert result.record.signed.request.window == "w2"
+    assert result.record.signed.request.ctr == 1
+    assert result.record.signed.request.last_receipt == NO_RECEIPT
+
+
+def test_without_an_embedder_the_request_says_unchecked(bench: Any) -> None:
+    result = bench.client(embedder=None).ask("json")
+    assert not result.checked
+    assert not result.record.signed.request.checked
+    assert result.ranked is None
+
+
+@pytest.mark.parametrize("call", ["retrieve", "consistency"])
+def test_an_outage_repeats_the_same_bytes(bench: Any, outage: Any, call: str) -> None:
+    client = bench.client()
+    client.ask("json")
+    sent: list[bytes] = []
+    retrieve = bench.provider.retrieve
+
+    def spy(canonical: bytes) -> bytes:
+        sent.append(canonical)
+        answer: bytes = retrieve(canonical)
+        return answer
+
+    bench.provider.retrieve = spy
+    bench.provider.on_call = outage(call)
+    with pytest.raises(TransportError):
+        client.ask("csv")
+    with pytest.raises(TransportError):
+        client.ask("xml")  # nothing new is signed while one request is pending
+    bench.provider.on_call = lambda _: None
+    result = bench.client().ask("csv")
+    assert len(set(sent)) == 1
+    assert result.record.signed.encode() == sent[0]
+    assert result.record.signed.request.ctr == 2
+    assert bench.evidence() == []
+    bench.client().ask("xml")
+    assert [SignedRequest.decode(s).request.ctr for s in sent][-1] == 3
+
+
+def test_a_pending_request_is_completed_before_another_question(bench: Any, outage: Any) -> None:
+    client = bench.client()
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+    bench.provider.on_call = lambda _: None
+    result = bench.client().ask("csv")
+    assert result.record.signed.request.ctr == 2
+    memory = client.state.windows()[0]
+    assert memory.answered == 2
+    assert memory.exchange(1).prepare.query == "json"
+
+
+def test_resume_completes_what_is_pending(bench: Any, outage: Any) -> None:
+    client = bench.client()
+    assert client.resume() is None
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+    bench.provider.on_call = lambda _: None
+    result = client.resume()
+    assert result is not None
+    assert result.record.signed.request.ctr == 1
+    assert client.resume() is None
+
+
+def test_a_provider_that_forgot_the_prepare_gets_it_again(bench: Any) -> None:
+    bench.provider.forget = True
+    result = bench.client().ask("json")
+    assert result.checked
+    assert bench.provider.calls == ["announced", "prepare", "retrieve", "prepare", "retrieve"]
+
+
+def test_a_crash_between_answer_and_retiring_the_request(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ragseal.client.window import WindowState
+
+    client = bench.client()
+    with monkeypatch.context() as patch:
+        patch.setattr(WindowState, "_retire", lambda self, ctr: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            client.ask("json")
+    memory = client.state.windows()[0]
+    assert (memory.folder / "pending").exists()
+    again = bench.client()
+    result = again.ask("csv")
+    assert result.record.signed.request.ctr == 2
+    assert again.state.windows()[0].exchange(1).prepare.query == "json"
+
+
+def test_budget_is_refused_before_anything_is_sent(bench: Any) -> None:
+    client = bench.client()
+    for word in ("a", "b", "c", "d"):
+        client.ask(word)
+    bench.provider.calls.clear()
+    with pytest.raises(BudgetError, match="used its 4 queries"):
+        client.ask("e")
+    assert "prepare" not in bench.provider.calls
+
+
+def test_a_closed_window_takes_nothing(bench: Any) -> None:
+    bench.provider.is_open = False
+    client = bench.client()
+    with pytest.raises(AttestationError, match="not open for queries"):
+        client.ask("json")
+    bench.provider.is_open = True
+    client.ask("json")
+
+
+def test_bad_texts_are_refused_before_anything_is_sent(bench: Any) -> None:
+    client = bench.client(embedder=None)
+    for text in ("\ud800", "x" * 70000):
+        with pytest.raises(EncodingError):
+            client.ask(text)
+    assert "prepare" not in bench.provider.calls
+
+
+def test_a_forked_log_is_refused_with_evidence(bench: Any, tmp_path: Path) -> None:
+    """The log key signs two histories: same key, other entries."""
+    from ragseal.ledger.log import Log
+
+    client = bench.client()
+    client.ask("json")
+    before = bench.snapshot()
+    honest = bench.provider.log
+    bench.provider.log = Log.create(tmp_path / "fork", bench.provider.log_signer)
+    for _ in range(5):
+        bench.provider.append(bench.provider.signed)
+    with pytest.raises(LedgerError, match=r"contradicts the one this account remembers.*evidence saved"):
+        client.ask("csv")
+    (bundle,) = bench.evidence()
+    assert {p.name.split("-", 1)[1] for p in bundle.glob("*.bin")} >= {
+        "remembered-checkpoint.bin",
+        "received-answer.bin",
+        "received-consistency.bin",
+    }
+    after = bench.snapshot()
+    pending = {name for name in after if name.endswith("pending")}
+    assert {n: d for n, d in after.items() if n not in pending} == before
+    bench.provider.log.close()
+    bench.provider.log = honest
+    bench.provider.answers.clear()
+    assert client.ask("csv").record.signed.request.ctr == 2
+
+
+def test_a_log_that_refuses_to_prove_consistency(bench: Any) -> None:
+    client = bench.client()
+    client.ask("json")
+
+    def refuse(call: str) -> None:
+        if call == "consistency":
+            raise LedgerError("no such size")
+
+    bench.provider.on_call = refuse
+    with pytest.raises(LedgerError, match="does not prove"):
+        client.ask("csv")
+    assert len(bench.evidence()) == 1
+
+
+def test_an_old_answer_is_proven_against_the_newer_checkpoint(bench: Any, outage: Any) -> None:
+    client = bench.client()
+    client.ask("json")
+    bench.provider.on_call = outage("consistency")
+    with pytest.raises(TransportError):
+        client.ask("csv")
+    bench.provider.on_call = lambda _: None
+    bench.provider.append(bench.provider.signed)
+    client.state.remember_checkpoint(bench.provider.log.checkpoint())
+    newest = client.state.checkpoint()
+    client.ask("csv")
+    assert client.state.checkpoint() == newest  # never replaced by an older one
+
+
+def test_evidence_tells_what_happened(bench: Any) -> None:
+    client = bench.client()
+    bench.provider.tamper = lambda m: m if not isinstance(m, Answer) else _other_receipt(m)
+    with pytest.raises(AuditError, match="evidence saved in"):
+        client.ask("json")
+    (bundle,) = bench.evidence()
+    reason = json.loads((bundle / "reason.json").read_text())
+    assert reason["error"] == "AttestationError"
+    assert "not signed by the provider key" in reason["reason"]
+    assert reason["account"] == "alice"
+    names = [f["file"] for f in reason["files"]]
+    assert names == [
+        "00-manifest.bin", "01-sent-prepare.bin", "02-received-prepared.bin", "03-sent-request.bin",
+        "04-received-answer.bin",
+    ]  # fmt: skip
+    assert Answer.decode((bundle / names[-1]).read_bytes()).receipt.signature == bytes(64)
+    assert (bundle.stat().st_mode & 0o777, (bundle / names[0]).stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def _other_receipt(answer: Answer) -> Answer:
+    receipt = answer.receipt
+    return Answer(answer.record, answer.openings, Receipt(receipt.body, bytes(64), receipt.path))
+
+
+def test_evidence_that_cannot_be_saved_never_hides_the_error(bench: Any) -> None:
+    client = bench.client()
+    (bench.state / "evidence").write_bytes(b"")
+    bench.provider.tamper = lambda m: m if not isinstance(m, Answer) else _other_receipt(m)
+    with pytest.raises(AttestationError, match=r"not signed by the provider key.*could NOT be saved"):
+        client.ask("json")
+
+
+def test_two_processes_and_missing_pins_are_refused(bench: Any) -> None:
+    client = bench.client()
+    with pytest.raises(LedgerError, match="in use by another process"):
+        AccountState(bench.state)
+    client.state.close()
+    other = bench.provider.log_signer.verifier.vkey().replace("test.example/log", "else")
+    with pytest.raises(AuditError):
+        bench.client(log_key=other)
+    fresh = bench.state.parent / "fresh"
+    AccountState.create(fresh, "alice")
+    with pytest.raises(ConfigurationError, match="no log key is pinned"):
+        type(client)(bench.provider, fresh, ledger=bench.provider)
+    AccountState(fresh).close()  # released after the failure
+
+
+def test_another_embedder_than_the_window_s(bench: Any) -> None:
+    bench.provider.open("w2", embedder=b"x" * 32)
+    with pytest.raises(CommitmentError, match="another embedder"):
+        bench.client().ask("json")
+    assert bench.client(embedder=None).ask("json").checked is False

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every field of every message altered: on the way, and by a provider that signs and logs its lies.  SPEC B."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel import hints, signature
+from ragseal.kernel.attestation import Answer, Openings, Prepared, Receipt, Record, SignedRequest
+from ragseal.kernel.commitment import Account, SignedManifest, embedding_commitment
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
+from ragseal.kernel.params import CircuitClass
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.note import NoteSigner
+
+Change = Callable[[Any], Any]
+
+
+def replace(message: Any, path: tuple[str | int, ...], value: Callable[[Any], Any]) -> Any:
+    """A copy of nested messages and tuples with ``value`` applied at ``path``."""
+    if not path:
+        return value(message)
+    step, rest = path[0], path[1:]
+    if isinstance(step, int):
+        return (*message[:step], replace(message[step], rest, value), *message[step + 1 :])
+    return dataclasses.replace(message, **{step: replace(getattr(message, step), rest, value)})
+
+
+def alterations(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str, Change]]:
+    """Every leaf of a message changed in the smallest way, and every list cut, doubled and turned around."""
+
+    def at(change: Callable[[Any], Any], how: str) -> tuple[str, Change]:
+        return ".".join(map(str, path)) + " " + how, lambda message: replace(message, path, change)
+
+    if isinstance(value, Message):
+        for field in dataclasses.fields(value):  # type: ignore[arg-type]
+            yield from alterations(getattr(value, field.name), (*path, field.name))
+    elif isinstance(value, bool):
+        yield at(lambda v: not v, "negated")
+    elif isinstance(value, int):
+        yield at(lambda v: v + 1, "plus one")
+    elif isinstance(value, str):
+        yield at(lambda v: v + "x", "longer")
+    elif isinstance(value, bytes):
+        yield at(lambda v: v[:-1] + bytes([v[-1] ^ 1]), "last bit")
+    elif isinstance(value, tuple):
+        yield at(lambda v: v[:-1], "cut")
+        yield at(lambda v: (*v, v[-1]), "last one doubled")
+        yield at(lambda v: v[::-1], "turned around")
+        for i in {0, len(value) - 1}:
+            yield from alterations(value[i], (*path, i))
+    else:
+        raise AssertionError(f"no alteration of {type(value)}")
+
+
+def survivors(bench: Any, kind: type[Message], first: Message) -> list[str]:
+    """The alterations of ``kind`` that the client accepts, that leave no evidence, or that change its memory."""
+    bad: list[str] = []
+    client = bench.client()
+    for name, change in alterations(first):
+        before, seen = bench.snapshot(), len(bench.evidence())
+        bench.provider.tamper = lambda m, change=change: change(m) if isinstance(m, kind) else m
+        try:
+            client.ask("xml")
+        except AuditError:
+            changed = {n for n in before.keys() | bench.snapshot().keys() if not n.endswith("pending")}
+            after = bench.snapshot()
+            if any(before.get(n) != after.get(n) for n in changed) or len(bench.evidence()) != seen + 1:
+                bad.append(f"{name}: memory or evidence")
+        else:
+            bad.append(f"{name}: accepted")
+    bench.provider.tamper = lambda message: message
+    return bad
+
+
+def test_every_altered_prepared_is_refused(bench: Any) -> None:
+    client = bench.client()
+    client.ask("json")
+    prepared = client.state.windows()[0].exchange(1).prepared
+    assert survivors(bench, Prepared, prepared) == []
+    assert bench.client().ask("xml").record.signed.request.ctr == 2  # the retry is possible, the counter unspent
+
+
+def test_every_altered_answer_is_refused(bench: Any) -> None:
+    client = bench.client()
+    client.ask("json")
+    client.ask("csv")  # so that last_receipt, seq and path are not zero or empty
+    answer = client.state.windows()[0].answer(2)
+    assert survivors(bench, Answer, answer) == []
+    assert bench.client().ask("xml").record.signed.request.ctr == 3
+
+
+def test_every_altered_manifest_is_refused(bench: Any) -> None:
+    for name, change in alterations(bench.provider.signed):
+        bench.provider.tamper = lambda m, change=change: change(m) if isinstance(m, SignedManifest) else m
+        before = bench.snapshot()
+        with pytest.raises(AuditError):
+            bench.client().ask("json")
+        assert "log.vkey" in bench.snapshot(), name
+        assert {n: d for n, d in bench.snapshot().items() if n != "log.vkey"} == {
+            n: d for n, d in before.items() if n != "log.vkey"
+        }, name
+        assert bench.evidence(), name
+    bench.provider.tamper = lambda message: message
+    bench.client().ask("json")
+
+
+# --- a provider that signs and logs its lies -------------------------------------------------------------------------
+
+
+def relogged(bench: Any, answer: Answer, record: Record | None = None, openings: Openings | None = None) -> Answer:
+    """The answer with other parts, newly logged where the record changed, and freshly signed."""
+    record = answer.record if record is None else record
+    openings = answer.openings if openings is None else openings
+    made: Answer = bench.provider.receipt(record, openings, bench.provider.append(record))
+    return made
+
+
+def resigned(bench: Any, answer: Answer, **changes: Any) -> Answer:
+    body = dataclasses.replace(answer.receipt.body, **changes)
+    return Answer(answer.record, answer.openings, Receipt(body, bench.provider.sign_receipt(body), answer.receipt.path))
+
+
+def returning(bench: Any, answer: Answer, ids: list[int]) -> Answer:
+    """Any list of slots with genuine texts and a commitment to exactly that list."""
+    slots = tuple(bench.provider.slot(i) for i in ids)
+    return committed(bench, answer, slots)
+
+
+def committed(bench: Any, answer: Answer, slots: tuple[Any, ...]) -> Answer:
+    commitment = hints.places_commitment(bench.provider_class, 99, [s.slot for s in slots])
+    return relogged(bench, answer, dataclasses.replace(answer.record, t_commit=commitment), Openings(99, slots))
+
+
+def with_text(slots: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
+    return (dataclasses.replace(slots[0], **changes), *slots[1:])
+
+
+def stale_checkpoint(bench: Any, answer: Answer) -> Answer:
+    note = bench.provider.log.checkpoint_at(answer.receipt.body.index)
+    return resigned(bench, answer, checkpoint=note)
+
+
+def other_log(bench: Any, answer: Answer, name: str, key: bytes, root: bytes | None = None) -> Answer:
+    signer = NoteSigner(name, Ed25519PrivateKey.from_private_bytes(key))
+    now = open_checkpoint(answer.receipt.body.checkpoint, bench.provider.log_signer.verifier).checkpoint
+    note = Checkpoint(name, now.size, now.root if root is None else root).sign(signer)
+    return resigned(bench, answer, checkpoint=note)
+
+
+def earlier_request(bench: Any, answer: Answer) -> Answer:
+    old = next(iter(bench.provider.answers))
+    return relogged(bench, answer, dataclasses.replace(answer.record, signed=SignedRequest.decode(old)))
+
+
+def forged_request(bench: Any, answer: Answer) -> Answer:
+    signed = dataclasses.replace(answer.record.signed, signature=bytes(64))
+    return relogged(bench, answer, dataclasses.replace(answer.record, signed=signed))
+
+
+def by_another_key(bench: Any, answer: Answer) -> Answer:
+    key = Ed25519PrivateKey.from_private_bytes(b"q" * 32)
+    body = answer.receipt.body
+    return dataclasses.replace(
+        answer,
+        receipt=Receipt(body, signature.sign(key, "receipt", body.encode()), answer.receipt.path),
+    )
+
+
+def same_seq(bench: Any, answer: Answer) -> Answer:
+    return relogged(bench, answer, dataclasses.replace(answer.record, seq=0))
+
+
+LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
+    "another request of mine": (earlier_request, "another request than the one this account signed"),
+    "a forged request signature": (forged_request, "another request than the one this account signed"),
+    "C_y the identity": (
+        lambda b, a: relogged(b, a, dataclasses.replace(a.record, c_y=bytes(64))),
+        "identity",
+    ),
+    "C_y off the curve": (lambda b, a: relogged(b, a, dataclasses.replace(a.record, c_y=bytes(63) + b"\x05")), "curve"),
+    "another commitment": (
+        lambda b, a: relogged(b, a, dataclasses.replace(a.record, t_commit=a.record.t_commit ^ 1)),
+        "not those that the record commits to",
+    ),
+    "other slots with true texts": (
+        lambda b, a: relogged(b, a, openings=Openings(99, tuple(b.provider.slot(i) for i in (0, 50, 119)))),
+        "not those that the record commits to",
+    ),
+    "an order that says who won": (lambda b, a: returning(b, a, [50, 3, 70]), "not strictly increasing"),
+    "one slot twice": (lambda b, a: returning(b, a, [3, 3, 70]), "not strictly increasing"),
+    "a slot too few": (lambda b, a: returning(b, a, [3, 70]), "returns exactly 3"),
+    "a slot too many": (lambda b, a: returning(b, a, [3, 4, 70, 71]), "returns exactly 3"),
+    "a slot outside the index": (
+        lambda b, a: committed(
+            b, a, (b.provider.slot(3), b.provider.slot(4), dataclasses.replace(b.provider.slot(70), slot=120))
+        ),
+        "outside the index",
+    ),
+    "another text": (
+        lambda b, a: committed(
+            b, a, with_text(tuple(b.provider.slot(i) for i in (3, 4, 70)), text="entry 3: something else")
+        ),
+        "the text of slot 3 is not the one committed",
+    ),
+    "a text declared empty": (
+        lambda b, a: committed(b, a, with_text(tuple(b.provider.slot(i) for i in (3, 4, 70)), text="", present=False)),
+        "the text of slot 3 is not the one committed",
+    ),
+    "an empty slot with a text": (
+        lambda b, a: committed(b, a, with_text(tuple(b.provider.slot(i) for i in (70, 71, 72)), text="smuggled")),
+        "declared empty but comes with a text",
+    ),
+    "an empty slot declared present": (
+        lambda b, a: committed(b, a, with_text(tuple(b.provider.slot(i) for i in (70, 71, 72)), present=True)),
+        "the text of slot 70 is not the one committed",
+    ),
+    "another slot's text": (
+        lambda b, a: committed(b, a, with_text(tuple(b.provider.slot(i) for i in (3, 4, 70)), slot=2)),
+        "the text of slot 2 is not the one committed",
+    ),
+    "a receipt by another key": (by_another_key, "not signed by the provider key"),
+    "a receipt for another request": (
+        lambda b, a: resigned(b, a, request_digest=bytes(32)),
+        "receipt is for another request",
+    ),
+    "a receipt for another record": (lambda b, a: resigned(b, a, record_digest=bytes(32)), "for another record"),
+    "a receipt with another seq": (lambda b, a: resigned(b, a, seq=a.record.seq + 1), "the receipt says seq"),
+    "a receipt for other openings": (lambda b, a: resigned(b, a, openings_digest=bytes(32)), "for other openings"),
+    "a receipt at another index": (
+        lambda b, a: resigned(b, a, index=a.receipt.body.index - 1),
+        "does not hold the record",
+    ),
+    "a checkpoint before the record": (stale_checkpoint, "does not hold the record"),
+    "a checkpoint of another key": (
+        lambda b, a: other_log(b, a, b.provider.log_signer.name, b"z" * 32),
+        "checkpoint does not hold",
+    ),
+    "a checkpoint of another log": (lambda b, a: other_log(b, a, "else.example/log", b"l" * 32), "checkpoint does not"),
+    "a checkpoint with another root": (
+        lambda b, a: other_log(b, a, b.provider.log_signer.name, b"l" * 32, bytes(32)),
+        "does not hold the record",
+    ),
+    "no checkpoint": (lambda b, a: resigned(b, a, checkpoint=b"none"), "checkpoint does not hold"),
+    "a record out of order": (same_seq, "does not come after"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_lies_that_are_signed_and_logged(bench: Any, lie: str) -> None:
+    tell, why = LIES[lie]
+    client = bench.client()
+    client.ask("json")
+    before = bench.snapshot()
+    bench.provider.tamper = lambda m: tell(bench, m) if isinstance(m, Answer) else m
+    with pytest.raises(AuditError, match=why):
+        client.ask("csv")
+    assert len(bench.evidence()) == 1
+    after = bench.snapshot()
+    assert {n: d for n, d in after.items() if not n.endswith("pending")} == before
+    bench.provider.tamper = lambda message: message
+    result = bench.client().ask("csv")
+    assert result.record.signed.request.ctr == 2
+
+
+def test_an_empty_slot_is_returned_and_proven(bench: Any) -> None:
+    client = bench.client()
+    bench.provider.tamper = lambda m: returning(bench, m, [3, 70, 71]) if isinstance(m, Answer) else m
+    result = client.ask("json")
+    assert result.returned == (3, 70, 71)
+    assert result.slots == (3,)
+
+
+# --- before anything is signed ---------------------------------------------------------------------------------------
+
+
+def recommitted(bench: Any, prepared: Prepared, e: list[int]) -> Prepared:
+    c_e = embedding_commitment(bench.provider.group, bench.provider.generators[: 64 * (len(e) + 1)], e, 0)
+    data = bytes(x % 256 for x in e)
+    return dataclasses.replace(prepared, embedding=data, c_e=c_e, blinder=0)
+
+
+def entries(prepared: Prepared) -> list[int]:
+    return [x - 256 if x > 127 else x for x in prepared.embedding]
+
+
+PREPARED_LIES: dict[str, tuple[Callable[[Any, Prepared], Prepared], str]] = {
+    "another e within one": (
+        lambda b, p: recommitted(b, p, [entries(p)[0] - 1, *entries(p)[1:]]),
+        "another embedding than the one this client computed",
+    ),
+    "a long e": (lambda b, p: recommitted(b, p, [127] * 16), "norm"),
+    "e = 0": (lambda b, p: dataclasses.replace(p, embedding=bytes(16)), "norm"),
+    "an e of another dimension": (lambda b, p: recommitted(b, p, entries(p)[:-1]), "15 entries"),
+    "an entry of -128": (lambda b, p: recommitted(b, p, [-128] + [0] * 15), "outside"),
+    "C_e the identity": (lambda b, p: dataclasses.replace(p, c_e=bytes(64)), "identity|point"),
+    "another tenant's index": (
+        lambda b, p: dataclasses.replace(p, index_digest=b.provider.index("other").digest()),
+        "another index version",
+    ),
+    "another request's answer": (lambda b, p: dataclasses.replace(p, request_id=bytes(16)), "another request id"),
+    "another blinder": (lambda b, p: dataclasses.replace(p, blinder=p.blinder + 1), "does not open"),
+}
+
+
+@pytest.mark.parametrize("lie", PREPARED_LIES)
+@pytest.mark.parametrize("embedder", [True, False])
+def test_lies_before_the_signature(bench: Any, lie: str, embedder: bool) -> None:
+    tell, why = PREPARED_LIES[lie]
+    client = bench.client() if embedder else bench.client(embedder=None)
+    bench.provider.tamper = lambda m: tell(bench, m) if isinstance(m, Prepared) else m
+    if lie == "another e within one" and not embedder:
+        assert not client.ask("json").checked  # nothing to compare with: the record says so
+        return
+    with pytest.raises(AuditError, match=why):
+        client.ask("json")
+    assert bench.provider.calls == ["announced", "prepare", "announced"][: len(bench.provider.calls)]
+    assert "retrieve" not in bench.provider.calls  # nothing was signed
+    assert len(bench.evidence()) == 1
+    assert not any(name.endswith("pending") for name in bench.snapshot())
+
+
+def test_accepting_an_unchecked_embedding_is_said_in_the_record(bench: Any) -> None:
+    tell, _ = PREPARED_LIES["another e within one"]
+    bench.provider.tamper = lambda m: tell(bench, m) if isinstance(m, Prepared) else m
+    result = bench.client(accept_unchecked=True).ask("json")
+    assert not result.checked
+    assert not result.record.signed.request.checked
+
+
+# --- the window ------------------------------------------------------------------------------------------------------
+
+
+def registry(bench: Any, *accounts: Account) -> None:
+    bench.provider.accounts = sorted(accounts, key=lambda a: a.name)
+
+
+def test_windows_that_are_not_for_this_account(bench: Any) -> None:
+    provider, mine = bench.provider, bench.provider.accounts[0]
+    others = provider.accounts[1:]
+    client = bench.client()
+
+    registry(bench, *others)
+    provider.open("gone")
+    with pytest.raises(CommitmentError, match="not in the registry"):
+        client.ask("json")
+    registry(bench, dataclasses.replace(mine, public_key=b"m" * 32), *others)
+    provider.open("stolen")
+    with pytest.raises(CommitmentError, match="another public key"):
+        client.ask("json")
+    registry(bench, mine, *others)
+    provider.open("root", registry_root=bytes(32))
+    with pytest.raises(CommitmentError, match="registry delivered is not the one"):
+        client.ask("json")
+    provider.open("count", accounts=9)
+    with pytest.raises(CommitmentError, match="registry delivered is not the one"):
+        client.ask("json")
+    provider.open("log", origin="else.example/log")
+    with pytest.raises(CommitmentError, match="belongs to the log"):
+        client.ask("json")
+    provider.open("signed")
+    provider.signed = SignedManifest(provider.manifest, bytes(64))
+    with pytest.raises(CommitmentError, match="not signed by the provider key that it names"):
+        client.ask("json")
+    assert len(bench.evidence()) == 6
+    assert "prepare" not in provider.calls
+    provider.seal()
+    client.ask("json")
+
+
+def test_another_provider_key_and_two_manifests_of_one_window(bench: Any) -> None:
+    client = bench.client()
+    client.ask("json")
+    provider, key = bench.provider, bench.provider.key
+    provider.key = Ed25519PrivateKey.from_private_bytes(b"q" * 32)
+    provider.open("w2")
+    with pytest.raises(CommitmentError, match="this account has pinned"):
+        client.ask("csv")
+    provider.key = key
+    provider.open("w1", n_max=9)
+    with pytest.raises(CommitmentError, match="two manifests for window"):
+        client.ask("csv")
+    assert len(bench.evidence()) == 2
+    provider.open("w3")
+    client.ask("csv")
+
+
+def test_a_class_that_this_installation_does_not_have(bench: Any) -> None:
+    from ragseal.kernel.errors import PolicyError
+
+    def lacking(policy: Any) -> CircuitClass:
+        raise PolicyError("unknown class")
+
+    with pytest.raises(PolicyError, match="unknown class"):
+        bench.client(class_of=lacking).ask("json")
+
+
+def test_log_key_of_another_log(bench: Any) -> None:
+    other = NoteSigner("else.example/log", Ed25519PrivateKey.from_private_bytes(b"l" * 32))
+    with pytest.raises((CommitmentError, LedgerError), match="belongs to the log"):
+        bench.client(log_key=other.verifier.vkey()).ask("json")
