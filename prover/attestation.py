@@ -112,10 +112,10 @@ class PendingTable:
 
 @dataclass(frozen=True)
 class Tools:
-    """What answering takes besides state: key, engine, curve, embedder, and the edges' clock and randomness."""
+    """What answering takes besides state: keys, engine, curve, embedder, and the edges' clock and randomness."""
 
     group: Group
-    key: KeyView
+    key_of: Callable[[bytes], KeyView]  #: key digest -> key
     engine: Engine
     embedder: Embedder
     signing_key: Ed25519PrivateKey
@@ -312,7 +312,7 @@ class Attestation:
         kept = answer_query(
             tools.group,
             tools.engine,
-            tools.key,
+            tools.key_of(window.manifest.key_digest),
             secrets.versions[secrets.account(request.account).tenant],
             window.manifest.policy,
             hints.noise_key(secrets.limbs, window.beacon, request.ctx()),

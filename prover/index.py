@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-import secrets
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,19 +26,13 @@ from ragseal.kernel.encoding import NAME, Text
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
 from ragseal.ledger.durable import write_durably
 from ragseal.ledger.merkle import MerkleTree
+from ragseal.prover.corpora import Document
+from ragseal.prover.randomness import Draw
 from ragseal.prover.state import State
 
 Matrix = npt.NDArray[np.int8]
 
 _TEXT = Text(MAX_TEXT_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One text to ingest; ``name`` identifies it inside its tenant."""
-
-    name: str
-    text: str
 
 
 # --- ingestion -------------------------------------------------------------------------------------------------------
@@ -64,10 +57,11 @@ def ingest(
     dimension: int,
     documents: Sequence[Document],
     embed: Callable[[Sequence[str]], Matrix],
+    draw: Draw,
 ) -> tuple[int, int]:
-    """Add documents to a tenant's index, all of them or none.
+    """Add documents to a tenant's index, all of them or none; ids are unique inside a tenant.
 
-    A document whose name is there already with the same text is skipped.
+    A document whose id is there already with the same text is skipped.
 
     Args:
         embed: texts -> quantised rows, (n, dimension) int8.
@@ -83,11 +77,11 @@ def ingest(
     fresh: dict[str, str] = {}
     for document in documents:
         _check_text(document)
-        known = present.get(document.name, fresh.get(document.name))
+        known = present.get(document.id, fresh.get(document.id))
         if known is None:
-            fresh[document.name] = document.text
+            fresh[document.id] = document.text
         elif known != document.text:
-            raise CommitmentError(f"document {document.name!r} of tenant {tenant!r} is there with another text")
+            raise CommitmentError(f"document {document.id!r} of tenant {tenant!r} is there with another text")
     if len(present) + len(fresh) > capacity:
         raise CommitmentError(
             f"tenant {tenant!r} would hold {len(present) + len(fresh)} documents, the circuit class has {capacity} "
@@ -99,16 +93,14 @@ def ingest(
         raise CommitmentError(f"the embedder gave {rows.shape} {rows.dtype}, not ({len(names)}, {dimension}) int8")
     with state.transaction() as db:
         found = db.execute("SELECT placement, counter FROM tenants WHERE name = ?", (tenant,)).fetchone()
-        placement, counter = found if found else (secrets.token_bytes(32), 0)
+        placement, counter = found if found else (draw(32), 0)
         taken = {slot for (slot,) in db.execute("SELECT slot FROM documents WHERE tenant = ?", (tenant,))}
         free = [slot for slot in range(capacity) if slot not in taken]
         for name, row in zip(names, rows, strict=True):
             slot = choose_slot(placement, counter, free)
             del free[bisect_left(free, slot)]
             counter += 1
-            db.execute(
-                "INSERT INTO documents VALUES (?, ?, ?, ?, ?)", (tenant, slot, name, fresh[name], row.tobytes())
-            )
+            db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", (tenant, slot, name, fresh[name], row.tobytes()))
         db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?)", (tenant, placement, counter))
     return len(names), len(documents) - len(names)
 
@@ -149,7 +141,7 @@ def _check_text(document: Document) -> None:
     try:
         _TEXT.write(document.text, bytearray())
     except EncodingError as error:
-        raise CommitmentError(f"document {document.name[:80]!r}: {error}; split it into smaller chunks") from None
+        raise CommitmentError(f"document {document.id[:80]!r}: {error}; split it into smaller chunks") from None
 
 
 # --- a window's version ----------------------------------------------------------------------------------------------

@@ -146,8 +146,8 @@ def _cosine(values: dict[str, Any], name: str) -> int:
 def _rational(values: dict[str, Any], name: str) -> str:
     value = values[name]
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise PolicyError(f"policy: {name} must be a rational such as \"1/1000000\", not {value!r}")
+        raise PolicyError(f'policy: {name} must be a rational such as "1/1000000", not {value!r}')
     try:
         return str(Fraction(str(value)))
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise PolicyError(f"policy: {name} = {value!r} is no rational number such as \"1/1000000\"") from None
+        raise PolicyError(f'policy: {name} = {value!r} is no rational number such as "1/1000000"') from None

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ragseal.groth16.engine import Engine
+from ragseal.groth16.keys import KeyView
 from ragseal.groth16.proving import Assignment, Backend
 from ragseal.kernel import attestation, commitment, field, hints
 from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, ProofEntry, Record, Statement
@@ -60,7 +61,7 @@ class Proofs:
         journal: Journal,
         group: Group,
         engine: Engine,
-        backend: Backend,
+        backend_of: Callable[[bytes], Backend],
         secrets_of: Callable[[bytes], WindowSecrets],
         draw: Draw,
     ) -> None:
@@ -68,8 +69,7 @@ class Proofs:
         self._journal = journal
         self._group = group
         self._engine = engine
-        self._backend = backend
-        self._key = backend.key
+        self._backend_of = backend_of
         self._secrets_of = secrets_of
         self._draw = draw
         self._one = threading.Lock()  # a proof takes every core
@@ -149,22 +149,25 @@ class Proofs:
         w = shifted_scores(case.version, decode_embedding(case.kept.embedding), policy)
         return self._engine.hints(case.key, w, policy.hmax)
 
+    def _key(self, window: Window) -> KeyView:
+        return self._backend_of(window.manifest.key_digest).key
+
     def _c_w(self, window: Window, record: Record) -> bytes:
-        return attestation.shifted_scores(self._group, record.c_y, self._key.sum_y, window.manifest.policy)
+        return attestation.shifted_scores(self._group, record.c_y, self._key(window).sum_y, window.manifest.policy)
 
     def _make(self, window: Window, secrets: WindowSecrets, case: _Case) -> ProofEntry:
-        policy, kept = window.manifest.policy, case.kept
+        policy, kept, key = window.manifest.policy, case.kept, self._key(window)
         e = decode_embedding(kept.embedding)
         try:
             packed = self._hints(window, case)
         except (AttestationError, OverflowError_) as error:
             raise ProofError(f"record {case.record.seq}: {error}") from None
-        bases = self._key.hints + self._key.scores.b
+        bases = key.hints + key.scores.b
         c_h = self._group.msm(bases, packed + field.to_bytes(kept.rho_hint))
         c_w = self._c_w(window, case.record)
-        alpha, beta = attestation.challenges(self._key.digest, case.digest, case.statement, c_w, c_h)
+        alpha, beta = attestation.challenges(key.digest, case.digest, case.statement, c_w, c_h)
         clear = (*case.statement.clear(), alpha, beta)
-        proof = self._backend.prove(
+        proof = self._backend_of(key.digest).prove(
             Assignment(
                 clear=clear,
                 w=tuple(int(x) for x in shifted_scores(case.version, e, policy)),
@@ -175,7 +178,7 @@ class Proofs:
             )
         )
         self._group.check(c_h)
-        self._key.verify(clear, c_w, c_h, proof)
+        key.verify(clear, c_w, c_h, proof)
         return ProofEntry(case.record.seq, case.digest, c_h, proof)
 
     # --- batches ---
@@ -213,9 +216,9 @@ class Proofs:
             )
             for case, entry in zip(cases, entries, strict=True)
         ]
-        context = attestation.batch_context(self._key.digest, manifest, items)
+        context = attestation.batch_context(window.manifest.key_digest, manifest, items)
         links = tuple(
-            LinkOpening(tenant, self._open_link(secrets.versions[tenant], context, items, cases))
+            LinkOpening(tenant, self._open_link(window, secrets.versions[tenant], context, items, cases))
             for tenant in sorted({item.tenant for item in items})
         )
         made = ProofBatch(manifest, tuple(entries), links, self._open_hints(window, context, items, cases)).encode()
@@ -227,7 +230,7 @@ class Proofs:
     def _open_hints(
         self, window: Window, context: bytes, items: Sequence[BatchItem], cases: Sequence[_Case]
     ) -> Opening:
-        bases, b = self._key.hints, self._key.scores.b
+        bases, b = self._key(window).hints, self._key(window).scores.b
         size = len(bases) // 64 + 1
         weights = powers(attestation.fold_of("hints", context), len(items))
         witness = bytes(32 * size)
@@ -241,7 +244,7 @@ class Proofs:
         return opening
 
     def _open_link(
-        self, version: Version, context: bytes, items: Sequence[BatchItem], cases: Sequence[_Case]
+        self, window: Window, version: Version, context: bytes, items: Sequence[BatchItem], cases: Sequence[_Case]
     ) -> Opening:
         chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.tenant == version.tenant]
         own = [item for item, _ in chosen]
@@ -252,7 +255,7 @@ class Proofs:
             field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]) for _, case in chosen
         ]
         generators = commitment.generators(self._group, dimension)
-        columns, b = version.public.columns, self._key.scores.b
+        columns, b = version.public.columns, self._key(window).scores.b
         opening = prove_opening(
             self._group,
             "link",

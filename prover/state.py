@@ -3,8 +3,8 @@
 
 ``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
 secrets, answers and proofs.  ``ledger/`` is the public log, ``windows/`` holds the committed matrices, ``keys/`` the
-auditor's proving keys, ``provider.pem`` the signing key.  The folder is locked while a process uses it: two providers
-on one state would fork the ledger.
+auditor's proving keys, ``provider.pem`` and ``log.pem`` the signing keys.  The folder is locked while a process uses
+it: two providers on one state would fork the ledger.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.durable import DirectoryLock, write_durably
 from ragseal.ledger.keyfile import load_key, save_key
+from ragseal.ledger.log import Log
+from ragseal.ledger.note import NoteSigner, check_name
 
-DATABASE, SETTINGS, KEY_FILE = "state.db", "provider.toml", "provider.pem"
+DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
+LEDGER = "ledger"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
@@ -99,6 +102,7 @@ class State:
         self.lock = DirectoryLock(directory, "the provider's state")
         try:
             self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
+            self.log_signer = NoteSigner(self.settings.origin, load_key(directory / LOG_KEY_FILE))
             self._mutex = threading.RLock()
             self._db = _open_database(directory / DATABASE)
         except BaseException:
@@ -107,7 +111,7 @@ class State:
 
     @property
     def ledger_directory(self) -> Path:
-        return self.directory / "ledger"
+        return self.directory / LEDGER
 
     @property
     def windows_directory(self) -> Path:
@@ -163,8 +167,8 @@ class State:
         self.close()
 
 
-def create(directory: Path, settings: Settings, key: Ed25519PrivateKey) -> None:
-    """Make a new state folder (mode 0700).
+def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key: Ed25519PrivateKey) -> None:
+    """Make a new state folder (mode 0700) with an empty ledger.
 
     Raises:
         ConfigurationError: one is there already, or the disk refuses.
@@ -176,7 +180,11 @@ def create(directory: Path, settings: Settings, key: Ed25519PrivateKey) -> None:
             raise ConfigurationError(f"{directory} holds a provider already: choose another folder")
         for name in ("windows", "keys"):
             (directory / name).mkdir(mode=0o700, exist_ok=True)
+        signer = NoteSigner(settings.origin, log_key)
+        check_name(settings.origin)
         save_key(directory / KEY_FILE, key)
+        save_key(directory / LOG_KEY_FILE, log_key)
+        Log.create(directory / LEDGER, signer).close()
         _open_database(directory / DATABASE).close()
         write_durably(directory / SETTINGS, settings.encode() + b"\n", mode=0o600, replace=False)
     except OSError as error:

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-provider``: make a provider, ingest, register accounts, commit a window, serve it, close it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ragseal.embedder import load_embedder, quantise
+from ragseal.kernel import signature
+from ragseal.kernel.commitment import Account
+from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.prover import commitment, index, machinery, remote, service
+from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.corpora import open_corpus
+from ragseal.prover.index import Matrix
+from ragseal.prover.policyfile import TEMPLATE, Binding, load_policy
+from ragseal.prover.provider import Conduct, Provider
+from ragseal.prover.state import Settings, State, create
+
+EMBED_BATCH = 256  #: texts between two updates of the progress bar
+
+STATE = click.option(
+    "--state",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="RAGSEAL_PROVIDER_STATE",
+    default=Path("provider"),
+    show_default=True,
+    help="Folder with everything this provider keeps (also RAGSEAL_PROVIDER_STATE).",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object; progress on stderr.")
+ROOT_CERTIFICATE = click.option(
+    "--ca", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Root certificate; without it no TLS."
+)
+
+
+class Teaching(click.Group):
+    """Shows commands in the order in which they are used, and every refusal as one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AuditError as error:
+            kind = type(error).__name__.rstrip("_")
+            raise click.ClickException(f"{kind}: {error}") from None
+
+
+@click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def main() -> None:
+    """Serve private retrieval that an auditor can check.
+
+    \b
+    A provider's first window, from nothing:
+      ragseal-provider init --class base --origin example.org/rag
+      ragseal-provider ingest --tenant acme --corpus beir:./scifact
+      ragseal-provider accounts add alice --tenant acme --key HEX    (the client prints its key)
+      ragseal-provider fetch-keys --verifier localhost:7801          (the auditor makes the keys)
+      ragseal-provider policy > policy.toml                          (edit: this is the guarantee)
+      ragseal-provider commit --policy policy.toml --window w1
+      ragseal-provider serve --listen 127.0.0.1:7800                 (opens once the auditor has taken part)
+      ragseal-provider close --provider localhost:7800               (then the auditor audits)
+    """
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+def _tell(as_json: bool, values: dict[str, Any], line: str) -> None:
+    click.echo(json.dumps(values) if as_json else line)
+
+
+def _progress() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+@main.command()
+@STATE
+@click.option("--origin", required=True, help="Name of the ledger, such as example.org/rag; part of every checkpoint.")
+@click.option("--class", "class_name", default="base", show_default=True, help="Circuit class: capacity, K, noise law.")
+@click.option("--embedder", default="minilm", show_default=True, help="Embedder of documents and queries.")
+@JSON
+def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: bool) -> None:
+    """Make a provider: state folder, signing keys, an empty ledger.
+
+    Prints the two public keys that clients and auditors pin: the provider's and the ledger's.
+    """
+    machinery.circuit_class(class_name)
+    load_embedder(embedder)
+    create(
+        directory, Settings(origin, class_name, embedder), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    )
+    with State(directory) as state:
+        found = _identity(state)
+    _tell(
+        as_json, found, f"made {directory}\nprovider key  {found['provider_key']}\nledger key    {found['ledger_key']}"
+    )
+
+
+def _identity(state: State) -> dict[str, Any]:
+    return {
+        "state": str(state.directory),
+        "origin": state.settings.origin,
+        "class": state.settings.class_name,
+        "embedder": state.settings.embedder,
+        "provider_key": signature.public_bytes(state.key).hex(),
+        "ledger_key": state.log_signer.verifier.vkey(),
+    }
+
+
+@main.command()
+@STATE
+@click.option("--tenant", required=True, help="Whose documents these are.")
+@click.option("--corpus", required=True, help="jsonl:FILE, beir:FOLDER or text:FOLDER.")
+@click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most so many characters.")
+@JSON
+def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json: bool) -> None:
+    """Embed documents and put them into random slots of a tenant's index.
+
+    All of the corpus or nothing; documents that are there already are skipped.  A window sees the index as it is when
+    the window is committed.
+    """
+    with State(directory) as state, _progress() as bars:
+        cls = machinery.circuit_class(state.settings.class_name)
+        embedder = load_embedder(state.settings.embedder)
+        documents = list(open_corpus(corpus, chunk_characters=chunk))
+        task = bars.add_task(f"embedding for {tenant}", total=len(documents))
+
+        def embed(texts: Sequence[str]) -> Matrix:
+            bars.update(task, total=len(texts))
+            parts = [np.zeros((0, embedder.dimension), dtype=np.int8)]
+            for at in range(0, len(texts), EMBED_BATCH):
+                parts.append(quantise(embedder.embed(list(texts[at : at + EMBED_BATCH]))))
+                bars.update(task, completed=at + len(parts[-1]))
+            return np.concatenate(parts)
+
+        added, skipped = index.ingest(state, tenant, cls.N, embedder.dimension, documents, embed, secrets.token_bytes)
+    values = {"tenant": tenant, "added": added, "skipped": skipped}
+    _tell(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already")
+
+
+@main.group(cls=Teaching)
+def accounts() -> None:
+    """Who may ask.  The registry is frozen into every window's manifest."""
+
+
+@accounts.command("add")
+@STATE
+@click.argument("name")
+@click.option("--tenant", required=True, help="Whose documents the account may search.")
+@click.option("--key", required=True, help="The account's public key, 64 hexadecimal digits (the client prints it).")
+@JSON
+def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool) -> None:
+    """Register an account for the windows committed from now on."""
+    public = _hex(key, 32, "--key")
+    with State(directory) as state:
+        commitment.add_account(state, Account(name, tenant, public))
+    _tell(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered")
+
+
+@accounts.command("list")
+@STATE
+@JSON
+def list_accounts(directory: Path, as_json: bool) -> None:
+    """The registered accounts, by name."""
+    with State(directory) as state:
+        found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in commitment.accounts(state)]
+    lines = "\n".join(f"{a['name']}  {a['tenant']}  {a['key']}" for a in found)
+    _tell(as_json, {"accounts": found}, lines or "no accounts")
+
+
+@main.command("fetch-keys")
+@STATE
+@click.option("--verifier", required=True, help="host:port of the auditor's service.")
+@click.option("--class", "class_name", help="Circuit class; must be this provider's (default).")
+@click.option("--digest", help="Only this key, 64 hexadecimal digits.")
+@ROOT_CERTIFICATE
+@JSON
+def fetch_keys(
+    directory: Path, verifier: str, class_name: str | None, digest: str | None, ca: Path | None, as_json: bool
+) -> None:
+    """Get the auditor's proving key, check it, and keep it.
+
+    Whoever makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
+    protect its secrets.
+    """
+    wanted = None if digest is None else _hex(digest, 32, "--digest")
+    with State(directory) as state, _progress() as bars:
+        if class_name not in (None, state.settings.class_name):
+            raise ConfigurationError(f"this provider has the class {state.settings.class_name!r}, not {class_name!r}")
+        cls = machinery.circuit_class(state.settings.class_name)
+        ring = machinery.open_keys(state, cls, lambda text: bars.console.print(text))
+        task = bars.add_task("fetching the key", total=None)
+
+        def moved(done: int, total: int) -> None:
+            bars.update(task, completed=done, total=total)
+
+        paths = remote.fetch_key(verifier, ca, cls, machinery.class_digest(cls), wanted, ring, moved)
+    values = {"class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey)}
+    _tell(as_json, values, f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}")
+
+
+@main.command()
+@STATE
+def policy(directory: Path) -> None:
+    """Print a policy file to start from."""
+    settings = Settings.load(directory / "provider.toml")
+    cls = machinery.circuit_class(settings.class_name)
+    click.echo(TEMPLATE.format(class_name=cls.name, gain=max(1, 1 << max(0, cls.s - 2))), nl=False)
+
+
+@main.command()
+@STATE
+@click.option(
+    "--policy", "policy_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True,
+    help="policy.toml; `ragseal-provider policy` prints one to start from.",
+)  # fmt: skip
+@click.option("--window", required=True, help="A name that was never used before.")
+@JSON
+def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> None:
+    """Phase A: commit to every index, the seed, the policy and the accounts; the manifest enters the ledger."""
+    started = time.monotonic()
+    with _running(directory) as provider, _progress() as bars:
+        cls = machinery.circuit_class(provider.state.settings.class_name)
+        binding = Binding(
+            cls, machinery.class_digest(cls), provider.machinery.embedder.dimension, int(provider.edges.clock())
+        )
+        rules = load_policy(policy_file, binding, machinery.advertised_epsilon)
+        machinery.check_promises(rules, cls)
+        task = bars.add_task("committing", total=None)
+        entry = provider.commit(rules, window, lambda text: bars.update(task, description=text))
+        made = provider.journal.history.named(window)
+    values = {
+        "window": window,
+        "manifest": made.digest.hex(),
+        "ledger_index": entry.index,
+        "epsilon_account": rules.epsilon_account,
+        "seconds": round(time.monotonic() - started, 2),
+    }
+    _tell(
+        as_json,
+        values,
+        f"window {window} is committed, manifest {made.digest.hex()}\n"
+        f"advertised to one account: epsilon {float(Fraction(rules.epsilon_account)):.4g} at delta {rules.delta}; "
+        "now `serve` it",
+    )
+
+
+@main.command()
+@STATE
+@click.option("--listen", default="127.0.0.1:7800", show_default=True, help="host:port; port 0 takes a free one.")
+@click.option("--participants", type=click.IntRange(1, 63), default=1, show_default=True,
+              help="Beacon participants to wait for, the auditor included.")  # fmt: skip
+@click.option("--beacon-wait", type=click.FloatRange(min=0.1), default=60.0, show_default=True,
+              help="Seconds after which the beacon goes on without those who are missing.")  # fmt: skip
+@click.option("--auditor-key", help="Only this public key may take part as the auditor (64 hexadecimal digits).")
+@click.option("--proofs", type=click.Choice(["eager", "on-demand"]), default="eager", show_default=True,
+              help="Prove in the background, or when an audit asks.")  # fmt: skip
+@click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
+              help="Answers leave at multiples of so many seconds, so that their time says little.")  # fmt: skip
+@click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Certificates (PEM).")
+@click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its private key (PEM).")
+@click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
+@JSON
+def serve(
+    directory: Path,
+    listen: str,
+    participants: int,
+    beacon_wait: float,
+    auditor_key: str | None,
+    proofs: str,
+    tick: float,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    reflection: bool,
+    as_json: bool,
+) -> None:
+    """Run the newest window: beacon, queries, proofs.  Ends cleanly on Ctrl-C or SIGTERM, and goes on where it stopped.
+
+    Without TLS it listens on loopback only.
+    """
+    logging.basicConfig(
+        level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
+    )
+    key = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
+    conduct = Conduct(proofs == "eager", tick, BeaconRules(participants, beacon_wait, key))
+
+    def ready(address: str) -> None:
+        _tell(as_json, {"listening": address}, f"listening on {address}")
+        sys.stdout.flush()
+
+    with _running(directory) as provider:
+        options = service.Listening(listen, tls_cert, tls_key, reflection)
+        asyncio.run(service.run(provider, conduct, options, ready))
+
+
+@main.command()
+@STATE
+@click.option("--provider", "address", default="127.0.0.1:7800", show_default=True, help="host:port where it serves.")
+@click.option("--window", default="", help="Default: the newest.")
+@ROOT_CERTIFICATE
+@JSON
+def close(directory: Path, address: str, window: str, ca: Path | None, as_json: bool) -> None:
+    """Close a window of the running provider: no query follows, the audit may begin."""
+    key = machinery.signing_key(directory)
+    closed = remote.close_window(address, ca, key, window)
+    _tell(
+        as_json,
+        {"window": closed.window, "ledger_index": closed.ledger_index, "records": closed.records},
+        f"window {closed.window} is closed with {closed.records} records",
+    )
+
+
+@main.command()
+@STATE
+@JSON
+def status(directory: Path, as_json: bool) -> None:
+    """What this provider holds.  It must not be serving; ask a serving one with its GetManifest."""
+    with _running(directory) as provider:
+        proven = {
+            digest: provider.state.row("SELECT COUNT(*) FROM proofs WHERE manifest = ?", (digest,))
+            for digest in provider.journal.history.windows
+        }
+        values: dict[str, Any] = {
+            **_identity(provider.state),
+            "ledger_size": provider.ledger.size,
+            "tenants": dict(index.tenants(provider.state)),
+            "accounts": len(commitment.accounts(provider.state)),
+            "windows": [
+                {
+                    "window": w.manifest.window,
+                    "manifest": w.digest.hex(),
+                    "stage": w.stage.name.lower(),
+                    "records": len(w.records),
+                    "proven": int((proven[w.digest] or (0,))[0]),
+                }
+                for w in provider.journal.history.windows.values()
+            ],
+        }
+    lines = [f"{key:13} {value}" for key, value in values.items() if key != "windows"]
+    for w in values["windows"]:
+        lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven")
+    _tell(as_json, values, "\n".join(lines))
+
+
+# --- helpers of the commands -----------------------------------------------------------------------------------------
+
+
+class _running:
+    """A provider with all its machinery, closed at the end of the block."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __enter__(self) -> Provider:
+        state = State(self._directory)
+        try:
+            self._provider = Provider(state, machinery.assemble(state, lambda text: click.echo(text, err=True)))
+        except BaseException:
+            state.close()
+            raise
+        return self._provider
+
+    def __exit__(self, *_: object) -> None:
+        self._provider.close()
+
+
+def _hex(text: str, size: int, what: str) -> bytes:
+    try:
+        value = bytes.fromhex(text)
+    except ValueError:
+        value = b""
+    if len(value) != size:
+        raise ConfigurationError(f"{what} takes {2 * size} hexadecimal digits")
+    return value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One provider, put together: state, ledger, keys, the three parts of phases A and B, and the order they start in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ragseal.embedder import Embedder
+from ragseal.groth16.engine import Engine
+from ragseal.kernel import signature
+from ragseal.kernel.attestation import EAGER, ON_DEMAND, Record
+from ragseal.kernel.commitment import WindowClose
+from ragseal.kernel.curve import Group
+from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError
+from ragseal.kernel.policy import Policy
+from ragseal.ledger.log import Log
+from ragseal.prover import commitment
+from ragseal.prover.attestation import Attestation, Tools
+from ragseal.prover.beacon import Beacon, BeaconRules
+from ragseal.prover.commitment import Progress, WindowSecrets
+from ragseal.prover.journal import Entry, Journal
+from ragseal.prover.keyring import KeyRing
+from ragseal.prover.proofs import Proofs
+from ragseal.prover.randomness import Draw
+from ragseal.prover.state import State
+from ragseal.prover.window import Window, coarse
+
+KEPT_WINDOWS = 2  #: windows whose matrices stay in memory
+
+log = logging.getLogger("ragseal.provider")
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Where secrets and time come from; the operating system outside tests."""
+
+    draw: Draw = secrets.token_bytes
+    clock: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True)
+class Machinery:
+    """What computes: curve, mechanism, keys and embedder of this provider."""
+
+    group: Group
+    engine: Engine
+    keys: KeyRing
+    embedder: Embedder
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How a provider serves."""
+
+    eager: bool = True  #: prove in the background; otherwise when an audit asks
+    tick: float = 0.1  #: seconds; answers leave at multiples of it
+    beacon: BeaconRules = field(default_factory=BeaconRules)
+
+
+class Provider:
+    """A provider whose state and ledger are open.  :meth:`close` it."""
+
+    def __init__(self, state: State, machinery: Machinery, edges: Edges | None = None) -> None:
+        """Open the ledger and replay it.
+
+        Raises:
+            LedgerError: the ledger is missing, in use, or holds what this program would not have written.
+        """
+        self.state = state
+        self.machinery = machinery
+        self.edges = edges or Edges()
+        self.ledger = Log.open(state.ledger_directory, state.log_signer)
+        try:
+            self.journal = Journal(self.ledger, signature.public_bytes(state.key))
+        except BaseException:
+            self.ledger.close()
+            raise
+        self._loaded: OrderedDict[bytes, WindowSecrets] = OrderedDict()
+        self._mutex = threading.Lock()
+
+    @property
+    def public_key(self) -> bytes:
+        return signature.public_bytes(self.state.key)
+
+    def window_secrets(self, manifest: bytes) -> WindowSecrets:
+        """A window's secrets, loaded once and checked against its manifest.  Blocks."""
+        with self._mutex:
+            found = self._loaded.get(manifest)
+            if found is None:
+                found = commitment.load_window(self.state, manifest)
+                self._loaded[manifest] = found
+                while len(self._loaded) > KEPT_WINDOWS:
+                    self._loaded.popitem(last=False)
+            self._loaded.move_to_end(manifest)
+            return found
+
+    def commit(self, policy: Policy, window: str, progress: Progress = lambda _: None) -> Entry:
+        """Phase A: commit to every index and enter the manifest in the ledger.
+
+        Raises:
+            CommitmentError: the window's name was used, another window is open or overlaps, nothing to commit to.
+            PolicyError, ProofError, LedgerError: as they say.
+        """
+        for known in self.journal.history.windows.values():
+            if known.manifest.window == window:
+                raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
+        machinery = self.machinery
+        made = commitment.prepare_window(
+            self.state,
+            machinery.group,
+            machinery.keys.newest(),
+            policy,
+            machinery.embedder.identity().digest(),
+            window,
+            self.edges.draw,
+            progress,
+        )
+        self.journal.history.check_manifest(made.signed)
+        commitment.store_window(self.state, made)
+        progress("entering the manifest in the ledger")
+        return self.journal.append_now(lambda: made.signed)
+
+    def close(self) -> None:
+        self.ledger.close()
+        self.state.close()
+
+
+class Serving:
+    """A provider that serves: phases A (beacon) and B in one event loop, proofs in a thread."""
+
+    def __init__(self, provider: Provider, conduct: Conduct) -> None:
+        self.provider = provider
+        self.conduct = conduct
+        state, journal, machinery, edges = provider.state, provider.journal, provider.machinery, provider.edges
+        self.proofs = Proofs(
+            state,
+            journal,
+            machinery.group,
+            machinery.engine,
+            machinery.keys.backend,
+            provider.window_secrets,
+            edges.draw,
+        )
+        tools = Tools(
+            group=machinery.group,
+            key_of=machinery.keys.view,
+            engine=machinery.engine,
+            embedder=machinery.embedder,
+            signing_key=state.key,
+            draw=edges.draw,
+            clock=edges.clock,
+        )
+        self.attestation = Attestation(
+            state,
+            journal,
+            tools,
+            provider.window_secrets,
+            EAGER if conduct.eager else ON_DEMAND,
+            self._on_record,
+            conduct.tick,
+        )
+        self.beacon = Beacon(journal, provider.window_secrets, state.key, conduct.beacon, edges.clock)
+        self._batch = asyncio.Lock()
+        self._driver: asyncio.Task[None] | None = None
+
+    @property
+    def journal(self) -> Journal:
+        return self.provider.journal
+
+    async def start(self) -> None:
+        """Load what the newest window needs, then start beacon and proof worker.
+
+        Raises:
+            AuditError: the window cannot be served (missing secrets or key); better now than at the first query.
+        """
+        newest = self.journal.history.newest
+        if newest is not None:
+            await asyncio.to_thread(self.provider.window_secrets, newest.digest)
+            await asyncio.to_thread(self.provider.machinery.keys.backend, newest.manifest.key_digest)
+        if self.conduct.eager:
+            self.proofs.start(newest.digest if newest is not None else None)
+        self._driver = asyncio.create_task(self._drive())
+
+    async def _drive(self) -> None:
+        try:
+            await self.beacon.run()
+        except AuditError as error:
+            log.error("the window cannot be opened: %s", error)
+
+    async def stop(self) -> None:
+        """Finish the answers under way and the proof at hand."""
+        if self._driver is not None:
+            self._driver.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._driver
+        await self.attestation.drain()
+        await asyncio.to_thread(self.proofs.stop)
+
+    def _on_record(self, manifest: bytes, seq: int) -> None:
+        if self.conduct.eager:
+            self.proofs.submit(manifest, seq)
+
+    async def batch(self, manifest: bytes, seqs: list[int]) -> bytes:
+        """A proof batch; one at a time, since each takes every core."""
+        async with self._batch:
+            return await asyncio.to_thread(self.proofs.batch, manifest, seqs)
+
+    async def records(self, manifest: bytes, start: int, count: int) -> list[tuple[int, bytes]]:
+        """(ledger index, record) of at most ``count`` durable records from seq ``start`` on."""
+        window = self.journal.history.window(manifest)
+        wanted = window.records[start : start + count]
+        return await asyncio.to_thread(self._read_records, wanted)
+
+    def _read_records(self, indices: list[int]) -> list[tuple[int, bytes]]:
+        durable = [index for index in indices if index < self.provider.ledger.size]
+        return [(index, self.journal.data(index)) for index in durable]
+
+    async def close_window(self, manifest: bytes, proof: bytes) -> tuple[int, Window]:
+        """End a window; asked again, the same answer.
+
+        Raises:
+            AttestationError: not signed by the provider key for this window.
+            CommitmentError: the window is not open.
+        """
+        window = self.journal.history.window(manifest)
+        signature.verify(self.provider.public_key, "close", manifest, proof)
+        if window.close is not None:
+            return await asyncio.to_thread(self._close_index, window), window
+
+        def build() -> WindowClose:
+            now = max(coarse(self.provider.edges.clock()), window.time)
+            return WindowClose(window.digest, len(window.records), now)
+
+        entry = await self.journal.append(build)
+        return entry.index, window
+
+    def _close_index(self, window: Window) -> int:
+        assert window.close is not None
+        closing = window.close.encode()
+        for index in range(window.records[-1] if window.records else window.index, self.provider.ledger.size):
+            if hmac.compare_digest(self.journal.data(index), closing):
+                return index
+        raise AttestationError("the closing entry is not durable yet: try again")
+
+
+def record_at(journal: Journal, window: Window, seq: int) -> Record:
+    """A window's record by seq."""
+    return Record.decode(journal.data(window.records[seq]))

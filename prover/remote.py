@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a provider asks of others: the auditor's proving key, and its own running service to close a window."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel import signature
+from ragseal.kernel.commitment import SignedManifest
+from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError, TransportError
+from ragseal.kernel.params import CircuitClass
+from ragseal.ledger.rpc import call, channel_credentials, error_of, open_channel
+from ragseal.prover.keyring import KeyRing
+from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_pb2_grpc
+
+MAX_KEY_BYTES = 8 << 30
+KEY_TIMEOUT = 1800.0  #: seconds for the whole key
+CLOSE_TIMEOUT = 60.0
+
+Moved = Callable[[int, int], None]
+
+
+def _channel(address: str, ca: Path | None) -> Any:
+    return open_channel(address, None if ca is None else channel_credentials(ca))
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def fetch_key(
+    address: str,
+    ca: Path | None,
+    cls: CircuitClass,
+    class_digest: bytes,
+    wanted: bytes | None,
+    ring: KeyRing,
+    moved: Moved,
+) -> KeyPaths:
+    """Get a class's proving key from an auditor, check it, and keep it.
+
+    Args:
+        wanted: only the key with this digest.
+        moved: told (bytes so far, bytes in all).
+
+    Raises:
+        ConfigurationError: the auditor holds no key of this class, or of another build of it.
+        ProofError: what was sent is not what was announced, or breaks a rule of protocol section 3.
+        TransportError: out of reach, or cut off.
+    """
+    return asyncio.run(_fetch_key(address, ca, cls, class_digest, wanted, ring, moved))
+
+
+async def _fetch_key(
+    address: str,
+    ca: Path | None,
+    cls: CircuitClass,
+    class_digest: bytes,
+    wanted: bytes | None,
+    ring: KeyRing,
+    moved: Moved,
+) -> KeyPaths:
+    async with _channel(address, ca) as channel:
+        stub = verifier_pb2_grpc.VerifierServiceStub(channel)  # type: ignore[no-untyped-call]
+        listed = await call(stub.ListKeys, verifier_pb2.ListKeysRequest(), address)
+        keys = [k for k in listed.keys if k.class_name == cls.name and wanted in (None, k.key_digest)]
+        if not keys:
+            raise ConfigurationError(
+                f"the auditor at {address} has no such key of class {cls.name!r}: it must make one"
+            )
+        fitting = [k for k in keys if k.class_digest == class_digest]
+        if not fitting:
+            raise ConfigurationError(
+                f"the auditor at {address} has another build of class {cls.name!r}: both sides need the same ragseal"
+            )
+        chosen = fitting[-1]
+        if len(chosen.key_digest) != 32 or not 0 < chosen.size <= MAX_KEY_BYTES:
+            raise TransportError(f"{address} announces a key of {chosen.size} bytes: not a proving key")
+        part = await _download(stub, address, chosen, ring.directory, moved)
+    return await asyncio.to_thread(ring.install, part, bytes(chosen.key_digest))
+
+
+async def _download(stub: Any, address: str, chosen: Any, directory: Path, moved: Moved) -> Path:
+    """The announced number of bytes in a temporary file, or nothing."""
+    handle, name = tempfile.mkstemp(suffix=".part", dir=directory)
+    part, done = Path(name), 0
+    try:
+        with os.fdopen(handle, "wb") as file:
+            request = verifier_pb2.GetKeyRequest(key_digest=chosen.key_digest)
+            async for chunk in stub.GetKey(request, timeout=KEY_TIMEOUT):
+                done += len(chunk.data)
+                if done > chosen.size:
+                    raise ProofError(f"{address} sends more than the {chosen.size} bytes that it announced")
+                file.write(chunk.data)
+                moved(done, chosen.size)
+        if done != chosen.size:
+            raise TransportError(f"{address} sent {done} of {chosen.size} bytes: try again")
+        return part
+    except grpc.RpcError as error:
+        part.unlink(missing_ok=True)
+        raise error_of(error, address) from None
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ConfigurationError(f"cannot keep the key in {directory}: {error.strerror}") from None
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+# --- one's own service -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A window that was closed."""
+
+    window: str
+    ledger_index: int
+    records: int
+
+
+def close_window(address: str, ca: Path | None, key: Ed25519PrivateKey, window: str) -> Closed:
+    """Close a window of the provider that serves at ``address`` with ``key``'s signature.
+
+    Raises:
+        CommitmentError: another provider serves there, or the window is not open.
+        TransportError: out of reach.
+    """
+    return asyncio.run(_close_window(address, ca, key, window))
+
+
+async def _close_window(address: str, ca: Path | None, key: Ed25519PrivateKey, window: str) -> Closed:
+    async with _channel(address, ca) as channel:
+        stub = provider_pb2_grpc.ProviderServiceStub(channel)  # type: ignore[no-untyped-call]
+        shown = await call(stub.GetManifest, provider_pb2.GetManifestRequest(window=window), address)
+        signed = SignedManifest.decode(shown.canonical)
+        signed.verify()
+        if signed.manifest.provider_key != signature.public_bytes(key):
+            raise CommitmentError(f"the provider at {address} has another key than this state: check the address")
+        digest = signed.manifest.digest()
+        request = provider_pb2.CloseWindowRequest(manifest=digest, signature=signature.sign(key, "close", digest))
+        closed = await call(stub.CloseWindow, request, address, CLOSE_TIMEOUT)
+        return Closed(signed.manifest.window, closed.ledger_index, closed.records)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The provider's gRPC edge: protobuf in, canonical bytes to phases A and B, AuditErrors out as statuses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from ragseal.kernel.commitment import Account
+from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError
+from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.rpc import ERROR_KEY, answers, bind, new_server, server_credentials, status_of
+from ragseal.ledger.service import LedgerServicer
+from ragseal.prover.provider import Conduct, Provider, Serving
+from ragseal.prover.window import Stage, Window
+from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
+
+CHUNK_BYTES = 1 << 20
+MAX_PAGE_RECORDS = 1024
+GRACE = 5.0  #: seconds that running calls get when the provider stops
+
+_STATES = {
+    Stage.COMMITTED: provider_pb2.WINDOW_STATE_COMMITTED,
+    Stage.SEALED: provider_pb2.WINDOW_STATE_SEALED,
+    Stage.OPEN: provider_pb2.WINDOW_STATE_OPEN,
+    Stage.CLOSED: provider_pb2.WINDOW_STATE_CLOSED,
+}
+
+log = logging.getLogger("ragseal.provider")
+
+
+def streams(handler: Callable[[Any, Any, Any], AsyncIterator[Any]]) -> Callable[[Any, Any, Any], AsyncIterator[Any]]:
+    """As :func:`ragseal.ledger.rpc.answers`, for handlers that answer with a stream."""
+
+    @functools.wraps(handler)
+    async def wrapped(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for item in handler(self, request, context):
+                yield item
+        except AuditError as error:
+            code, text, name = status_of(error)
+            await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
+
+    return wrapped
+
+
+class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
+    """One serving provider on the wire."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    def mount(self, server: Any) -> None:
+        """Add the service to a grpc.aio server."""
+        provider_pb2_grpc.add_ProviderServiceServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+
+    def _window(self, manifest: bytes) -> Window:
+        return self._serving.journal.history.window(manifest)
+
+    # --- phase A ---
+
+    @answers
+    async def GetManifest(self, request: provider_pb2.GetManifestRequest, context: Any) -> Any:
+        window = self._serving.journal.history.named(request.window)
+        secrets = await asyncio.to_thread(self._serving.provider.window_secrets, window.digest)
+        accounts: list[Account] = sorted(secrets.registry.values(), key=lambda a: a.name)
+        return provider_pb2.GetManifestResponse(
+            canonical=window.signed.encode(),
+            accounts=[account.encode() for account in accounts],
+            state=_STATES[window.stage],
+            ledger_index=window.index,
+            records=len(window.records),
+        )
+
+    @streams
+    async def GetIndex(self, request: provider_pb2.GetIndexRequest, context: Any) -> AsyncIterator[Any]:
+        window = self._window(request.manifest)
+        window.manifest.index_of(request.tenant)
+        secrets = await asyncio.to_thread(self._serving.provider.window_secrets, window.digest)
+        for chunk in _chunks(secrets.versions[request.tenant].public.encode()):
+            yield chunk
+
+    @answers
+    async def CommitBeacon(self, request: provider_pb2.CommitBeaconRequest, context: Any) -> Any:
+        return provider_pb2.CommitBeaconResponse(
+            ledger_index=await asyncio.shield(self._serving.beacon.commit(request.canonical))
+        )
+
+    @answers
+    async def OpenBeacon(self, request: provider_pb2.OpenBeaconRequest, context: Any) -> Any:
+        index, window = await asyncio.shield(self._serving.beacon.open(request.canonical))
+        return provider_pb2.OpenBeaconResponse(ledger_index=index, state=_STATES[window.stage])
+
+    # --- phase B ---
+
+    @answers
+    async def Prepare(self, request: provider_pb2.PrepareRequest, context: Any) -> Any:
+        canonical = await self._serving.attestation.prepare(request.canonical, request.signature)
+        return provider_pb2.PrepareResponse(canonical=canonical)
+
+    @answers
+    async def Retrieve(self, request: provider_pb2.RetrieveRequest, context: Any) -> Any:
+        return provider_pb2.RetrieveResponse(canonical=await self._serving.attestation.retrieve(request.canonical))
+
+    @answers
+    async def GetRecords(self, request: provider_pb2.GetRecordsRequest, context: Any) -> Any:
+        if request.count < 1:
+            raise AttestationError("ask for at least one record")
+        found = await self._serving.records(request.manifest, request.start, min(request.count, MAX_PAGE_RECORDS))
+        return provider_pb2.GetRecordsResponse(
+            canonical=[record for _, record in found], ledger_index=[index for index, _ in found]
+        )
+
+    @streams
+    async def GetProofs(self, request: provider_pb2.GetProofsRequest, context: Any) -> AsyncIterator[Any]:
+        batch = await asyncio.shield(self._serving.batch(request.manifest, list(request.seqs)))
+        for chunk in _chunks(batch):
+            yield chunk
+
+    @answers
+    async def CloseWindow(self, request: provider_pb2.CloseWindowRequest, context: Any) -> Any:
+        index, window = await asyncio.shield(self._serving.close_window(request.manifest, request.signature))
+        return provider_pb2.CloseWindowResponse(ledger_index=index, records=len(window.records))
+
+
+def _chunks(data: bytes) -> list[provider_pb2.Chunk]:
+    return [provider_pb2.Chunk(data=data[at : at + CHUNK_BYTES]) for at in range(0, len(data), CHUNK_BYTES)]
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where and how a provider listens."""
+
+    address: str  #: host:port; port 0 takes a free one
+    certificate: Path | None = None
+    key: Path | None = None
+    reflection: bool = False
+
+
+class Server:
+    """A provider's running gRPC server: provider and ledger services, health, reflection where asked for."""
+
+    def __init__(self, provider: Provider, conduct: Conduct, listening: Listening) -> None:
+        self.serving = Serving(provider, conduct)
+        self._provider = provider
+        self._listening = listening
+        self._health = health.aio.HealthServicer()
+        self.address = ""
+
+    async def start(self) -> None:
+        """Bind, then serve.
+
+        Raises:
+            ConfigurationError: the port is taken, or a plain address that is not loopback.
+            AuditError: the newest window cannot be served.
+        """
+        listening = self._listening
+        if (listening.certificate is None) != (listening.key is None):
+            raise ConfigurationError("TLS takes both --tls-cert and --tls-key")
+        credentials = None
+        if listening.certificate is not None and listening.key is not None:
+            credentials = server_credentials(listening.certificate, listening.key)
+        self._server = new_server()
+        ProviderServicer(self.serving).mount(self._server)
+        book = CosignatureBook(self._provider.state.ledger_directory, self._provider.ledger)
+        LedgerServicer(self._provider.ledger, book).mount(self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = [
+            provider_pb2.DESCRIPTOR.services_by_name["ProviderService"].full_name,
+            ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name,
+            health.SERVICE_NAME,
+        ]
+        if listening.reflection:
+            reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], self._server)
+        port = bind(self._server, listening.address, credentials)
+        await self.serving.start()
+        await self._server.start()
+        for name in ("", *names):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self.address = f"{listening.address.rpartition(':')[0]}:{port}"
+
+    async def stop(self) -> None:
+        """Take nothing new, finish what runs, then stop the workers."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(GRACE)
+        await self.serving.stop()
+
+
+async def run(provider: Provider, conduct: Conduct, listening: Listening, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; ``ready`` is told the address once calls are taken."""
+    server = Server(provider, conduct, listening)
+    await server.start()
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stopping.set)
+    try:
+        ready(server.address)
+        await stopping.wait()
+        log.info("stopping")
+    finally:
+        await server.stop()
