@@ -26,7 +26,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.durable import DirectoryLock, sync_directory, write_durably
 from ragseal.ledger.merkle import EMPTY_ROOT, Frontier, consistency_path, inclusion_path, leaf_hash
-from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
 
 MAX_ENTRY_BYTES = 65_535  #: C2SP tlog-tiles prefixes an entry with 16 bits of length
@@ -291,6 +291,11 @@ class Log:
         return self._signer.name
 
     @property
+    def verifier(self) -> NoteVerifier:
+        """The log's public key: what every reader must be given by another way than this log."""
+        return self._signer.verifier
+
+    @property
     def size(self) -> int:
         """Number of entries under the last signed checkpoint."""
         return self._checkpoint.size
@@ -298,6 +303,11 @@ class Log:
     def checkpoint(self) -> bytes:
         """The last signed checkpoint, as a note."""
         return self._note
+
+    def published(self) -> tuple[int, bytes]:
+        """Size and note of the last signed checkpoint, of one moment."""
+        note = self._note
+        return open_checkpoint(note, self.verifier).checkpoint.size, note
 
     def checkpoint_at(self, size: int) -> bytes:
         """The signed note of an earlier size.  Ed25519 is deterministic, so these are the bytes published back then."""

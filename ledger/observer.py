@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Following a log: verify, re-hash every entry, cosign; keep evidence and stop when the log contradicts itself.
+
+Entries are hashed again here, not only proven consistent: a log can serve entries that are not those under its
+signature, and only somebody who hashes them finds out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError, TransportError
+from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.durable import write_durably
+from ragseal.ledger.merkle import Frontier, leaf_hash
+from ragseal.ledger.note import Note, NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
+from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.witness import Evidence, ForkError, Witness, check_growth, state_name
+
+PAGE = 1024
+
+Progress = Callable[[int, int], None]
+
+
+class AlarmError(LedgerError):
+    """The log contradicted itself; ``folder`` holds the evidence.  Nothing is cosigned until somebody moves it away."""
+
+    def __init__(self, message: str, folder: Path) -> None:
+        super().__init__(message)
+        self.folder = folder
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One look at the log: what was verified, and whether the log took the cosignature."""
+
+    origin: str
+    size: int
+    root: str  #: hexadecimal
+    new_entries: int
+    first_contact: bool
+    time: int  #: seconds, of the cosignature
+    delivered: bool
+    delivery: str  #: why it was not delivered, else empty
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the observer says about a log between two looks; ``status.json`` in its folder."""
+
+    origin: str
+    size: int
+    consistent_since: int  #: seconds; first contact
+    last_checked: int
+    alarm: str  #: empty, or what happened and where the evidence lies
+
+
+class Observer:
+    """Follows one log with a memory in ``directory`` (that of the :class:`Witness`)."""
+
+    def __init__(
+        self, remote: RemoteLedger, log: NoteVerifier, directory: Path, witness: Witness, clock: Callable[[], float]
+    ) -> None:
+        self._remote, self._log, self._directory = remote, log, directory
+        self._witness, self._clock = witness, clock
+        self._stem = directory / state_name(log.name)
+
+    async def step(self, progress: Progress | None = None) -> Step:
+        """Look once: signature, growth, entries, then cosign and hand the cosignature in.
+
+        Raises:
+            AlarmError: a fork, a shrunk log, a failing or refused proof, or entries that are not the signed ones (or
+                an alarm that is still standing).
+            TransportError: the log cannot be reached; nothing is concluded from that.
+            AuditError: anything else, such as a note that is not signed by the log.
+        """
+        standing = self.alarm()
+        if standing is not None:
+            raise AlarmError(f"an alarm is standing: {standing[0]}. Evidence: {standing[1]}", standing[1])
+        try:
+            return await self._step(progress)
+        except ForkError as error:
+            folder = self._keep(error)
+            self._save_status(self._size(), f"{error} (evidence: {folder.name})")
+            raise AlarmError(f"{error}. Evidence: {folder}", folder) from None
+
+    async def _step(self, progress: Progress | None) -> Step:
+        newer = open_checkpoint(await self._remote.checkpoint(), self._log)
+        older = self._witness.remembered(self._log)
+        path: list[bytes] = []
+        if older is not None:
+            path = await self._proof(older, newer)
+            check_growth(older, newer, path)
+        frontier = await self._rehash(older, newer, progress)
+        now = int(self._clock())
+        line = self._witness.cosign(newer.note.encode(), self._log, path, now)
+        self._save_frontier(frontier)
+        self._save_status(newer.checkpoint.size, "")
+        problem = await self._deliver(newer.checkpoint.size, line)
+        return Step(
+            origin=self._log.name,
+            size=newer.checkpoint.size,
+            root=newer.checkpoint.root.hex(),
+            new_entries=newer.checkpoint.size - (older.checkpoint.size if older else 0),
+            first_contact=older is None,
+            time=now,
+            delivered=not problem,
+            delivery=problem,
+        )
+
+    async def _proof(self, older: SignedCheckpoint, newer: SignedCheckpoint) -> list[bytes]:
+        old, new = older.checkpoint.size, newer.checkpoint.size
+        if not 0 < old < new:
+            return []
+        try:
+            return await self._remote.consistency(old, new)
+        except TransportError:
+            raise
+        except AuditError as error:
+            evidence = Evidence("refused", older.note.encode(), newer.note.encode())
+            raise ForkError(f"{self._log.name} refuses to prove that it only grew ({error})", evidence) from None
+
+    async def _rehash(
+        self, older: SignedCheckpoint | None, newer: SignedCheckpoint, progress: Progress | None
+    ) -> Frontier:
+        """Hash every entry that was not hashed yet; the result has the new root, and had the old one on the way."""
+        target, past = newer.checkpoint, older.checkpoint if older else None
+        frontier = self._load_frontier(past.size if past else 0)
+        if past is not None and frontier.size == past.size and frontier.root() != past.root:
+            frontier = Frontier()  # not what was remembered: hash from the beginning
+        evidence = Evidence("entries", older.note.encode() if older else b"", newer.note.encode())
+        while frontier.size < target.size:
+            for entry in await self._remote.entries(frontier.size, min(PAGE, target.size - frontier.size)):
+                frontier.add(leaf_hash(entry))
+                if past is not None and frontier.size == past.size and frontier.root() != past.root:
+                    raise ForkError(f"{target.origin} serves other entries than it signed up to {past.size}", evidence)
+            if progress is not None:
+                progress(frontier.size, target.size)
+        if frontier.root() != target.root:
+            raise ForkError(f"{target.origin} serves entries that do not give the root it signed", evidence)
+        return frontier
+
+    async def _deliver(self, size: int, line: NoteSignature) -> str:
+        try:
+            await self._remote.add_cosignature(size, self._witness.verifier.vkey(), line.line())
+        except BudgetError:
+            return ""  # the log has a younger one of the same size already
+        except AuditError as error:
+            return str(error)
+        return ""
+
+    # --- memory
+
+    def _load_frontier(self, at_most: int) -> Frontier:
+        """The frontier after the last look; an empty one (hash everything) when it is missing or of no use."""
+        try:
+            lines = self._stem.with_suffix(".frontier").read_text("ascii").split("\n")
+            roots = [decode_base64(line, "frontier") for line in lines[1:-1]]
+            frontier = Frontier(decode_decimal(lines[0], "frontier size"), roots)
+        except (OSError, UnicodeDecodeError, EncodingError, LedgerError):
+            return Frontier()
+        return frontier if frontier.size <= at_most else Frontier()
+
+    def _save_frontier(self, frontier: Frontier) -> None:
+        lines = [str(frontier.size), *(encode_base64(root) for root in frontier.roots), ""]
+        self._write(self._stem.with_suffix(".frontier"), "\n".join(lines).encode("ascii"))
+
+    def _size(self) -> int:
+        remembered = self._witness.remembered(self._log)
+        return remembered.checkpoint.size if remembered else 0
+
+    def status(self) -> Status | None:
+        """What the last look left; None before the first."""
+        try:
+            return Status(**json.loads(self._stem.with_suffix(".status.json").read_text("utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def remembered(self) -> SignedCheckpoint | None:
+        """The last checkpoint that was verified and cosigned here."""
+        return self._witness.remembered(self._log)
+
+    def _save_status(self, size: int, alarm: str) -> None:
+        now, last = int(self._clock()), self.status()
+        status = Status(self._log.name, size, last.consistent_since if last else now, now, alarm)
+        self._write(self._stem.with_suffix(".status.json"), json.dumps(asdict(status), indent=1).encode())
+
+    def alarm(self) -> tuple[str, Path] | None:
+        """A standing alarm of this log: what happened, and the folder with the evidence."""
+        for folder in sorted(self._directory.glob(f"alarm-{state_name(self._log.name)[:16]}-*")):
+            try:
+                return str(json.loads((folder / "alarm.json").read_text("utf-8"))["message"]), folder
+            except (OSError, ValueError, KeyError, TypeError):
+                return "(its description is unreadable)", folder
+        return None
+
+    def _keep(self, error: ForkError) -> Path:
+        """Write the evidence to a folder of its own: both signed notes verify with the log's public key alone."""
+        now = datetime.fromtimestamp(int(self._clock()), UTC)
+        folder = self._directory / f"alarm-{state_name(self._log.name)[:16]}-{now:%Y%m%dT%H%M%SZ}"
+        evidence = error.evidence
+        about: dict[str, Any] = {
+            "kind": evidence.kind,
+            "message": str(error),
+            "log_key": self._log.vkey(),
+            "time": now.isoformat(),
+            "proof": [encode_base64(node) for node in evidence.path],
+        }
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as problem:
+            raise LedgerError(f"{error}; and the evidence cannot be kept: {problem.strerror}") from None
+        for name, note in (("older.note", evidence.older), ("newer.note", evidence.newer)):
+            if note:
+                self._write(folder / name, Note.parse(note).encode())
+        self._write(folder / "alarm.json", json.dumps(about, indent=1).encode())
+        return folder
+
+    @staticmethod
+    def _write(path: Path, data: bytes) -> None:
+        try:
+            write_durably(path, data, mode=0o600)
+        except OSError as error:
+            raise LedgerError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The log from afar: the read calls of :class:`ragseal.ledger.log.Log` over gRPC, with nothing believed.
+
+What comes back has the right shape (TransportError otherwise); whether it is true is for checkpoint.py and merkle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ragseal.kernel.errors import LedgerError, TransportError
+from ragseal.ledger.merkle import HASH_SIZE, MAX_SIZE
+from ragseal.ledger.receipt import MAX_PATH
+from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call
+from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
+
+MAX_ENTRY_BYTES = 65_535
+
+
+class RemoteLedger:
+    """Calls on a channel of :func:`ragseal.ledger.rpc.open_channel`; ``peer`` names the other side in errors."""
+
+    def __init__(self, channel: Any, peer: str = "the provider", timeout: float = DEFAULT_TIMEOUT) -> None:
+        self._stub = ledger_pb2_grpc.LedgerServiceStub(channel)  # type: ignore[no-untyped-call]
+        self._peer, self._timeout = peer, timeout
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        return await call(method, request, self._peer, self._timeout)
+
+    async def checkpoint(self) -> bytes:
+        """The last signed note, unverified."""
+        answer = await self._call(self._stub.GetCheckpoint, ledger_pb2.GetCheckpointRequest())
+        return bytes(answer.checkpoint)
+
+    async def cosigned(self) -> bytes | None:
+        """The note of the largest cosigned size, unverified; None before the first cosignature."""
+        answer = await self._call(self._stub.GetCheckpoint, ledger_pb2.GetCheckpointRequest())
+        return bytes(answer.cosigned) or None
+
+    async def entries(self, start: int, count: int) -> list[bytes]:
+        """Entries [start, start + count), at least one, fewer if they do not fit a page: ask on from there."""
+        _check(start, count)
+        answer = await self._call(self._stub.GetEntries, ledger_pb2.GetEntriesRequest(start=start, count=count))
+        entries = [bytes(entry) for entry in answer.entries]
+        if not 1 <= len(entries) <= count or any(len(entry) > MAX_ENTRY_BYTES for entry in entries):
+            raise TransportError(f"{self._peer} answers with {len(entries)} entries of {count}, or with oversized ones")
+        return entries
+
+    async def entry(self, index: int) -> bytes:
+        return (await self.entries(index, 1))[0]
+
+    async def inclusion(self, index: int, size: int) -> list[bytes]:
+        """Inclusion path, unverified."""
+        _check(index, size)
+        request = ledger_pb2.GetInclusionProofRequest(index=index, size=size)
+        return self._path((await self._call(self._stub.GetInclusionProof, request)).path)
+
+    async def consistency(self, old: int, new: int) -> list[bytes]:
+        """Consistency path, unverified."""
+        _check(old, new)
+        request = ledger_pb2.GetConsistencyProofRequest(old_size=old, new_size=new)
+        return self._path((await self._call(self._stub.GetConsistencyProof, request)).path)
+
+    async def add_cosignature(self, size: int, witness: str, line: str) -> None:
+        """Hand in a cosignature: the witness's vkey and its signature line over the checkpoint of ``size``."""
+        _check(size)
+        request = ledger_pb2.AddCosignatureRequest(size=size, witness=witness, signature=line)
+        await self._call(self._stub.AddCosignature, request)
+
+    async def cosignatures(self, start: int, count: int) -> list[tuple[int, str, str]]:
+        """(size, vkey, signature line) in order of arrival, unverified; empty at the end."""
+        _check(start, count)
+        request = ledger_pb2.GetCosignaturesRequest(start=start, count=count)
+        answer = await self._call(self._stub.GetCosignatures, request)
+        return [(item.size, item.witness, item.signature) for item in answer.cosignatures]
+
+    def _path(self, nodes: Iterable[bytes]) -> list[bytes]:
+        path = [bytes(node) for node in nodes]
+        if len(path) > 2 * MAX_PATH or any(len(node) != HASH_SIZE for node in path):
+            raise TransportError(f"{self._peer} answers with something that is no Merkle path")
+        return path
+
+
+def _check(*numbers: int) -> None:
+    if any(not 0 <= number <= MAX_SIZE for number in numbers):
+        raise LedgerError("indices, sizes and counts are in [0, 2^63)")

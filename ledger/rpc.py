@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How every gRPC edge of ragseal is opened, secured and made to speak in AuditErrors.  Knows no service.
+
+Server:   server = new_server(); port = bind(server, "127.0.0.1:7401"); handlers carry @answers
+Client:   channel = open_channel("127.0.0.1:7401"); calls go through ``await call(stub.Method, request, timeout)``
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from ragseal.kernel import errors
+from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, LedgerError, TransportError
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
+ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
+
+_SIZES = (("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.max_send_message_length", MAX_MESSAGE_BYTES))
+
+# so_reuseport: by default two providers would bind one port in silence, and fork one log
+SERVER_OPTIONS: Sequence[tuple[str, int]] = (*_SIZES, ("grpc.so_reuseport", 0))
+CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (*_SIZES, ("grpc.enable_retries", 0))
+
+_STATUS: dict[type[AuditError], grpc.StatusCode] = {
+    errors.EncodingError: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.PolicyError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.CommitmentError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.AttestationError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.ProofError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.LedgerError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.BudgetError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.OverflowError_: grpc.StatusCode.OUT_OF_RANGE,
+    errors.ConfigurationError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.TransportError: grpc.StatusCode.UNAVAILABLE,
+}
+_BY_NAME = {kind.__name__: kind for kind in _STATUS}
+
+T = TypeVar("T")
+_log = logging.getLogger("ragseal.rpc")
+
+
+# --- errors
+
+
+def status_of(error: AuditError) -> tuple[grpc.StatusCode, str, str]:
+    """(status code, text, name of the nearest error class that the wire knows)."""
+    for kind in type(error).__mro__:
+        if kind in _STATUS:
+            return _STATUS[kind], str(error), kind.__name__
+    return grpc.StatusCode.FAILED_PRECONDITION, str(error), LedgerError.__name__
+
+
+def error_of(error: grpc.RpcError, peer: str) -> AuditError:
+    """The AuditError that a failed call stands for.  The peer's text is cut and cleaned: it may come from an enemy."""
+    code, details = grpc.StatusCode.UNKNOWN, ""
+    metadata: Iterable[tuple[str, str | bytes]] = ()
+    if isinstance(error, grpc.aio.AioRpcError):
+        code, details = error.code(), error.details() or ""
+        metadata = error.trailing_metadata() or ()
+    text = "".join(ch if ch.isprintable() else " " for ch in details)[:1000]
+    for key, value in metadata:
+        if key == ERROR_KEY and value in _BY_NAME:
+            return _BY_NAME[str(value)](f"{peer} answers: {text}")
+    if code == grpc.StatusCode.UNAVAILABLE:
+        return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({text})")
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return TransportError(f"{peer} did not answer in time; it may still have done what was asked: try again")
+    if code == grpc.StatusCode.UNIMPLEMENTED:
+        return TransportError(f"{peer} does not offer this call: another program, or another version of ragseal")
+    return TransportError(f"{peer} failed with {code.name}: {text}")
+
+
+def answers(handler: Callable[[Any, Any, Any], Awaitable[T]]) -> Callable[[Any, Any, Any], Awaitable[T]]:
+    """Decorator for unary handlers: AuditErrors become statuses, anything else INTERNAL without a traceback."""
+
+    @functools.wraps(handler)
+    async def wrapped(self: Any, request: Any, context: Any) -> T:
+        try:
+            return await handler(self, request, context)
+        except AuditError as error:
+            code, text, name = status_of(error)
+            await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
+        except Exception as error:
+            if isinstance(error, grpc.aio.AbortError):
+                raise
+            _log.exception("%s failed", handler.__name__)
+            await context.abort(grpc.StatusCode.INTERNAL, "internal error; the operator finds it in the log")
+        raise AssertionError("abort raises")
+
+    return wrapped
+
+
+async def call(method: Callable[..., Any], request: Any, peer: str, timeout: float = DEFAULT_TIMEOUT) -> Any:
+    """One unary call with a deadline (seconds).
+
+    Raises:
+        AuditError: what the peer raised, or TransportError when it gave no answer.
+    """
+    try:
+        return await method(request, timeout=timeout)
+    except grpc.RpcError as error:
+        raise error_of(error, peer) from None
+    except (ValueError, TypeError) as error:  # protobuf: a field out of its range
+        raise EncodingError(f"request to {peer}: {error}") from None
+
+
+# --- servers and channels
+
+
+def new_server(maximum_concurrent: int = 256) -> Any:
+    """A grpc.aio server with the sizes and the binding rule of this project; RESOURCE_EXHAUSTED beyond the maximum."""
+    return grpc.aio.server(options=list(SERVER_OPTIONS), maximum_concurrent_rpcs=maximum_concurrent)
+
+
+def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+    """Bind ``host:port`` (port 0: any free one) and give the port.
+
+    Raises:
+        ConfigurationError: the port is taken, the address is malformed, or it is not loopback and has no TLS.
+    """
+    _check_address(address, credentials is not None, "serve")
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise ConfigurationError(f"cannot listen on {address}: the port is taken, or the address is not this machine's")
+    return int(port)
+
+
+def open_channel(target: str, credentials: grpc.ChannelCredentials | None = None) -> Any:
+    """A channel to ``host:port``; belongs to the running event loop.
+
+    Raises:
+        ConfigurationError: malformed, or a plain connection to another machine.
+    """
+    _check_address(target, credentials is not None, "connect to")
+    if credentials is None:
+        return grpc.aio.insecure_channel(target, options=list(CHANNEL_OPTIONS))
+    return grpc.aio.secure_channel(target, credentials, options=list(CHANNEL_OPTIONS))
+
+
+def server_credentials(certificate: Path, key: Path, client_authority: Path | None = None) -> grpc.ServerCredentials:
+    """TLS for a server from PEM files; with ``client_authority`` only clients with its certificates get in.
+
+    Raises:
+        ConfigurationError: a file is missing.
+    """
+    authority = _pem(client_authority) if client_authority else None
+    pairs = [(_pem(key), _pem(certificate))]
+    return grpc.ssl_server_credentials(pairs, authority, require_client_auth=authority is not None)
+
+
+def channel_credentials(
+    authority: Path | None = None, certificate: Path | None = None, key: Path | None = None
+) -> grpc.ChannelCredentials:
+    """TLS for a client: the authority to trust (default: the system's) and, for mutual TLS, an own certificate.
+
+    Raises:
+        ConfigurationError: a file is missing, or a certificate without its key.
+    """
+    if (certificate is None) != (key is None):
+        raise ConfigurationError("mutual TLS takes both a certificate and its key")
+    own = (_pem(key), _pem(certificate)) if key and certificate else (None, None)
+    return grpc.ssl_channel_credentials(_pem(authority) if authority else None, *own)
+
+
+def _pem(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+    if b"-----BEGIN " not in data:
+        raise ConfigurationError(f"{path} is not a PEM file")
+    return data
+
+
+def _check_address(address: str, encrypted: bool, verb: str) -> None:
+    if address.startswith("unix:"):
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigurationError(f"{address!r} is no address: expected host:port, such as 127.0.0.1:7401")
+    if not encrypted and not is_loopback(host):
+        raise ConfigurationError(f"will not {verb} {address} in the clear: give TLS files, or use a loopback address")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine's loopback; names other than localhost are not resolved."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False

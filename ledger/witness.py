@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cosigning rule of a witness (C2SP tlog-witness): one growing history per log, or evidence against it.
+
+A witness remembers the last checkpoint that it cosigned, cosigns a newer one only if that provably continues it, and
+lets no signature out before the new state is on disk: a crash can cost a cosignature, never make a contradicting one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.durable import DirectoryLock, write_durably
+from ragseal.ledger.merkle import verify_consistency
+from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Two notes of one log that do not go together; ``path`` is the proof that the log offered, if any.
+
+    ``kind``: ``fork`` (same size, other root: both signatures convict the log by themselves), ``shrunk`` (smaller than
+    before), ``inconsistent`` (the offered proof fails), ``refused`` (no proof offered), ``entries`` (entries do not
+    give the signed root; ``older`` is then the last good note, empty at first contact).
+    """
+
+    kind: str
+    older: bytes
+    newer: bytes
+    path: tuple[bytes, ...] = ()
+
+
+class ForkError(LedgerError):
+    """A log contradicts itself.  ``evidence`` is what to show to others."""
+
+    def __init__(self, message: str, evidence: Evidence) -> None:
+        super().__init__(message)
+        self.evidence = evidence
+
+
+def check_growth(older: SignedCheckpoint, newer: SignedCheckpoint, path: Sequence[bytes]) -> None:
+    """Check that ``newer`` continues ``older``; both are verified notes of one log.
+
+    Raises:
+        ForkError: with the evidence.
+    """
+    old, new = older.checkpoint, newer.checkpoint
+    notes = older.note.encode(), newer.note.encode()
+    if new.size < old.size:
+        message = f"{new.origin} shrank: {old.size} entries were signed before, now {new.size}"
+        raise ForkError(message, Evidence("shrunk", *notes))
+    if new.size == old.size and new.root != old.root:
+        raise ForkError(f"{new.origin} signed two different logs of {new.size} entries", Evidence("fork", *notes))
+    if new.size == old.size or old.size == 0:
+        if path:
+            raise LedgerError("nothing to prove between these sizes, but a proof was given")
+        return
+    try:
+        verify_consistency(old.size, new.size, path, old.root, new.root)
+    except LedgerError as error:
+        message = f"{new.origin} does not continue what it signed before ({error})"
+        raise ForkError(message, Evidence("inconsistent", *notes, tuple(path))) from None
+
+
+def state_name(origin: str) -> str:
+    """File name for what is remembered about a log."""
+    return hashlib.sha256(origin.encode("utf-8")).hexdigest()
+
+
+class Witness:
+    """A cosigner with its memory in a directory (one file per log, one process at a time)."""
+
+    def __init__(self, directory: Path, signer: NoteSigner) -> None:
+        """Raises ConfigurationError for a key that is no witness key, LedgerError if another process has the memory."""
+        if signer.algorithm != COSIGNATURE:
+            raise ConfigurationError(f"{signer.name}: a witness signs with a key of type 0x04 of its own")
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"cannot make {directory}: {error.strerror}") from None
+        self._directory, self._signer = directory, signer
+        self._lock = DirectoryLock(directory, "the witness's memory")
+
+    def close(self) -> None:
+        self._lock.release()
+
+    @property
+    def verifier(self) -> NoteVerifier:
+        return self._signer.verifier
+
+    def remembered(self, log: NoteVerifier) -> SignedCheckpoint | None:
+        """The last checkpoint of this log that this witness cosigned; None at first contact.
+
+        Raises:
+            LedgerError: the memory is unreadable or not what this witness signed.
+        """
+        path = self._path(log)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LedgerError(f"cannot read the witness's memory {path}: {error.strerror}") from None
+        signed = open_checkpoint(data, log, [self.verifier])
+        if not signed.witnesses:
+            raise LedgerError(f"{path} was not written by this witness (or with another key): use another state folder")
+        return signed
+
+    def cosign(self, note: bytes, log: NoteVerifier, path: Sequence[bytes], time: int) -> NoteSignature:
+        """Check a checkpoint against memory, remember it, and cosign it at ``time`` (seconds).
+
+        ``path`` proves consistency from the remembered size (empty at first contact, from size 0, or the same size).
+
+        Raises:
+            EncodingError, LedgerError: the note does not hold, or the clock went backwards.
+            ForkError: it contradicts what this witness cosigned before; nothing is signed or forgotten.
+        """
+        newer = open_checkpoint(note, log)
+        older = self.remembered(log)
+        if older is None:
+            if path:
+                raise LedgerError("a proof was given, but nothing is remembered of this log")
+        else:
+            check_growth(older, newer, path)
+            if time < older.witnesses[-1].time:
+                raise LedgerError("the clock of this witness went backwards: set it right before cosigning again")
+        signature = self._signer.sign(newer.note.text, time)
+        line = next(found for found in newer.note.signatures if log.owns(found))
+        state = Note(newer.note.text, (line, signature)).encode()
+        try:
+            write_durably(self._path(log), state, mode=0o600)
+        except OSError as error:
+            raise LedgerError(f"cannot keep the witness's memory: {error.strerror}; nothing was cosigned") from None
+        return signature
+
+    def _path(self, log: NoteVerifier) -> Path:
+        return self._directory / f"{state_name(log.name)}.note"
