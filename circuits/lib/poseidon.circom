@@ -104,22 +104,24 @@ template Permute(t) {
     }
 }
 
-// Output 0 of the permutation of [0, in...]: circomlib's Poseidon(n), one wire. For use outside of hot loops.
-template Poseidon(n) {
+// Output 0 of the permutation of [0, tag, in...]: circomlib's Poseidon(n + 1), one wire. The tag is a constant.
+// For use outside of hot loops.
+template Poseidon(tag, n) {
     signal input in[n];
     signal output out;
 
-    var t = n + 1;
+    var t = n + 2;
     var C[t * 8 + POSEIDON_PARTIAL(t)] = POSEIDON_C(t);
     var M[t][t] = POSEIDON_M(t);
 
     component core = Permute(t);
     core.first[0] <== C[0] ** 5;
+    core.first[1] <== (C[1] + tag) ** 5;
     component fifth[n];
     for (var j = 0; j < n; j++) {
-        fifth[j] = Fifth(C[j + 1]);
+        fifth[j] = Fifth(C[j + 2]);
         fifth[j].in <== in[j];
-        core.first[j + 1] <== fifth[j].out;
+        core.first[j + 2] <== fifth[j].out;
     }
     var sum = 0;
     for (var j = 0; j < t; j++) { sum += M[j][0] * core.last[j]; }

@@ -7,7 +7,7 @@ include "poseidon.circom";
 template SeedCommitment() {
     signal input seed[2];
     signal output out;
-    out <== Poseidon(3)([1, seed[0], seed[1]]);
+    out <== Poseidon(1, 2)(seed);
 }
 
 // The key of one request's noise: Poseidon(2, s_hi, s_lo, beacon, ctx).
@@ -16,7 +16,7 @@ template NoiseKey() {
     signal input beacon;
     signal input ctx;
     signal output out;
-    out <== Poseidon(5)([2, seed[0], seed[1], beacon, ctx]);
+    out <== Poseidon(2, 4)([seed[0], seed[1], beacon, ctx]);
 }
 
 // Commitment to the returned slots: Poseidon(5, salt, packed ids ...), L bits an id, lowest first, 248 bits an element.
@@ -27,13 +27,12 @@ template PlacesCommitment(K, L) {
 
     var per = 248 \ L;
     var elements = (K + per - 1) \ per;
-    component hash = Poseidon(2 + elements);
-    hash.in[0] <== 5;
-    hash.in[1] <== salt;
+    component hash = Poseidon(5, 1 + elements);
+    hash.in[0] <== salt;
     for (var e = 0; e < elements; e++) {
         var packed = 0;
         for (var k = 0; k < per && e * per + k < K; k++) { packed += ids[e * per + k] * 2 ** (L * k); }
-        hash.in[2 + e] <== packed;
+        hash.in[1 + e] <== packed;
     }
     out <== hash.out;
 }

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``python -m ragseal.circuits``: list, build, measure and search circuit classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from ragseal.circuits import search as shapes
+from ragseal.circuits import stats as statistics
+from ragseal.circuits.build import DEFAULT_CACHE, build, class_digest, load_classes
+from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.params import LAWS, CircuitClass
+
+
+class _Commands(click.Group):
+    """Shows an AuditError as one line instead of a traceback."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except AuditError as error:
+            raise click.ClickException(str(error)) from None
+
+
+def _chosen(names: Iterable[str]) -> list[CircuitClass]:
+    classes = load_classes()
+    unknown = sorted(set(names) - set(classes))
+    if unknown:
+        raise ConfigurationError(f"no circuit class {', '.join(unknown)}; there are {', '.join(classes)}")
+    return [classes[name] for name in names] or list(classes.values())
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Circuit classes: their parameters, their builds and what they cost."""
+
+
+@main.command("list")
+def list_() -> None:
+    """Print every class: capacity N, slots returned K, open places R, rows by formula, digest that policies name."""
+    for cls in _chosen([]):
+        rows = shapes.count_rows(cls)
+        click.echo(
+            f"{cls.name:10} {cls.law:9} N={cls.N:<6} K={cls.K:<3} R={cls.R:<3} m={cls.m:<2} q={cls.q:<2} c={cls.c:<2} "
+            f"s={cls.s:<2} rows={rows.rows:<7} domain=2^{rows.domain.bit_length() - 1} {class_digest(cls).hex()[:16]}"
+        )
+
+
+@main.command("build")
+@click.argument("names", nargs=-1)
+@click.option(
+    "--cache", type=click.Path(path_type=Path), default=DEFAULT_CACHE, show_default=True, help="Build folder."
+)
+def build_(names: tuple[str, ...], cache: Path) -> None:
+    """Compile the named classes (default: all); what is built already is found again."""
+    for cls in _chosen(names):
+        built = build(cls, cache, click.echo)
+        click.echo(f"{cls.name}: {built.constraints} constraints, {built.public} public inputs, {built.folder}")
+
+
+@main.command("stats", help=f"Compile the named classes (default: all) and update stats.csv.\n\n{statistics.__doc__}")
+@click.argument("names", nargs=-1)
+@click.option(
+    "--cache", type=click.Path(path_type=Path), default=DEFAULT_CACHE, show_default=True, help="Build folder."
+)
+@click.option("--check", is_flag=True, help="Write nothing; fail if a line would change.")
+def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
+    known = statistics.read()
+    fresh = {cls.name: statistics.line(build(cls, cache, click.echo)) for cls in _chosen(names)}
+    changed = sorted(name for name, row in fresh.items() if known.get(name) != row)
+    if check and changed:
+        raise ConfigurationError(
+            f"stats.csv is not current for {', '.join(changed)}: run python -m ragseal.circuits stats"
+        )
+    known.update(fresh)
+    text = statistics.render(known[name] for name in load_classes() if name in known)
+    if not check:
+        statistics.STATS_FILE.write_text(text, encoding="utf-8")
+    click.echo(text, nl=False)
+
+
+@main.command("search")
+@click.option("--law", type=click.Choice(LAWS), default="gaussian", show_default=True)
+@click.option("-K", "k", type=int, default=10, show_default=True, help="Slots returned.")
+@click.option("-m", "m", type=int, default=11, show_default=True, help="Coarse bits a slot.")
+@click.option("-q", "q", type=int, help="Slots a coarse element; default: as many as fit.")
+@click.option("-c", "c", type=int, default=12, show_default=True, help="Bits of a range-checked chunk.")
+@click.option("-s", "s", type=int, default=10, show_default=True, help="Dither bits.")
+@click.option("-N", "capacity", type=int, help="Capacity, rounded up to a multiple of q.")
+@click.option("--domain", type=int, help="Instead of a capacity: exponent of the domain to fill, in whole blocks.")
+@click.option("--name", default="new", show_default=True)
+def search_(
+    law: str, k: int, m: int, q: int | None, c: int, s: int, capacity: int | None, domain: int | None, name: str
+) -> None:
+    """Find the fewest places R, with the a and b that prove it, and print a table for classes.toml."""
+    per = q or shapes.largest_q(m, c)
+    if (capacity is None) == (domain is None):
+        raise ConfigurationError("search needs either -N or --domain")
+    if capacity is not None:
+        cls = shapes.complete(name, law, -(-capacity // per) * per, k, m, per, c, s)
+    else:
+        assert domain is not None
+        cls = shapes.fill(name, law, k, m, per, c, s, 1 << domain)
+    values = cls.to_mapping()
+    click.echo(f"[{values.pop('name')}]")
+    for key, value in values.items():
+        click.echo(f"{key} = {value}" if isinstance(value, int) else f'{key} = "{value}"')
+    rows = shapes.count_rows(cls)
+    click.echo(
+        f"# {rows.rows} rows of 2^{rows.domain.bit_length() - 1}, {rows.scaling / cls.N:.3f} a slot and "
+        f"{rows.rows - rows.scaling} fixed"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a circuit class to its compiled R1CS: generated main component, compiler, cache.
+
+A build lies in ``<cache>/<class>-<content digest>/``: attestation.r1cs, attestation.wasm (witness generator),
+attestation.sym (wire names), main.circom (the generated main component and constant tables) and class.json.  The digest
+covers every source, parameter and the compiler's version, so a build is never stale.  Builds appear whole or not at
+all, and two processes never build the same class at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ragseal.kernel import noise
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.hints import CLEAR_NAMES, Layout
+from ragseal.kernel.params import CircuitClass, class_from_mapping
+
+HERE = Path(__file__).resolve().parent
+CLASSES_FILE = HERE / "classes.toml"
+CLASS_TAG = b"ragseal.circuit-class.v1"
+#: Rows are written as products only, so the simplification of signal equalities and constants is enough.
+FLAGS = ("--r1cs", "--wasm", "--sym", "--O1")
+CONSTANTS = "poseidon_constants.circom"
+DEFAULT_CACHE = Path("var/build")
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltCircuit:
+    """A compiled class.  ``constraints`` and ``public`` are read from the R1CS's own header."""
+
+    cls: CircuitClass
+    folder: Path
+    constraints: int
+    public: int
+
+    @property
+    def r1cs(self) -> Path:
+        return self.folder / "attestation.r1cs"
+
+    @property
+    def wasm(self) -> Path:
+        return self.folder / "attestation.wasm"
+
+    @property
+    def sym(self) -> Path:
+        return self.folder / "attestation.sym"
+
+
+def load_classes(path: Path | None = None) -> dict[str, CircuitClass]:
+    """The classes of a parameter file (default: the one that comes with ragseal), by name.
+
+    Raises:
+        ConfigurationError: the file cannot be read or is no TOML.
+        PolicyError: a class's parameters are contradictory.
+    """
+    source = path or CLASSES_FILE
+    try:
+        tables = tomllib.loads(source.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"circuit classes: cannot read {source}: {error}") from None
+    classes = {}
+    for name, values in tables.items():
+        if not isinstance(values, dict):
+            raise ConfigurationError(f"circuit classes: {source}: {name} stands outside of a [class] table")
+        classes[name] = class_from_mapping({"name": name, **values})
+    return classes
+
+
+def sources() -> list[Path]:
+    """The circuits' own .circom files, in a fixed order."""
+    return [HERE / "attestation.circom", *sorted((HERE / "lib").glob("*.circom"))]
+
+
+@lru_cache(maxsize=32)
+def main_component(cls: CircuitClass) -> str:
+    """Source of a class's main component: constant tables, public signals, parameters."""
+    table = noise.build_table(cls.law)
+    bounds = ", ".join(map(str, noise.coarse_bounds(table, cls.m, cls.s)))
+    cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
+    layout = Layout(cls)
+    public = [*CLEAR_NAMES, "w", *(group.name for group in layout.groups), "blind"]
+    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.s, layout.grid, table.cut)
+    return (
+        f"// Generated for circuit class {cls.name}.\npragma circom 2.1.6;\n\n"
+        'include "attestation.circom";\n\n'
+        f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
+        f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
+        f"component main {{public [{', '.join(public)}]}} = Attestation({', '.join(map(str, sizes))});\n"
+    )
+
+
+def _library_integrity() -> str:
+    """The pinned digest of circomlib, whose constants the circuits include."""
+    try:
+        packages = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+        return str(packages["node_modules/circomlib"]["integrity"])
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigurationError(f"circuits/package-lock.json does not pin circomlib ({error}); restore it") from None
+
+
+def _hash(parts: list[bytes]) -> hashlib._Hash:
+    h = hashlib.sha256()
+    for part in parts:
+        h.update(len(part).to_bytes(8, "big") + part)
+    return h
+
+
+@lru_cache(maxsize=32)
+def class_digest(cls: CircuitClass) -> bytes:
+    """What policies name: SHA-256 over parameters, constant tables and circuit sources, 32 bytes.
+
+    It says which statement is proven, not which compiler wrote it down: keys have a digest of their own.
+
+    Raises:
+        ConfigurationError: circuit sources are missing.
+    """
+    parts = [CLASS_TAG, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main_component(cls).encode()]
+    parts.append(_library_integrity().encode())
+    for path in sources():
+        parts += [path.name.encode(), _read(path)]
+    return _hash(parts).digest()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"circuit source {path.name} cannot be read: {error}; reinstall ragseal") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """How circom is called here."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+def find_compiler() -> Compiler:
+    """``circom`` on the PATH, else the npm package under circuits/.
+
+    Raises:
+        ConfigurationError: neither is there; says what to install.
+    """
+    native = shutil.which("circom")
+    if native:
+        command: tuple[str, ...] = (native,)
+    else:
+        node = shutil.which("node")
+        if not node:
+            raise ConfigurationError("compiling circuits needs Node.js 18 or newer, or circom: put one on the PATH")
+        script = HERE / "node_modules" / "circom2" / "cli.js"
+        if not script.exists():
+            raise ConfigurationError("the circuit compiler is not installed: run npm ci --prefix circuits")
+        command = (node, str(script))
+    try:
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=120, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigurationError(f"the circuit compiler does not run ({error}): run npm ci --prefix circuits") from None
+    return Compiler(command, ", ".join(done.stdout.split("\n")).strip(", "))
+
+
+def _constants() -> Path:
+    path = HERE / "node_modules" / "circomlib" / "circuits" / CONSTANTS
+    if not path.exists():
+        raise ConfigurationError("circomlib is not installed: run npm ci --prefix circuits")
+    return path
+
+
+def compile_main(main: str, folder: Path, compiler: Compiler, flags: tuple[str, ...] = FLAGS) -> None:
+    """Compile a main component into ``folder``: attestation.{r1cs,wasm,sym} and main.circom.
+
+    circom2 runs in a sandbox that sees its working folder only, so all sources are copied there first.
+
+    Raises:
+        ConfigurationError: the compiler refuses; carries the end of its output.
+    """
+    copied = []
+    for path in [*sources(), _constants()]:
+        copied.append(folder / path.name)
+        shutil.copyfile(path, copied[-1])
+    (folder / "main.circom").write_text(main, encoding="utf-8")
+    done = subprocess.run([*compiler.command, "main.circom", *flags], cwd=folder, capture_output=True, text=True)
+    if done.returncode or not (folder / "main.r1cs").exists():
+        tail = (done.stdout + done.stderr).strip()[-1500:]
+        raise ConfigurationError(f"the circuit does not compile with {compiler.version}: {tail}")
+    for path in copied:
+        path.unlink()
+    (folder / "main.r1cs").rename(folder / "attestation.r1cs")
+    (folder / "main.sym").rename(folder / "attestation.sym")
+    if (folder / "main_js").exists():
+        (folder / "main_js" / "main.wasm").rename(folder / "attestation.wasm")
+        shutil.rmtree(folder / "main_js")
+
+
+def header(r1cs: Path) -> tuple[int, int]:
+    """(constraints, public signals) of an R1CS file.
+
+    Raises:
+        ConfigurationError: no R1CS over BN254's scalar field.
+    """
+    with r1cs.open("rb") as file:
+        start = file.read(12)
+        if start[:4] != b"r1cs":
+            raise ConfigurationError(f"{r1cs.name} is no R1CS file; remove its build folder")
+        for _ in range(int.from_bytes(start[8:12], "little")):
+            kind, size = int.from_bytes(file.read(4), "little"), int.from_bytes(file.read(8), "little")
+            if kind != 1:
+                file.seek(size, os.SEEK_CUR)
+                continue
+            data = file.read(size)
+            outputs, public = int.from_bytes(data[40:44], "little"), int.from_bytes(data[44:48], "little")
+            return int.from_bytes(data[60:64], "little"), outputs + public
+    raise ConfigurationError(f"{r1cs.name} has no header; remove its build folder")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def cached(main: str, label: str, cache_dir: Path, record: dict[str, object], progress: Progress | None = None) -> Path:
+    """Folder of a compiled main component: found in the cache, or built and moved there in one step."""
+    compiler = find_compiler()
+    parts = [main.encode(), compiler.version.encode(), " ".join(FLAGS).encode(), _library_integrity().encode()]
+    for path in sources():
+        parts += [path.name.encode(), _read(path)]
+    digest = _hash(parts).hexdigest()[:16]
+    folder = cache_dir / f"{label}-{digest}"
+    if (folder / "class.json").exists():
+        return folder
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the build folder {cache_dir}: {error}") from None
+    with _locked(cache_dir / f".{label}-{digest}.lock"):
+        if (folder / "class.json").exists():  # another process was faster
+            return folder
+        if progress:
+            progress(f"compiling circuit {label} ({compiler.version})")
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix=f".{label}-", dir=cache_dir) as scratch:
+            work = Path(scratch) / "build"
+            work.mkdir()
+            compile_main(main, work, compiler)
+            seconds = round(time.monotonic() - began, 1)
+            about = {**record, "compiler": compiler.version, "flags": list(FLAGS), "seconds": seconds}
+            (work / "class.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            if folder.exists():
+                shutil.rmtree(folder)  # no class.json in it: not one of ours
+            work.rename(folder)
+        if progress:
+            progress(f"compiled circuit {label} in {seconds} s")
+    return folder
+
+
+def build(cls: CircuitClass, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> BuiltCircuit:
+    """Compile a class, or find it in the cache.  Seconds for "tiny", about half a minute for "large".
+
+    Args:
+        cache_dir: holds one folder a build.
+        progress: called with one line at the start and the end of a compilation.
+
+    Raises:
+        ConfigurationError: no compiler, no npm packages, folder not writable; each with the way out.
+    """
+    record: dict[str, object] = {"class": cls.to_mapping(), "class_digest": class_digest(cls).hex()}
+    folder = cached(main_component(cls), cls.name, cache_dir, record, progress)
+    constraints, public = header(folder / "attestation.r1cs")
+    if public != Layout(cls).public:
+        raise ConfigurationError(f"circuit {cls.name} has {public} public signals, its layout {Layout(cls).public}")
+    return BuiltCircuit(cls, folder, constraints, public)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finding the parameters of a circuit class: rows by formula, places by the proven bound, capacity to fill a domain.
+
+:func:`count_rows` says what the compiler will say, without compiling; tests hold it to the compiler's own numbers.
+:func:`search` takes a capacity, or looks for the largest one that fits a domain, and finds R, a and b for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragseal.kernel import noise, overflow
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.hints import Layout
+from ragseal.kernel.params import COARSE_CANONICAL_BITS, MODULUS_BITS, CircuitClass
+from ragseal.kernel.poseidon import PARTIAL_ROUNDS
+
+TOTAL_CHUNK = 128  #: wires that lib/logup.circom adds up in one row
+COARSE_BITS_MAX = 208  #: q * m at most (params.CircuitClass)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What one class costs.  Groth16's domain holds constraints + public inputs + 1 (the constant)."""
+
+    constraints: int
+    public: int  #: clear inputs, scores, hints, blinder
+    hidden: int  #: public inputs that nobody publishes
+    clear: int
+    scaling: int  #: rows that grow with N: see :func:`count_rows`
+
+    @property
+    def rows(self) -> int:
+        return self.constraints + self.public
+
+    @property
+    def domain(self) -> int:
+        """The power of two that a Groth16 key of this class has."""
+        return 1 << self.rows.bit_length()  # smallest 2^k >= rows + 1
+
+
+def _permute(width: int) -> int:
+    return 3 * (7 * width + PARTIAL_ROUNDS[width - 2])
+
+
+def _total(n: int) -> int:
+    """Linear rows of a sum of n wires: partial sums, and their sum if there are several."""
+    parts = -(-n // TOTAL_CHUNK)
+    return parts + (parts > 1)
+
+
+def _poseidon(inputs: int) -> int:
+    """One tagged hash into a wire of its own; the first S-boxes of 0 and of the tag cost nothing."""
+    return 3 * inputs + _permute(inputs + 2) + 1
+
+
+def count_rows(cls: CircuitClass) -> Rows:
+    """Constraints and public inputs of a class's circuit.
+
+    Scaling rows are those of slots, coarse elements and blocks: the score and four hints of a slot and its six
+    constraints, hints and range checks of an element, permutations, and the partial sums over slots.  Everything else,
+    the places included, is fixed for given K, R, m, c, s.
+    """
+    layout = Layout(cls)
+    n, r, c = cls.N, cls.R, cls.c
+    elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
+    slots = 6 * n + 2 * _total(n) + _total(2 * n)
+    blocks = cls.blocks * (_permute(17) + 1)
+    element_hints = cls.elements * (cls.coarse_filler + 2 * (cls.coarse_top - 1))
+
+    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + cls.packed_elements
+    keys = 3 + 3  # the key's first S-boxes, for blocks and places
+    last = cls.fine_last_bits < c
+    fine = 3 + _permute(3) + cls.fine_chunks + last + 1 + (cls.s < c) + cls.place_filler + 2 * cls.place_top
+    noise_rows = 6 + 2 * cls.uniform_chunks  # sign, fold, sign times z, two products with beta, row
+    clip = 4 + 4
+    compare = cls.compare_chunks + cls.count_chunks + 2 * 3  # bit, fold, the compared value
+    place = fine + noise_rows + clip + compare
+    place += 2 + 5 + 1 + 1  # coarse row; e, inverse, opening, chunks of X; winner; the sum of range checks
+    ids = cls.id_chunks
+    order = (r + 1) * ids + _total((r + 1) * ids) + (cls.K - 1) * ids + _total((cls.K - 1) * ids)
+    grid = layout.grid
+    threshold = grid + (grid - 1) + 1 + 2 + 3  # choice, products, one choice; theta and reach; range
+    exact = ids + (cls.L % c != 0)
+    exact += exact > 1  # their sum; a single fraction is its own
+    tables = sum(size + _total(size) for size in (1 << cls.m, 1 << c, layout.by_name["mz"].count))
+    closing = 1 + cls.K + 1 + 1 + 5  # beta^2; T's fractions; winners' and counted places; identities
+    fixed = secrets + keys + r * place + order + threshold + exact + tables + closing
+    scaling = elements + slots + blocks
+    return Rows(
+        constraints=fixed + scaling,
+        public=layout.public,
+        hidden=layout.public - layout.scores_at,
+        clear=layout.scores_at,
+        scaling=scaling + 5 * n + element_hints,
+    )
+
+
+def largest_q(m: int, c: int) -> int:
+    """Slots a coarse element: as many as fit 208 bits and leave the canonical top whole."""
+    return min(COARSE_BITS_MAX, MODULUS_BITS - COARSE_CANONICAL_BITS) // m
+
+
+def complete(name: str, law: str, N: int, K: int, m: int, q: int, c: int, s: int) -> CircuitClass:
+    """The class with the smallest proven R, and the rationals that prove it.
+
+    Raises:
+        PolicyError: no R is enough, or the shape is not a class.
+    """
+    R, a, b = overflow.find_bound(N, K, m, noise.build_table(law))
+    return CircuitClass(name, law, N, K, R, m, q, c, s, a, b)
+
+
+def fill(name: str, law: str, K: int, m: int, q: int, c: int, s: int, domain: int) -> CircuitClass:
+    """The largest class of this shape, in whole Poseidon blocks, whose rows fit a domain.
+
+    Raises:
+        PolicyError: not even one block fits.
+    """
+    block = 16 * q
+    low, high = 0, domain // (9 * block) + 1  # a slot costs more than nine rows
+    best: CircuitClass | None = None
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            cls = complete(name, law, middle * block, K, m, q, c, s)
+            fits = count_rows(cls).rows + 1 <= domain
+        except PolicyError:
+            # Few slots for K: larger ones may do.  A class too large for its bound does not exist.
+            low = middle
+            continue
+        if fits:
+            low, best = middle, cls
+        else:
+            high = middle
+    if best is None:
+        raise PolicyError(f"no class of m={m}, c={c}, s={s}, K={K} fits a domain of {domain} rows")
+    return best
