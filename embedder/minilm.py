@@ -46,6 +46,19 @@ def packaged_model() -> Path:
     return folder
 
 
+def require_packages() -> None:
+    """Check that the libraries are there, without importing them.
+
+    Raises:
+        ConfigurationError: names those that are missing, and the extra that brings them.
+    """
+    missing = [name for name in ("ctranslate2", "tokenizers", "safetensors") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigurationError(
+            f"the default embedder needs {', '.join(missing)}; run: pip install 'ragseal[embedder]', then {INSTALL}"
+        )
+
+
 def threads() -> int:
     """Cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -67,6 +80,7 @@ class MiniLM:
         Raises:
             ConfigurationError: the model is not installed, or is not one that this class runs.
         """
+        require_packages()
         self._dir = packaged_model() if model_dir is None else model_dir
         self._cache_dir = cache_dir
         self._threads = threads() if intra_threads is None else max(1, intra_threads)
@@ -143,12 +157,8 @@ class MiniLM:
 
     @functools.cached_property
     def _encoder(self) -> Any:
-        try:
-            import ctranslate2  # type: ignore[import-untyped, unused-ignore]
-        except ImportError:
-            raise ConfigurationError(
-                "the default embedder needs ctranslate2, tokenizers and safetensors; run: pip install 'ragseal[light]'"
-            ) from None
+        import ctranslate2  # type: ignore[import-untyped, unused-ignore]
+
         words = [word for word, _ in sorted(self._tokenizer.get_vocab().items(), key=lambda item: int(item[1]))]
         folder = conversion.cached_model(self._cache_dir, self._tensors(), self._shape, words, self._identity.weights)
         try:

