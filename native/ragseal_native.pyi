@@ -5,6 +5,8 @@ Scalars are 32 bytes, G1 points 64, G2 points 128 (EIP-197 order), all big-endia
 concatenations.  Every function raises NativeError on malformed input and runs without the GIL.
 """
 
+from os import PathLike
+
 __version__: str
 
 class NativeError(ValueError):
@@ -56,3 +58,100 @@ def poseidon(inputs: list[bytes]) -> bytes:
 
 def poseidon_permute(state: list[bytes]) -> list[bytes]:
     """The permutation on 2 to 17 elements."""
+
+class Engine:
+    """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
+
+    def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
+        """params: N, K, R, m, q, c, s; bounds: B(k); cdf: 17 big-endian bytes of F(-1), F(0), ..., F(cut)."""
+
+    def answer(self, key: bytes, w: bytes, hmax: int) -> dict[str, object]:
+        """ids (K, increasing), v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""
+
+    def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
+        """The hint vector of kernel/hints.py, packed."""
+
+class VerifyingKey:
+    """A Groth16 verifying key; its IC points are the basis of the commitments that stand for hidden public inputs."""
+
+    @property
+    def n_public(self) -> int: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> VerifyingKey:
+        """alpha_1 || beta_2 || gamma_2 || delta_2 || u32be(number of IC points) || IC; every point is checked."""
+
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_json(text: str) -> VerifyingKey:
+        """snarkjs' verification_key.json."""
+
+    def to_json(self) -> str: ...
+    def digest(self) -> bytes:
+        """SHA-256 of to_bytes()."""
+
+    def ic(self, start: int, count: int) -> bytes:
+        """IC points [start, start + count); IC 0 belongs to the constant, IC i to public input i - 1."""
+
+    def verify(self, proof: bytes, clear: bytes, commitments: bytes) -> None:
+        """Raises unless the proof holds.
+
+        clear: the first public inputs (32 bytes each); commitments: points (64 bytes each) added to vk_x for all others.
+        """
+
+    def verify_batch(
+        self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], weights: bytes
+    ) -> None:
+        """Raises unless all proofs hold; weights: 16 unpredictable bytes for each proof, none of them zero."""
+
+class Witness:
+    """Values of all wires of a circuit; wire 0 is 1."""
+
+    def __len__(self) -> int: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Witness: ...
+    def bytes(self) -> bytes: ...
+    def get(self, wire: int) -> bytes: ...
+    def slice(self, start: int, count: int) -> bytes:
+        """Wires [start, start + count), packed."""
+
+    def set(self, wire: int, value: bytes) -> None: ...
+    def to_wtns(self, path: str | PathLike[str]) -> None:
+        """Write a .wtns file that only its owner may read."""
+
+    @staticmethod
+    def from_wtns(path: str | PathLike[str]) -> Witness: ...
+
+class ProvingKey:
+    """A snarkjs .zkey, checked when loaded (protocol section 3, Keys)."""
+
+    @property
+    def n_vars(self) -> int: ...
+    @property
+    def n_public(self) -> int: ...
+    @property
+    def domain(self) -> int: ...
+    @staticmethod
+    def load(path: str | PathLike[str]) -> ProvingKey: ...
+    def verifying_key(self) -> VerifyingKey: ...
+    def prove(self, witness: Witness | str | PathLike[str], r: bytes | None = None, s: bytes | None = None) -> bytes:
+        """256 bytes A || B || C, verified against all public inputs before they are returned.
+
+        r, s: blinding scalars for tests; fresh ones from the operating system otherwise.
+        """
+
+def setup(
+    r1cs_path: str | PathLike[str], zkey_path: str | PathLike[str], entropy: bytes | None = None
+) -> None:
+    """Make a one-party Groth16 key (gamma = 1) that snarkjs reads.  entropy is for tests: it makes forging possible."""
+
+def proof_check(proof: bytes) -> None:
+    """The proof is canonical, on its curves and in the subgroup, without identity."""
+
+def proof_to_json(proof: bytes) -> str:
+    """snarkjs' proof.json."""
+
+def proof_from_json(text: str) -> bytes: ...
+def public_to_json(values: bytes) -> str:
+    """snarkjs' public.json of packed scalars."""
+
+def public_from_json(text: str) -> bytes: ...

@@ -66,6 +66,10 @@ impl G1 {
 }
 
 impl G2 {
+    pub fn on_twist(&self) -> bool {
+        self.y.square() == self.x.square() * self.x + <ark_bn254::g2::Config as SWCurveConfig>::COEFF_B
+    }
+
     /// On the twist, in the subgroup of prime order, not the identity.
     pub fn check_g2(&self) -> Result<()> {
         ensure!(!self.is_identity(), "the G2 identity is refused");

@@ -202,14 +202,21 @@ pub fn put_g1_raw(p: &G1, out: &mut [u8]) {
 
 /// A G2 point as snarkjs stores it: c0 before c1.  On the curve and in the subgroup; zeros are the identity.
 pub fn g2_raw(bytes: &[u8]) -> Result<G2> {
+    let p = g2_raw_on_curve(bytes)?;
+    if !p.is_identity() {
+        p.check_g2()?;
+    }
+    Ok(p)
+}
+
+/// As [`g2_raw`] without the subgroup check, which the caller owes.
+pub fn g2_raw_on_curve(bytes: &[u8]) -> Result<G2> {
     let part = |i: usize| base_raw(&bytes[32 * i..32 * i + 32]);
     let p = Pt {
         x: Fq2::new(part(0)?, part(1)?),
         y: Fq2::new(part(2)?, part(3)?),
     };
-    if !p.is_identity() {
-        p.check_g2()?;
-    }
+    ensure!(p.is_identity() || p.on_twist(), "a G2 point is not on the curve");
     Ok(p)
 }
 

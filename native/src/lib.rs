@@ -2,11 +2,21 @@
 //! Native parts of ragseal.  Every byte string and file that comes in is taken as hostile.
 
 pub mod columns;
+pub mod container;
 pub mod curve;
 pub mod encoding;
+pub mod engine;
 pub mod error;
 pub mod generators;
+pub mod linear;
 pub mod msm;
 pub mod poseidon;
+pub mod prove;
 mod python;
+pub mod r1cs;
 pub mod scalars;
+pub mod setup;
+pub mod snarkjs;
+pub mod verify;
+pub mod witness;
+pub mod zkey;

@@ -4,7 +4,7 @@
 //! Scalars above r/2 are taken as negative, so small negative integers are as cheap as small positive ones.  The window
 //! widths are chosen from the histogram of scalar lengths: a vector of small numbers costs one narrow window.
 
-use crate::curve::{add_with_inverse, denominator, Pt, BATCH};
+use crate::curve::{add_assign_all, add_with_inverse, denominator, Pt, BATCH};
 use ark_bn254::Fr;
 use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
 use ark_ec::{AdditiveGroup, PrimeGroup};
@@ -300,64 +300,80 @@ fn windows_sum<P: SWCurveConfig<ScalarField = Fr>>(
     result
 }
 
-/// k * base for every k: a table of signed windows, accumulators advanced together.
-pub fn fixed_base<P: SWCurveConfig<ScalarField = Fr>>(base: Projective<P>, scalars: &[Fr]) -> Vec<Pt<P::BaseField>> {
-    let width = match scalars.len() {
-        0..=64 => 4,
-        65..=4096 => 8,
-        _ => 12,
-    };
-    let count = 255usize.div_ceil(width);
-    let half = 1usize << (width - 1);
-    // Row j holds 1..2^(width-1) times 2^(j width) base.
-    let mut starts = Vec::with_capacity(count);
-    let mut b = base;
-    for _ in 0..count {
-        starts.push(b);
-        for _ in 0..width {
-            b.double_in_place();
-        }
-    }
-    let table: Vec<Vec<Pt<P::BaseField>>> = starts
-        .par_iter()
-        .map(|start| {
-            let mut row = Vec::with_capacity(half);
-            let mut p = *start;
-            for _ in 0..half {
-                row.push(p);
-                p += start;
+/// Multiples of one point: a table of signed windows, all accumulators advanced together.
+pub struct FixedBase<P: SWCurveConfig> {
+    width: usize,
+    /// Row j holds 1..2^(width-1) times 2^(j width) base.
+    table: Vec<Vec<Pt<P::BaseField>>>,
+}
+
+impl<P: SWCurveConfig<ScalarField = Fr>> FixedBase<P> {
+    /// A table sized for about `count` multiplications.
+    pub fn new(base: Projective<P>, count: usize) -> Self {
+        let width = match count {
+            0..=64 => 4,
+            65..=4096 => 8,
+            _ => 12,
+        };
+        let half = 1usize << (width - 1);
+        let mut starts = Vec::new();
+        let mut b = base;
+        for _ in 0..255usize.div_ceil(width) {
+            starts.push(b);
+            for _ in 0..width {
+                b.double_in_place();
             }
-            Pt::normalise(&row)
-        })
-        .collect();
-    let mut offset = [0u64; 4];
-    for j in 0..count {
-        let at = j * width + width - 1;
-        if at < 256 {
+        }
+        let table = starts
+            .par_iter()
+            .map(|start| {
+                let mut row = Vec::with_capacity(half);
+                let mut p = *start;
+                for _ in 0..half {
+                    row.push(p);
+                    p += start;
+                }
+                Pt::normalise(&row)
+            })
+            .collect();
+        FixedBase { width, table }
+    }
+
+    /// k * base for every k.
+    pub fn multiply(&self, scalars: &[Fr]) -> Vec<Pt<P::BaseField>> {
+        let (width, half) = (self.width, 1i64 << (self.width - 1));
+        // The highest window may reach past 256 bits: it carries no offset and its digit is small.
+        let bias = |j: usize| if (j + 1) * width <= 256 { half } else { 0 };
+        let mut offset = [0u64; 4];
+        for j in (0..self.table.len()).filter(|&j| bias(j) > 0) {
+            let at = (j + 1) * width - 1;
             offset[at / 64] |= 1 << (at % 64);
         }
-    }
-    let mut out = vec![Pt::<P::BaseField>::IDENTITY; scalars.len()];
-    out.par_chunks_mut(BATCH)
-        .zip(scalars.par_chunks(BATCH))
-        .for_each(|(acc, ks)| {
-            let shifted: Vec<[u64; 4]> = ks.iter().map(|k| add_limbs(&k.into_bigint().0, &offset)).collect();
-            let mut next = vec![Pt::<P::BaseField>::IDENTITY; ks.len()];
-            for (j, row) in table.iter().enumerate() {
-                for (slot, k) in next.iter_mut().zip(&shifted) {
-                    // The highest window may reach past 256 bits: it carries no offset and its digit is small.
-                    let bias = if j * width + width <= 256 { half } else { 0 };
-                    let d = bits(k, j * width, width) as i64 - bias as i64;
-                    *slot = match d.unsigned_abs() as usize {
-                        0 => Pt::IDENTITY,
-                        a if d < 0 => row[a - 1].neg(),
-                        a => row[a - 1],
-                    };
+        let mut out = vec![Pt::<P::BaseField>::IDENTITY; scalars.len()];
+        out.par_chunks_mut(BATCH)
+            .zip(scalars.par_chunks(BATCH))
+            .for_each(|(acc, ks)| {
+                let shifted: Vec<[u64; 4]> = ks.iter().map(|k| add_limbs(&k.into_bigint().0, &offset)).collect();
+                let mut next = vec![Pt::<P::BaseField>::IDENTITY; ks.len()];
+                for (j, row) in self.table.iter().enumerate() {
+                    for (slot, k) in next.iter_mut().zip(&shifted) {
+                        let d = i64::from(bits(k, j * width, width)) - bias(j);
+                        *slot = match d.unsigned_abs() as usize {
+                            0 => Pt::IDENTITY,
+                            a if d < 0 => row[a - 1].neg(),
+                            a => row[a - 1],
+                        };
+                    }
+                    add_assign_all(acc, &next);
                 }
-                crate::curve::add_assign_all(acc, &next);
-            }
-        });
-    out
+            });
+        out
+    }
+}
+
+/// k * base for every k.
+pub fn fixed_base<P: SWCurveConfig<ScalarField = Fr>>(base: Projective<P>, scalars: &[Fr]) -> Vec<Pt<P::BaseField>> {
+    FixedBase::new(base, scalars.len()).multiply(scalars)
 }
 
 #[cfg(test)]

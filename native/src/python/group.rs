@@ -97,6 +97,7 @@ fn commit_columns<'py>(
 
 /// Column commitments after some slots changed by `delta` (rows of little-endian int16).
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 fn update_columns<'py>(
     py: Python<'py>,
     columns: &[u8],

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The Python surface: argument decoding only, all work without the GIL.
 
+mod engine;
+mod groth16;
 mod group;
 
 use crate::error::NativeError;
@@ -11,5 +13,7 @@ use pyo3::prelude::*;
 fn ragseal_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("NativeError", m.py().get_type::<NativeError>())?;
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    engine::register(m)?;
+    groth16::register(m)?;
     group::register(m)
 }
