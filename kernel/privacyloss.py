@@ -212,7 +212,7 @@ def compose(table: NoiseTable, shift: int, n: int, delta: float) -> ComposedLoss
     deviation = math.sqrt(n * float((tilted * (atoms.loss - mean) ** 2).sum()))
     # Epsilon lies below this bound by less than a few deviations, or a few nats over the tilt when losses are bounded.
     half = _HALF_WIDTH * deviation + min(20.0 / tilt, centre) + 1e-6 * max(centre, 1e-6)
-    # Splitting adds up to step^2 / 4 of variance a query, so the grid grows like sqrt(n); epsilon moves by 1e-5 at most.
+    # Splitting adds up to step^2 / 4 of variance a query, so the grid grows like sqrt(n): epsilon moves by 1e-5.
     bits = min(max(_GRID_BITS[0], (2500 * math.isqrt(n)).bit_length()), _GRID_BITS[1])
     return _compose_on_grid(atoms, n, tilt, centre, 2 * half, bits, infinite)
 
@@ -223,7 +223,7 @@ def _compose_on_grid(
     size = 1 << bits
     step = width / size
     index, masses = _split_onto_grid(atoms, step)
-    grid = index * step
+    grid: Vector = index.astype(np.float64) * step
     keep = masses > 0
     index, grid, masses = index[keep], grid[keep], masses[keep]
     gridded = LossAtoms(grid, masses)
@@ -246,7 +246,7 @@ def _compose_on_grid(
 
     first = round(centre / step) - size // 2
     order = (np.arange(first, first + size)) % size
-    loss = np.arange(first, first + size) * step
+    loss: Vector = np.arange(first, first + size).astype(np.float64) * step
     log_weight = n * cumulant - tilt * loss
     inflate = 1 + 8 * _U * (abs(n * cumulant) + np.abs(tilt * loss)) + 1e-10
     with np.errstate(over="ignore"):

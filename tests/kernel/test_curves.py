@@ -11,7 +11,7 @@ import pytest
 from ragseal.kernel import curves
 from ragseal.kernel.errors import PolicyError
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
 
 
 @pytest.mark.parametrize(
