@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Evidence over gRPC: the provider's service and its log, with bounded sizes and deadlines, nothing believed.
+
+Calls are asynchronous inside and plain outside: one thread runs their event loop, so that an audit reads from top to
+bottom and can run beside a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+import grpc
+
+from ragseal.kernel.errors import AuditError, LedgerError, TransportError
+from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, error_of, open_channel
+from ragseal.v1 import provider_pb2, provider_pb2_grpc
+from ragseal.verifier.evidence import Refused
+
+MAX_INDEX_BYTES = 1 << 27  #: columns and one response a slot
+MAX_BATCH_BYTES = 1 << 28  #: proofs and one response a hint
+PAGE = 4096  #: entries asked for at once; the log decides how many fit
+SECONDS_A_PROOF = 60.0  #: a provider that proves on demand needs seconds a record
+
+T = TypeVar("T")
+
+
+class RemoteEvidence:
+    """:class:`ragseal.verifier.evidence.Evidence` and :class:`ragseal.verifier.beacon.BeaconLink` at ``host:port``.
+
+    Use it as a context manager, or close it.
+    """
+
+    def __init__(
+        self, target: str, credentials: grpc.ChannelCredentials | None = None, timeout: float = DEFAULT_TIMEOUT
+    ) -> None:
+        """Raises ConfigurationError: a malformed address, or clear text to another machine."""
+        self.peer, self._timeout = target, timeout
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ragseal-evidence", daemon=True)
+        self._thread.start()
+        try:
+            self._channel = self._run(_open(target, credentials))
+        except BaseException:
+            self._stop()
+            raise
+        self._stub = provider_pb2_grpc.ProviderServiceStub(self._channel)
+        self._ledger = RemoteLedger(self._channel, target, timeout)
+
+    # --- the log ---
+
+    def checkpoint(self) -> bytes:
+        return self._ask(self._ledger.checkpoint())
+
+    def entries(self, start: int, stop: int) -> list[bytes]:
+        found: list[bytes] = []
+        while start + len(found) < stop:
+            at = start + len(found)
+            found += self._ask(self._ledger.entries(at, min(PAGE, stop - at)))
+        return found
+
+    # --- phase A ---
+
+    def manifest(self, window: str) -> bytes:
+        return bytes(self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest(window=window)).canonical)
+
+    def registry(self, window: str) -> list[bytes]:
+        answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest(window=window))
+        return [bytes(account) for account in answer.accounts]
+
+    def index_file(self, manifest: bytes, tenant: str) -> bytes:
+        request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant)
+        return self._ask(self._stream(self._stub.GetIndex, request, MAX_INDEX_BYTES, 10 * self._timeout))
+
+    def commit_beacon(self, canonical: bytes) -> int:
+        request = provider_pb2.CommitBeaconRequest(canonical=canonical)
+        return int(self._call(self._stub.CommitBeacon, request).ledger_index)
+
+    def open_beacon(self, canonical: bytes) -> int:
+        request = provider_pb2.OpenBeaconRequest(canonical=canonical)
+        return int(self._ask(call(self._stub.OpenBeacon, request, self.peer, 2 * self._timeout)).ledger_index)
+
+    # --- phase B ---
+
+    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
+        request = provider_pb2.GetProofsRequest(manifest=manifest, seqs=seqs)
+        seconds = 10 * self._timeout + SECONDS_A_PROOF * len(seqs)
+        return self._ask(self._stream(self._stub.GetProofs, request, MAX_BATCH_BYTES, seconds))
+
+    # --- plumbing ---
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._run(self._channel.close())
+            self._stop()
+
+    def __enter__(self) -> RemoteEvidence:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, method: Any, request: Any) -> Any:
+        return self._ask(call(method, request, self.peer, self._timeout))
+
+    def _ask(self, action: Coroutine[Any, Any, T]) -> T:
+        """What the peer names as an error is its refusal, whatever kind it claims; only silence is a TransportError."""
+        try:
+            return self._run(action)
+        except TransportError:
+            raise
+        except AuditError as error:
+            raise Refused(str(error), peer=self.peer) from None
+
+    async def _stream(self, method: Any, request: Any, limit: int, seconds: float) -> bytes:
+        """Chunks concatenated, at most ``limit`` bytes."""
+        data = bytearray()
+        stream = method(request, timeout=seconds)
+        try:
+            async for chunk in stream:
+                data += chunk.data
+                if len(data) > limit:
+                    stream.cancel()
+                    raise LedgerError(f"oversized: more than {limit} bytes")
+        except grpc.RpcError as error:
+            raise error_of(error, self.peer) from None
+        return bytes(data)
+
+    def _run(self, action: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(action, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _open(target: str, credentials: grpc.ChannelCredentials | None) -> Any:
+    return open_channel(target, credentials)  # belongs to the loop it is made in

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The auditor as a service: hands out its proving keys, takes part in beacons, audits on request.
+
+Only configured providers can be audited: whoever asks for an audit cannot point the auditor at an address of their
+choice.  One audit runs at a time, a few wait; reports stay on disk in the auditor's folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import ZKEY
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
+from ragseal.ledger.rpc import ERROR_KEY, answers, bind, new_server, status_of
+from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
+from ragseal.verifier.beacon import Participant, Stage
+from ragseal.verifier.conduct import Target, class_build, conduct
+from ragseal.verifier.evidence import AUDITOR, CEREMONY
+from ragseal.verifier.report import JSON_NAME
+from ragseal.verifier.sample import Sample
+from ragseal.verifier.state import State
+from ragseal.verifier.verification import Surroundings
+
+SERVICE = "ragseal.v1.VerifierService"
+CHUNK = 1 << 20
+WAITING = 8  #: audits that may wait for the one at hand
+KEPT = 256  #: finished audits that GetReport still knows
+POLL, POLL_AWAY = 0.5, 2.0  #: seconds between two looks at a log, and at a provider that is away
+
+log = logging.getLogger("ragseal.verifier")
+
+
+def surroundings(progress: Callable[[int, str], None] = lambda number, title: None) -> Surroundings:
+    """The edge: this machine's clock, its CSPRNG and its fastest group."""
+    return Surroundings(default_group(), int(time.time()), time.monotonic, secrets.token_bytes, progress)
+
+
+@dataclass(slots=True)
+class Job:
+    """One requested audit."""
+
+    audit_id: str
+    target: Target
+    window: str
+    sample: Sample | None
+    line: str = ""
+    done: bool = False
+    folder: Path | None = field(default=None)
+
+
+class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
+    """ListKeys, GetKey, RequestAudit, GetReport."""
+
+    def __init__(self, state: State, targets: Mapping[str, Target]) -> None:
+        self._state = state
+        self._targets = targets
+        self._jobs: dict[str, Job] = {}
+        self._queue: asyncio.Queue[Job] = asyncio.Queue(WAITING)
+
+    def mount(self, server: Any) -> None:
+        """Add the service to a grpc.aio server."""
+        verifier_pb2_grpc.add_VerifierServiceServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+
+    # --- keys ---
+
+    @answers
+    async def ListKeys(self, request: verifier_pb2.ListKeysRequest, context: Any) -> Any:
+        return verifier_pb2.ListKeysResponse(keys=await asyncio.to_thread(self._keys))
+
+    def _keys(self) -> list[verifier_pb2.KeyInfo]:
+        out = []
+        for line in self._state.key_lines():
+            path = self._state.key_path(line) / ZKEY
+            if line.made_by in (AUDITOR, CEREMONY) and path.is_file():
+                out.append(
+                    verifier_pb2.KeyInfo(
+                        class_name=line.class_name,
+                        class_digest=bytes.fromhex(line.class_digest),
+                        key_digest=line.digest,
+                        size=path.stat().st_size,
+                        made_by=line.made_by,
+                    )
+                )
+        return out
+
+    async def GetKey(self, request: verifier_pb2.GetKeyRequest, context: Any) -> AsyncIterator[verifier_pb2.KeyChunk]:
+        try:
+            if len(request.key_digest) != 32:
+                raise EncodingError("a key digest has 32 bytes")
+            path = await asyncio.to_thread(self._state.proving_key, bytes(request.key_digest))
+            file = await asyncio.to_thread(path.open, "rb")
+        except OSError as error:
+            log.error("cannot read a proving key: %s", error.strerror)
+            await context.abort(grpc.StatusCode.INTERNAL, "the key cannot be read; the operator finds it in the log")
+        except AuditError as error:
+            code, text, name = status_of(error)
+            await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
+        with file:
+            while chunk := await asyncio.to_thread(file.read, CHUNK):
+                yield verifier_pb2.KeyChunk(data=chunk)
+
+    # --- audits ---
+
+    @answers
+    async def RequestAudit(self, request: verifier_pb2.RequestAuditRequest, context: Any) -> Any:
+        target = self._targets.get(request.provider)
+        if target is None:
+            known = ", ".join(sorted(self._targets)) or "none"
+            raise ConfigurationError(f"this auditor is not set up for {request.provider[:80]!r}; it audits: {known}")
+        job = Job(
+            audit_id=secrets.token_hex(16),
+            target=target,
+            window=request.window,
+            sample=Sample(request.sample) if request.sample else None,
+        )
+        try:
+            self._queue.put_nowait(job)
+        except asyncio.QueueFull:
+            raise BudgetError(f"{WAITING} audits are waiting already: ask again later") from None
+        while len(self._jobs) >= KEPT:
+            self._jobs.pop(next(iter(self._jobs)))
+        self._jobs[job.audit_id] = job
+        return verifier_pb2.RequestAuditResponse(audit_id=job.audit_id)
+
+    @answers
+    async def GetReport(self, request: verifier_pb2.GetReportRequest, context: Any) -> Any:
+        job = self._jobs.get(request.audit_id)
+        if job is None:
+            raise ConfigurationError("no such audit here: RequestAudit returns the id to ask for")
+        data = b""
+        if job.done and job.folder is not None:
+            data = await asyncio.to_thread((job.folder / JSON_NAME).read_bytes)
+        return verifier_pb2.GetReportResponse(done=job.done, line=job.line, report_json=data)
+
+    async def work(self) -> None:
+        """Conduct queued audits, one after the other, until cancelled."""
+        while True:
+            job = await self._queue.get()
+            await asyncio.to_thread(self._conduct, job)
+
+    def _conduct(self, job: Job) -> None:
+        folder = self._state.directory / "reports" / job.audit_id
+        try:
+            verdict, _ = conduct(
+                self._state, job.target, surroundings(), window=job.window, sample=job.sample, out=folder
+            )
+            job.folder, job.line = folder, verdict.line()
+        except AuditError as error:
+            job.line = f"ERROR no verdict: {type(error).__name__.rstrip('_')}: {error}"
+        except Exception:
+            log.exception("audit %s failed", job.audit_id)
+            job.line = "ERROR no verdict: internal error; the operator finds it in the log"
+        log.info("%s", job.line)
+        job.done = True
+
+
+# --- beacons ---------------------------------------------------------------------------------------------------------
+
+
+def participant(state: State, target: Target, link: Any) -> Participant:
+    """This auditor's part in the beacons of one provider."""
+    return Participant(
+        link=link,
+        state=state,
+        log_key=target.log_key,
+        classes=class_build(),
+        group=default_group(),
+        random=secrets.token_bytes,
+        now=lambda: int(time.time()),
+    )
+
+
+async def take_part(state: State, target: Target) -> None:
+    """Take part in the beacons of a provider, window after window, until cancelled."""
+    said = ""
+
+    def say(text: str) -> None:
+        nonlocal said
+        if text != said:
+            log.info("%s: %s", target.address, text)
+        said = text
+
+    link = await asyncio.to_thread(target.connect)
+    try:
+        part = participant(state, target, link)
+        while True:
+            pause = POLL
+            try:
+                stage, window = await asyncio.to_thread(part.advance)
+                say(f"window {window}: {stage.value}" if stage is not Stage.NOTHING else stage.value)
+            except TransportError as error:
+                say(f"away: {error}")
+                pause = POLL_AWAY
+            except AuditError as error:
+                say(f"no part is taken: {error}")
+                pause = POLL_AWAY
+            except Exception:
+                log.exception("beacon of %s", target.address)
+                pause = POLL_AWAY
+            await asyncio.sleep(pause)
+    finally:
+        await asyncio.to_thread(link.close)
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+async def run(
+    state: State,
+    targets: Mapping[str, Target],
+    listen: str,
+    credentials: grpc.ServerCredentials | None,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGINT or SIGTERM; ``ready`` is called with the address that is listened on.
+
+    Raises:
+        ConfigurationError: the address is taken or not allowed.
+    """
+    server = new_server()
+    servicer = VerifierServicer(state, targets)
+    servicer.mount(server)
+    healthy = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    port = bind(server, listen, credentials)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await server.start()
+    await healthy.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
+    await healthy.set("", health_pb2.HealthCheckResponse.SERVING)
+    tasks = [asyncio.create_task(servicer.work())]
+    tasks += [asyncio.create_task(take_part(state, target)) for target in targets.values()]
+    host = listen.rpartition(":")[0]
+    ready(f"{host}:{port}" if not listen.startswith("unix:") else listen)
+    try:
+        await stop.wait()
+    finally:
+        await healthy.enter_graceful_shutdown()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.stop(2.0)
