@@ -155,3 +155,45 @@ def public_to_json(values: bytes) -> str:
     """snarkjs' public.json of packed scalars."""
 
 def public_from_json(text: str) -> bytes: ...
+
+class R1cs:
+    """A circuit in the iden3 .r1cs format; wire 0 is 1, then outputs, public inputs, private inputs."""
+
+    @property
+    def n_wires(self) -> int: ...
+    @property
+    def n_outputs(self) -> int: ...
+    @property
+    def n_public(self) -> int:
+        """Public outputs and public inputs."""
+
+    @property
+    def n_private_inputs(self) -> int: ...
+    @property
+    def n_constraints(self) -> int: ...
+    @property
+    def domain(self) -> int:
+        """Size of the Groth16 domain."""
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> R1cs: ...
+    def constraint(
+        self, row: int
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]], list[tuple[int, int]]]:
+        """A, B, C of a row (A * B = C) as lists of (wire, coefficient)."""
+
+    def solve(self, inputs: bytes) -> Witness:
+        """The witness of packed inputs (public, then private, in wire order), found by propagation; not checked.
+
+        Raises NativeError naming rows and wires where the circuit or these inputs leave a wire undetermined.
+        """
+
+    def check(self, witness: Witness) -> int | None:
+        """The first row that a witness violates."""
+
+    def propagate(self, known: bytes, skip_rows: bytes) -> bytes:
+        """One byte (0 or 1) a wire: which wires the known ones determine through rows that are not skipped.
+
+        A row determines its only unknown wire if that occurs linearly with a divisor that is a constant (protocol
+        section 4, item 6).  Wire 0 is always known.
+        """

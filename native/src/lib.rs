@@ -17,6 +17,7 @@ pub mod r1cs;
 pub mod scalars;
 pub mod setup;
 pub mod snarkjs;
+pub mod solver;
 pub mod verify;
 pub mod witness;
 pub mod zkey;

@@ -17,6 +17,8 @@ const MAX_ROWS: u32 = 1 << 27;
 /// A * B = C for every row; wire 0 is 1, then come public outputs, public inputs, private inputs.
 pub struct R1cs {
     pub n_wires: usize,
+    pub n_outputs: usize,
+    /// Public outputs and public inputs.
     pub n_public: usize,
     pub n_private_inputs: usize,
     pub n_rows: usize,
@@ -99,6 +101,7 @@ impl R1cs {
         let [a, b, c] = forms;
         Ok(R1cs {
             n_wires: wires as usize,
+            n_outputs: outputs as usize,
             n_public: (outputs + public) as usize,
             n_private_inputs: private as usize,
             n_rows: rows as usize,
@@ -107,6 +110,11 @@ impl R1cs {
             c,
             values: numbers.into_values(),
         })
+    }
+
+    /// Wires that a caller gives: public inputs, then private ones.
+    pub fn inputs(&self) -> std::ops::Range<usize> {
+        1 + self.n_outputs..1 + self.n_public + self.n_private_inputs
     }
 
     /// First row that an assignment violates.

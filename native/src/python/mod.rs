@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The Python surface: argument decoding only, all work without the GIL.
 
+mod circuit;
 mod engine;
 mod groth16;
 mod group;
@@ -14,6 +15,7 @@ fn ragseal_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("NativeError", m.py().get_type::<NativeError>())?;
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     engine::register(m)?;
+    circuit::register(m)?;
     groth16::register(m)?;
     group::register(m)
 }
