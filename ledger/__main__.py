@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ragseal-observer: follow a provider's public ledger, cosign it, show it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.ledger import rpc
+from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.ledger.entries import describe
+from ragseal.ledger.keyfile import load_key, save_key
+from ragseal.ledger.merkle import leaf_hash, verify_inclusion
+from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_name
+from ragseal.ledger.observer import AlarmError, Observer, Progress, Step
+from ragseal.ledger.page import Site, serve
+from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.witness import Witness
+
+ALARM = 3  #: exit status after an alarm; 1: anything else that failed, 2: wrong usage
+
+Command = Callable[..., None]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def main() -> None:
+    """Watch a provider's public ledger.
+
+    Anyone can be an observer. An observer checks that the ledger only ever grows and that the entries are those under
+    the provider's signature, cosigns what it checked (so that no account can be shown another history), and raises an
+    alarm with evidence otherwise.
+
+    \b
+    Start like this:
+      ragseal-observer keygen --name observer.example
+      ragseal-observer follow --provider 127.0.0.1:7401 --log-key KEY --once
+      ragseal-observer page   --provider 127.0.0.1:7401 --log-key KEY --http 8080
+
+    KEY is the log's public key as its provider publishes it (name+id+base64). Get it from somewhere else than the
+    provider's server. Exit status: 0 all well, 1 something failed, 2 wrong usage, 3 alarm.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where the log is, and by what key and certificates it is known."""
+
+    provider: str
+    log: NoteVerifier
+    credentials: Any
+
+    @contextlib.asynccontextmanager
+    async def connect(self) -> AsyncIterator[RemoteLedger]:
+        channel = rpc.open_channel(self.provider, self.credentials)
+        try:
+            yield RemoteLedger(channel, self.provider)
+        finally:
+            await channel.close()
+
+
+def plain_errors(command: Command) -> Command:
+    """AuditErrors become one line on stderr and an exit status."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except AlarmError as error:
+            click.echo(f"ALARM: {error}", err=True)
+            click.echo("Keep the evidence, show it to others, and do not rely on this log.", err=True)
+            sys.exit(ALARM)
+        except AuditError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+
+    return wrapped
+
+
+def peer_options(command: Command) -> Command:
+    """--provider, --log-key and TLS, given to the command as ``peer``."""
+
+    @click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves its ledger.")
+    @click.option("--log-key", required=True, metavar="KEY", help="The log's public key: name+id+base64.")
+    @click.option("--tls", is_flag=True, help="Use TLS with the system's authorities (needed beyond loopback).")
+    @click.option("--ca", type=click.Path(path_type=Path), help="TLS: PEM file of the authority to trust instead.")
+    @click.option("--cert", type=click.Path(path_type=Path), help="Mutual TLS: own certificate (PEM).")
+    @click.option("--cert-key", type=click.Path(path_type=Path), help="Mutual TLS: its private key (PEM).")
+    @functools.wraps(command)
+    def wrapped(
+        provider: str, log_key: str, tls: bool, ca: Path | None, cert: Path | None, cert_key: Path | None, **rest: Any
+    ) -> None:
+        encrypted = tls or ca or cert or cert_key
+        credentials = rpc.channel_credentials(ca, cert, cert_key) if encrypted else None
+        command(peer=Peer(provider, NoteVerifier.from_vkey(log_key), credentials), **rest)
+
+    return wrapped
+
+
+state_option = click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=lambda: Path(click.get_app_dir("ragseal-observer")),
+    show_default="the user's configuration folder",
+    help="Folder with this observer's key and memory.",
+)
+interval_option = click.option(
+    "--interval", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds between looks."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+
+
+@main.command()
+@plain_errors
+@click.option("--name", required=True, help="Name of this observer: a domain or path of yours, without spaces or plus.")
+@state_option
+@json_option
+def keygen(name: str, state: Path, as_json: bool) -> None:
+    """Make this observer's key (once).
+
+    Prints the public key. Give it to whoever shall rely on your cosignatures.
+    """
+    check_name(name)
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot make {state}: {error.strerror}") from None
+    key = Ed25519PrivateKey.generate()
+    save_key(state / "key.pem", key)
+    signer = NoteSigner(name, key, COSIGNATURE)
+    try:
+        (state / "name").write_text(name + "\n", "utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {state / 'name'}: {error.strerror}") from None
+    if as_json:
+        click.echo(json.dumps({"name": name, "vkey": signer.verifier.vkey(), "key_file": str(state / "key.pem")}))
+    else:
+        click.echo(f"Key written to {state / 'key.pem'}. Public key of this observer:\n{signer.verifier.vkey()}")
+
+
+@main.command()
+@plain_errors
+@peer_options
+@state_option
+@click.option("--once", is_flag=True, help="Look once and stop.")
+@interval_option
+@json_option
+def follow(peer: Peer, state: Path, once: bool, interval: float, as_json: bool) -> None:
+    """Verify the ledger, cosign it, and go on watching.
+
+    Every look checks the log's signature, that it continues what was seen before, and hashes every new entry. After an
+    alarm nothing is cosigned until you have moved the evidence folder away.
+    """
+
+    async def run() -> None:
+        async with peer.connect() as remote:
+            with open_witness(state) as witness:
+                observer = Observer(remote, peer.log, state, witness, time.time)
+                while True:
+                    await look(observer, as_json, once)
+                    if once:
+                        return
+                    await asyncio.sleep(interval)
+
+    asyncio.run(run())
+
+
+async def look(observer: Observer, as_json: bool, strict: bool) -> None:
+    """One look, reported; with ``strict`` what fails is raised, otherwise only alarms are."""
+    try:
+        step = await observer.step(progress_lines("hashed", "entries"))
+    except AlarmError as error:
+        if as_json:
+            click.echo(json.dumps({"alarm": str(error), "evidence": str(error.folder)}))
+        raise
+    except AuditError as error:
+        if strict:
+            raise
+        click.echo(f"{clock()} not checked: {error}", err=True)
+        if not isinstance(error, TransportError):
+            click.echo("  (no contradiction is proven by that; nothing was cosigned)", err=True)
+        return
+    click.echo(json.dumps(asdict(step)) if as_json else in_words(step))
+
+
+def in_words(step: Step) -> str:
+    """One line about a look."""
+    growth = "first contact" if step.first_contact else f"{step.new_entries} new since the last look"
+    delivery = "cosignature delivered" if step.delivered else f"cosignature NOT delivered: {step.delivery}"
+    return f"{clock()} {step.origin}: consistent, {step.size} entries ({growth}), all hashed; {delivery}"
+
+
+@main.command()
+@plain_errors
+@peer_options
+@click.argument("index", type=click.IntRange(min=0), required=False)
+@click.option("--start", type=click.IntRange(min=0), help="First entry (default: the last ones).")
+@click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="How many entries.")
+@json_option
+def show(peer: Peer, index: int | None, start: int | None, count: int, as_json: bool) -> None:
+    """Show entries, each with its inclusion in the signed ledger checked.
+
+    With INDEX one entry (counted from 0), otherwise --count entries from --start, otherwise the last ones.
+    """
+
+    async def run() -> None:
+        async with peer.connect() as remote:
+            point = open_checkpoint(await remote.checkpoint(), peer.log).checkpoint
+            first, many = (index, 1) if index is not None else (start, count)
+            if first is None:
+                first = max(0, point.size - many)
+            if not as_json:
+                click.echo(f"{point.origin}: {point.size} entries, root {point.root.hex()}, signature good")
+            tell = progress_lines("checked", "entries")
+            end, at = min(first + many, point.size), first
+            if index is not None and at >= end:
+                raise ConfigurationError(f"there is no entry {index}: the log has {point.size}")
+            while at < end:
+                for entry in await remote.entries(at, end - at):
+                    path = await remote.inclusion(at, point.size)
+                    verify_inclusion(leaf_hash(entry), at, point.size, path, point.root)
+                    view = {"index": at, **describe(entry)}
+                    click.echo(json.dumps(view) if as_json else entry_lines(view))
+                    at += 1
+                    tell(at - first, end - first)
+
+    asyncio.run(run())
+
+
+def entry_lines(view: dict[str, Any]) -> str:
+    """One entry for the terminal; its fields below it."""
+    lines = [f"{view['index']:>8}  {view['type']}  {view['bytes']} bytes  {view['leaf_hash']}  included"]
+    lines += [f"          {name} = {json.dumps(value)}" for name, value in view.get("fields", {}).items()]
+    if "problem" in view:
+        lines.append(f"          not decoded: {json.dumps(view['problem'])}")
+    return "\n".join(lines)
+
+
+@main.command()
+@plain_errors
+@peer_options
+@state_option
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the page to this folder and stop.")
+@click.option("--http", "port", type=click.IntRange(0, 65535), help="Serve it on this port of 127.0.0.1 and follow.")
+@click.option("--witness", "keys", multiple=True, metavar="KEY", help="Public key of another witness (repeat).")
+@interval_option
+def page(peer: Peer, state: Path, out: Path | None, port: int | None, keys: tuple[str, ...], interval: float) -> None:
+    """A web page that shows the ledger and verifies it again in the visitor's browser.
+
+    With --out, static files for any web server (run it again to update). With --http, served here.
+    """
+    if (out is None) == (port is None):
+        raise click.UsageError("give either --out FOLDER or --http PORT")
+    witnesses = [NoteVerifier.from_vkey(key) for key in keys]
+
+    async def run() -> None:
+        async with peer.connect() as remote:
+            with open_witness(state) as witness:
+                observer = Observer(remote, peer.log, state, witness, time.time)
+                site = Site(observer, remote, peer.log, witnesses)
+                try:
+                    await look(observer, False, strict=True)
+                except AlarmError as error:
+                    if observer.remembered() is None:
+                        raise
+                    click.echo(f"ALARM: {error}\nThe page shows it.", err=True)
+                if out is not None:
+                    size = await site.write(out, progress_lines("fetched", "entries"))
+                    click.echo(f"Page with {size} records written to {out}. Serve that folder with any web server.")
+                    return
+                server = await serve(site.file, port or 0)
+                actual = server.sockets[0].getsockname()[1]
+                click.echo(f"Serving http://127.0.0.1:{actual}/ (Ctrl-C stops)")
+                while True:
+                    await asyncio.sleep(interval)
+                    with contextlib.suppress(AlarmError):  # the page shows it
+                        await look(observer, False, strict=False)
+
+    asyncio.run(run())
+
+
+@contextlib.contextmanager
+def open_witness(state: Path) -> Any:
+    """This observer's witness, from what keygen left in its folder."""
+    try:
+        name = (state / "name").read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first") from None
+    witness = Witness(state, NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE))
+    try:
+        yield witness
+    finally:
+        witness.close()
+
+
+def progress_lines(verb: str, noun: str) -> Progress:
+    """Lines on stderr from the third second on, one every two seconds."""
+    last = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= 2:
+            last = time.monotonic()
+            click.echo(f"  {verb} {done:,} of {total:,} {noun}", err=True)
+
+    return tell
+
+
+def clock() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+if __name__ == "__main__":
+    main()

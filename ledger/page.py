@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The observer's web page: one static file, and the few JSON files it reads, written to a folder or served on loopback.
+
+index.html                      verifies everything below again in the browser
+status.json                     the checkpoint that this observer verified, since when, witnesses, alarm
+entries-<page>.json             50 entries with their inclusion paths
+consistency-<old>-<new>.json    for the checkpoint that a browser remembers
+evidence-*                      after an alarm
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError, TransportError
+from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.durable import write_durably
+from ragseal.ledger.entries import describe
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.note import NoteVerifier, encode_base64
+from ragseal.ledger.observer import PAGE, Observer, Progress
+from ragseal.ledger.remote import RemoteLedger
+
+PAGE_SIZE = 50
+KEPT_SIZES = 500  #: earlier exports whose visitors still get a consistency proof
+
+_TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "note": "text/plain; charset=utf-8"}
+_ENTRIES = re.compile(r"entries-(0|[1-9][0-9]{0,14})\.json")
+_CONSISTENCY = re.compile(r"consistency-(0|[1-9][0-9]{0,15})-(0|[1-9][0-9]{0,15})\.json")
+_EVIDENCE = re.compile(r"evidence-(alarm\.json|older\.note|newer\.note)")
+
+
+class Site:
+    """Makes the page's files from the observer's memory and the log's read calls."""
+
+    def __init__(
+        self, observer: Observer, remote: RemoteLedger, log: NoteVerifier, witnesses: Sequence[NoteVerifier]
+    ) -> None:
+        self._observer, self._remote, self._log, self._witnesses = observer, remote, log, list(witnesses)
+
+    async def file(self, name: str) -> bytes | None:
+        """One file by name; None if there is no such file.  Raises AuditError when the log does not answer."""
+        if name in ("", "index.html"):
+            return index_html()
+        if name == "status.json":
+            return _json(await self._status())
+        if found := _ENTRIES.fullmatch(name):
+            return _json(await self._entries(int(found[1])))
+        if found := _CONSISTENCY.fullmatch(name):
+            path = await self._remote.consistency(int(found[1]), int(found[2]))
+            return _json({"path": [encode_base64(node) for node in path]})
+        if found := _EVIDENCE.fullmatch(name):
+            return self._evidence(found[1])
+        return None
+
+    async def write(self, folder: Path, progress: Progress | None = None) -> int:
+        """Write everything for any static web server; gives the number of records.
+
+        Earlier sizes are remembered in ``sizes.json``, so that browsers which saw those get their proof.
+
+        Raises:
+            ConfigurationError: the folder cannot be written.
+            AuditError: the log does not answer, or serves other entries than it signed.
+        """
+        signed = self._verified()
+        size = signed.checkpoint.size
+        entries: list[bytes] = []
+        while len(entries) < size:
+            entries += await self._remote.entries(len(entries), min(PAGE, size - len(entries)))
+            if progress is not None:
+                progress(len(entries), size)
+        tree = MerkleTree(entries)
+        if tree.root() != signed.checkpoint.root:
+            raise LedgerError("the log serves other entries than it signed: run follow for the evidence")
+        status = await self._status()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for page in range(-(-size // PAGE_SIZE)):
+                start = page * PAGE_SIZE
+                rows = [(entry, tree.path(start + i)) for i, entry in enumerate(entries[start : start + PAGE_SIZE])]
+                _put(folder, f"entries-{page}.json", _json(_rows(size, rows)))
+            sizes = [old for old in _sizes(folder) if 0 < old < size][-KEPT_SIZES:]
+            for stale in folder.glob("consistency-*.json"):
+                stale.unlink()
+            for old in sizes:
+                path = [encode_base64(node) for node in tree.consistency(old)]
+                _put(folder, f"consistency-{old}-{size}.json", _json({"path": path}))
+            for name in ("alarm.json", "older.note", "newer.note"):
+                evidence = self._evidence(name)
+                if evidence is not None:
+                    _put(folder, f"evidence-{name}", evidence)
+            _put(folder, "index.html", index_html())
+            _put(folder, "sizes.json", _json([*sizes, size]))
+            # last: a visitor never sees a status whose files are not there yet; durable, the rest can be made again
+            write_durably(folder / "status.json", _json(status))
+        except OSError as error:
+            raise ConfigurationError(f"cannot write the page to {folder}: {error.strerror}") from None
+        return size
+
+    def _verified(self) -> SignedCheckpoint:
+        signed = self._observer.remembered()
+        if signed is None:
+            raise LedgerError("nothing was verified yet: run follow --once first")
+        return signed
+
+    async def _status(self) -> dict[str, Any]:
+        signed, status, alarm = self._verified(), self._observer.status(), self._observer.alarm()
+        note = signed.note.encode().decode("utf-8")
+        own = signed.witnesses[0].verifier
+        witnesses = [{"name": own.name, "vkey": own.vkey(), "note": note}]
+        try:
+            cosigned = await self._remote.cosigned() if self._witnesses else None
+            if cosigned is not None:
+                for found in open_checkpoint(cosigned, self._log, self._witnesses).witnesses:
+                    key = found.verifier
+                    if key != own:
+                        witnesses.append({"name": key.name, "vkey": key.vkey(), "note": cosigned.decode("utf-8")})
+        except TransportError:
+            pass  # the page then shows the observer's own cosignature alone
+        return {
+            "origin": self._log.name,
+            "vkey": self._log.vkey(),
+            "checkpoint": note,
+            "consistent_since": status.consistent_since if status else signed.witnesses[0].time,
+            "last_checked": status.last_checked if status else signed.witnesses[0].time,
+            "witnesses": witnesses,
+            "alarm": alarm[0] if alarm else "",
+            "page_size": PAGE_SIZE,
+        }
+
+    async def _entries(self, page: int) -> dict[str, Any]:
+        size = self._verified().checkpoint.size
+        start, end = page * PAGE_SIZE, min((page + 1) * PAGE_SIZE, size)
+        rows: list[tuple[bytes, list[bytes]]] = []
+        while start + len(rows) < end:
+            at = start + len(rows)
+            for entry in await self._remote.entries(at, end - at):
+                rows.append((entry, await self._remote.inclusion(start + len(rows), size)))
+        return _rows(size, rows)
+
+    def _evidence(self, name: str) -> bytes | None:
+        alarm = self._observer.alarm()
+        try:
+            return (alarm[1] / name).read_bytes() if alarm else None
+        except OSError:
+            return None
+
+
+def index_html() -> bytes:
+    """The page itself; it refers to nothing outside."""
+    return resources.files("ragseal.ledger").joinpath("web/index.html").read_bytes()
+
+
+def _rows(size: int, rows: Sequence[tuple[bytes, list[bytes]]]) -> dict[str, Any]:
+    return {
+        "size": size,
+        "entries": [
+            {"entry": encode_base64(entry), "path": [encode_base64(node) for node in path], "view": describe(entry)}
+            for entry, path in rows
+        ],
+    }
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def _put(folder: Path, name: str, data: bytes) -> None:
+    temporary = folder / f".{name}"
+    temporary.write_bytes(data)
+    temporary.replace(folder / name)
+
+
+def _sizes(folder: Path) -> list[int]:
+    try:
+        found = json.loads((folder / "sizes.json").read_text("ascii"))
+        return sorted({int(size) for size in found})
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+# --- the small server
+
+
+async def serve(file: Callable[[str], Awaitable[bytes | None]], port: int) -> asyncio.Server:
+    """Serve GET requests for ``file(name)`` on 127.0.0.1 (port 0: any free one).
+
+    Raises:
+        ConfigurationError: the port is taken.
+    """
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+            writer.write(await _answer(file, head))
+            await asyncio.wait_for(writer.drain(), 30)
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, ConnectionError):
+            pass  # a visitor that went away
+        finally:
+            writer.close()
+
+    try:
+        return await asyncio.start_server(handle, "127.0.0.1", port, limit=16 * 1024)
+    except OSError as error:
+        raise ConfigurationError(f"cannot serve on port {port}: {error.strerror}; choose another") from None
+
+
+async def _answer(file: Callable[[str], Awaitable[bytes | None]], head: bytes) -> bytes:
+    method, target, *_ = [*head.split(b"\r\n", 1)[0].split(b" "), b"", b""]
+    if method not in (b"GET", b"HEAD"):
+        return _response(405, "text/plain", b"only GET is served here", b"GET")
+    name = target.split(b"?")[0].removeprefix(b"/").decode("latin-1")
+    try:
+        body = await file(name)
+    except AuditError as error:
+        return _response(502, "text/plain; charset=utf-8", str(error).encode(), method)
+    if body is None:
+        return _response(404, "text/plain", b"no such file", method)
+    return _response(200, _TYPES.get(name.rpartition(".")[2], _TYPES["html"]), body, method)
+
+
+def _response(status: int, kind: str, body: bytes, method: bytes) -> bytes:
+    words = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 502: "Bad Gateway"}[status]
+    head = (
+        f"HTTP/1.1 {status} {words}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
+        "X-Frame-Options: DENY\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + (b"" if method == b"HEAD" else body)

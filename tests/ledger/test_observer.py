@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The observer against honest, forking, shrinking and lying logs; evidence must convict with the public key alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import LedgerError, TransportError
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.merkle import MerkleTree, verify_consistency
+from ragseal.ledger.note import COSIGNATURE, NoteSigner
+from ragseal.ledger.observer import AlarmError, Observer
+from ragseal.ledger.witness import Witness
+
+LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
+KEY = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x02"), COSIGNATURE)
+
+
+class Peer:
+    """A log that says whatever ``entries`` and ``shown`` hold: signed are the former, served the latter."""
+
+    def __init__(self, count: int, text: str = "entry") -> None:
+        self.entries_signed = [f"{text} {i}".encode() for i in range(count)]
+        self.shown: list[bytes] | None = None
+        self.cosigned: list[tuple[int, str, str]] = []
+        self.down = self.silent = False
+        self.asked: list[tuple[int, int]] = []
+
+    def grow(self, count: int) -> None:
+        self.entries_signed += [f"more {i}".encode() for i in range(count)]
+
+    async def checkpoint(self) -> bytes:
+        if self.down:
+            raise TransportError("down")
+        return Checkpoint(LOG.name, len(self.entries_signed), MerkleTree(self.entries_signed).root()).sign(LOG)
+
+    async def consistency(self, old: int, new: int) -> list[bytes]:
+        if self.silent:
+            raise LedgerError("no")
+        return MerkleTree(self.entries_signed).consistency(old, new)
+
+    async def entries(self, start: int, count: int) -> list[bytes]:
+        self.asked.append((start, count))
+        return (self.shown or self.entries_signed)[start : start + count][:3]
+
+    async def add_cosignature(self, size: int, witness: str, line: str) -> None:
+        self.cosigned.append((size, witness, line))
+
+
+class Bench:
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.now = directory, 1_700_000_000
+        self.open()
+
+    def open(self) -> None:
+        self.witness = Witness(self.directory, KEY)
+
+    def restart(self) -> None:
+        self.witness.close()
+        self.open()
+
+    def observer(self, peer: Peer) -> Observer:
+        remote: Any = peer
+        return Observer(remote, LOG.verifier, self.directory, self.witness, lambda: self.now)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "state")
+
+
+@pytest.mark.asyncio
+async def test_an_honest_log_is_followed_and_cosigned(bench: Bench) -> None:
+    peer = Peer(5)
+    first = await bench.observer(peer).step()
+    assert (first.first_contact, first.size, first.new_entries, first.delivered) == (True, 5, 5, True)
+    peer.grow(4)
+    bench.now += 60
+    bench.restart()
+    peer.asked.clear()
+    seen: list[tuple[int, int]] = []
+    second = await bench.observer(peer).step(lambda done, total: seen.append((done, total)))
+    assert (second.first_contact, second.size, second.new_entries) == (False, 9, 4)
+    assert peer.asked == [(5, 4), (8, 1)]  # only what is new is fetched
+    assert seen == [(8, 9), (9, 9)]
+    assert [size for size, _, _ in peer.cosigned] == [5, 9]
+    status = bench.observer(peer).status()
+    assert status is not None
+    assert (status.consistent_since, status.last_checked, status.size, status.alarm) == (
+        1_700_000_000,
+        1_700_000_060,
+        9,
+        "",
+    )
+
+
+@pytest.mark.asyncio
+async def test_an_unreachable_log_is_no_alarm(bench: Bench) -> None:
+    peer = Peer(5)
+    await bench.observer(peer).step()
+    peer.down = True
+    with pytest.raises(TransportError):
+        await bench.observer(peer).step()
+    assert bench.observer(peer).alarm() is None
+
+
+def fork(peer: Peer) -> None:
+    peer.entries_signed[1] = b"rewritten"
+
+
+def fork_and_grow(peer: Peer) -> None:
+    peer.entries_signed[1] = b"rewritten"
+    peer.grow(3)
+
+
+def shrink(peer: Peer) -> None:
+    del peer.entries_signed[3:]
+
+
+def refuse(peer: Peer) -> None:
+    peer.grow(3)
+    peer.silent = True
+
+
+def serve_others(peer: Peer) -> None:
+    peer.grow(3)
+    peer.shown = [*peer.entries_signed[:6], b"not what was signed", *peer.entries_signed[7:]]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("cheat", "kind"),
+    [
+        (fork, "fork"),
+        (fork_and_grow, "inconsistent"),
+        (shrink, "shrunk"),
+        (refuse, "refused"),
+        (serve_others, "entries"),
+    ],
+)
+async def test_cheating_raises_an_alarm_that_stands(bench: Bench, cheat: Callable[[Peer], None], kind: str) -> None:
+    peer = Peer(5)
+    await bench.observer(peer).step()
+    cheat(peer)
+    with pytest.raises(AlarmError) as caught:
+        await bench.observer(peer).step()
+    folder = caught.value.folder
+    about = json.loads((folder / "alarm.json").read_text())
+    assert about["kind"] == kind
+    older = open_checkpoint((folder / "older.note").read_bytes(), LOG.verifier).checkpoint
+    newer = open_checkpoint((folder / "newer.note").read_bytes(), LOG.verifier).checkpoint
+    assert older.size == 5
+    if kind in ("fork", "shrunk"):
+        assert (newer.size, newer.root) != (older.size, older.root)
+        with pytest.raises(LedgerError):
+            verify_consistency(older.size, newer.size, [], older.root, newer.root)
+    assert [size for size, _, _ in peer.cosigned] == [5]
+    status = bench.observer(peer).status()
+    assert status is not None
+    assert folder.name in status.alarm
+    honest = Peer(5)
+    bench.restart()
+    with pytest.raises(AlarmError, match="an alarm is standing"):
+        await bench.observer(honest).step()
+    folder.rename(bench.directory.parent / "dealt-with")
+    assert (await bench.observer(honest).step()).size == 5
+
+
+@pytest.mark.asyncio
+async def test_wrong_entries_are_found_at_first_contact_too(bench: Bench) -> None:
+    peer = Peer(5)
+    peer.shown = [b"other"] * 5
+    with pytest.raises(AlarmError, match="do not give the root") as caught:
+        await bench.observer(peer).step()
+    assert not (caught.value.folder / "older.note").exists()
+    assert not peer.cosigned
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("damage", [b"", b"junk", b"5\nAAAA\n", b"99\n", None])
+async def test_a_lost_or_damaged_frontier_costs_time_only(bench: Bench, damage: bytes | None) -> None:
+    peer = Peer(5)
+    await bench.observer(peer).step()
+    frontier = next(bench.directory.glob("*.frontier"))
+    if damage is None:
+        frontier.unlink()
+    else:
+        frontier.write_bytes(damage)
+    peer.grow(2)
+    peer.asked.clear()
+    assert (await bench.observer(peer).step()).size == 7
+    assert peer.asked[0] == (0, 7)
+
+
+@pytest.mark.asyncio
+async def test_old_entries_served_differently_are_found_when_hashed_again(bench: Bench) -> None:
+    peer = Peer(5)
+    await bench.observer(peer).step()
+    next(bench.directory.glob("*.frontier")).unlink()
+    peer.grow(2)
+    peer.shown = [b"changed", *peer.entries_signed[1:]]
+    with pytest.raises(AlarmError, match="other entries than it signed up to 5"):
+        await bench.observer(peer).step()

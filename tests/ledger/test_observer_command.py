@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ragseal-observer as people run it: a real process against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.ledger import rpc
+from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.log import Log
+from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.service import LedgerServicer
+
+LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
+ROOT = Path(__file__).resolve().parents[2]
+
+
+async def observer(*arguments: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "ragseal.ledger",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+class Provider:
+    """A served log that can be exchanged for another one under the same key and port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, 0
+
+    async def start(self, name: str) -> Log:
+        self.log = Log.create(self.folder / name, LOG)
+        self.server = rpc.new_server()
+        LedgerServicer(self.log, CosignatureBook(self.folder / name, self.log)).mount(self.server)
+        self.port = rpc.bind(self.server, f"127.0.0.1:{self.port}")
+        await self.server.start()
+        return self.log
+
+    async def stop(self) -> None:
+        await self.server.stop(0)
+        self.log.close()
+
+    def options(self) -> list[str]:
+        return ["--provider", f"127.0.0.1:{self.port}", "--log-key", LOG.verifier.vkey()]
+
+
+@pytest_asyncio.fixture
+async def provider(tmp_path: Path) -> AsyncIterator[Provider]:
+    provider = Provider(tmp_path)
+    await provider.start("one")
+    yield provider
+    await provider.stop()
+
+
+@pytest.mark.asyncio
+async def test_from_keygen_to_alarm(provider: Provider, tmp_path: Path) -> None:
+    state = ["--state", str(tmp_path / "state")]
+    follow = ["follow", *provider.options(), *state, "--once"]
+    code, _, err = await observer(*follow)
+    assert (code, "run ragseal-observer keygen first" in err) == (1, True)
+    code, out, _ = await observer("keygen", "--name", "w.example", *state, "--json")
+    assert code == 0
+    assert json.loads(out)["vkey"].startswith("w.example+")
+    provider.log.append_now([lambda i: f"entry {i}".encode()] * 5)
+    code, out, err = await observer(*follow, "--json")
+    assert (code, err) == (0, "")
+    step = json.loads(out)
+    assert (step["size"], step["first_contact"], step["delivered"]) == (5, True, True)
+    code, out, _ = await observer("show", *provider.options(), "3")
+    assert code == 0
+    assert "signature good" in out
+    assert "included" in out
+    code, out, _ = await observer("page", *provider.options(), *state, "--out", str(tmp_path / "page"))
+    assert (code, "5 records" in out) == (0, True)
+    assert (tmp_path / "page" / "index.html").exists()
+    # the provider starts over with another history under the same key
+    await provider.stop()
+    (await provider.start("two")).append_now([lambda i: f"other {i}".encode()] * 8)
+    code, out, err = await observer(*follow)
+    assert code == 3
+    assert "ALARM: log.example/w does not continue" in err
+    assert "Traceback" not in err
+    assert len(list((tmp_path / "state").glob("alarm-*/newer.note"))) == 1
+    assert (await observer(*follow))[0] == 3
+
+
+@pytest.mark.asyncio
+async def test_mistakes_are_answered_in_words(provider: Provider, tmp_path: Path) -> None:
+    state = ["--state", str(tmp_path / "state")]
+    await observer("keygen", "--name", "w.example", *state)
+    wrong_key = ["--log-key", LOG.verifier.vkey()[:-4] + "AAAA"]
+    peer = provider.options()
+    for arguments, code, words in (
+        (["keygen", "--name", "w.example", *state], 1, "never overwritten"),
+        (["keygen", "--name", "a b", *state], 1, "without spaces"),
+        (["follow", *peer[:2], *wrong_key, *state, "--once"], 1, "is not this key's"),
+        (["follow", "--provider", "127.0.0.1:1", *peer[2:], *state, "--once"], 1, "cannot be reached"),
+        (["follow", "--provider", "example.org:1", *peer[2:], *state, "--once"], 1, "in the clear"),
+        (["show", *peer, "7"], 1, "there is no entry 7"),
+        (["page", *peer, *state], 2, "either --out"),
+        (["follow", *peer[:2], *state], 2, "--log-key"),
+        (["follow", *peer, *state, "--once", "--cert", "x"], 1, "both a certificate and its key"),
+    ):
+        result, _, err = await observer(*arguments)
+        assert (result, words in err, "Traceback" in err) == (code, True, False), (arguments, err)

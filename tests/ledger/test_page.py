@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page: written files, the small server, and the browser's own checks (its script, run by node)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.log import Log
+from ragseal.ledger.note import COSIGNATURE, NoteSigner
+from ragseal.ledger.observer import Observer
+from ragseal.ledger.page import Site, index_html, serve
+from ragseal.ledger.witness import Witness
+
+LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
+KEY = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x02"), COSIGNATURE)
+HARNESS = Path(__file__).with_name("page_harness.mjs")
+
+
+class Local:
+    """The client's calls straight on a log, without a network between."""
+
+    def __init__(self, log: Log, book: CosignatureBook) -> None:
+        self._log, self._book = log, book
+
+    async def checkpoint(self) -> bytes:
+        return self._log.checkpoint()
+
+    async def cosigned(self) -> bytes | None:
+        return self._book.latest()
+
+    async def entries(self, start: int, count: int) -> list[bytes]:
+        return self._log.entries(start, count)
+
+    async def inclusion(self, index: int, size: int) -> list[bytes]:
+        return self._log.inclusion(index, size)
+
+    async def consistency(self, old: int, new: int) -> list[bytes]:
+        return self._log.consistency(old, new)
+
+    async def add_cosignature(self, size: int, witness: str, line: str) -> None:
+        self._book.add(size, witness, line, 2**40)
+
+
+class World:
+    """A log, its observer, its page and a browser with a memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out = folder, folder / "out"
+        self.log = Log.create(folder / "ledger", LOG)
+        self.remote: Any = Local(self.log, CosignatureBook(folder / "ledger", self.log))
+        self.observer = Observer(
+            self.remote, LOG.verifier, folder / "state", Witness(folder / "state", KEY), lambda: 1_700_000_000.0
+        )
+        self.site = Site(self.observer, self.remote, LOG.verifier, [])
+
+    def grow(self, count: int) -> None:
+        self.log.append_now([lambda index: f"entry {index}".encode()] * count)
+
+    async def publish(self) -> None:
+        await self.observer.step()
+        await self.site.write(self.out)
+
+    def visit(self) -> dict[str, Any]:
+        if shutil.which("node") is None:
+            pytest.skip("node is not installed: the page's script cannot be run")
+        command = ["node", str(HARNESS), str(self.out), str(self.folder / "memory.json")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.mark.asyncio
+async def test_a_browser_verifies_an_honest_log_and_remembers_it(world: World) -> None:
+    world.grow(60)
+    await world.publish()
+    first = world.visit()
+    assert first["state"] == "good"
+    assert first["headline"].startswith("✔ Consistent since")
+    assert [check.split(":")[0] for check in first["checks"]] == ["✔ passed", "– not checked", "✔ passed"]
+    assert first["rows"] == [[str(i), "unknown", "✔ yes"] for i in range(50, 60)]
+    world.grow(7)
+    await world.publish()
+    second = world.visit()
+    assert second["state"] == "good"
+    assert "the 60 records that this browser remembers are still the beginning" in second["checks"][1]
+    assert second["facts"][0] == "67 records"
+
+
+def change(name: str, action: Callable[[dict[str, Any]], None]) -> Callable[[World], None]:
+    def apply(world: World) -> None:
+        path = world.out / name
+        data = json.loads(path.read_text())
+        action(data)
+        path.write_text(json.dumps(data))
+
+    return apply
+
+
+def other_log(status: dict[str, Any]) -> None:
+    status["checkpoint"] = Checkpoint(LOG.name, 67, bytes(32)).sign(LOG).decode()
+
+
+def shorter(status: dict[str, Any]) -> None:
+    status["checkpoint"] = Checkpoint(LOG.name, 5, bytes(32)).sign(LOG).decode()
+
+
+def other_key(status: dict[str, Any]) -> None:
+    stranger = NoteSigner(LOG.name, Ed25519PrivateKey.from_private_bytes(bytes(32)))
+    status["vkey"] = stranger.verifier.vkey()
+    status["checkpoint"] = Checkpoint(LOG.name, 67, bytes(32)).sign(stranger).decode()
+
+
+def unsigned(status: dict[str, Any]) -> None:
+    status["checkpoint"] = status["checkpoint"].replace("\n67\n", "\n68\n")
+
+
+def alarm(status: dict[str, Any]) -> None:
+    status["alarm"] = "two logs of one size"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("tamper", "message"),
+    [
+        (change("status.json", other_log), "history was rewritten|does not lead to the signed root"),
+        (change("status.json", shorter), "shorter than when you were here last"),
+        (change("status.json", other_key), "not the one of your last visit"),
+        (change("status.json", unsigned), "bad signature"),
+        (change("status.json", alarm), "two logs of one size"),
+        (change("consistency-60-67.json", lambda d: d["path"].pop()), "wrong length"),
+        (change("consistency-60-67.json", lambda d: d["path"].reverse()), "rewritten|signed root"),
+    ],
+)
+async def test_a_browser_that_was_here_before_is_not_fooled(
+    world: World, tamper: Callable[[World], None], message: str
+) -> None:
+    world.grow(60)
+    await world.publish()
+    world.visit()
+    memory = (world.folder / "memory.json").read_text()
+    world.grow(7)
+    await world.publish()
+    tamper(world)
+    seen = world.visit()
+    assert seen["state"] == "bad"
+    assert re.search(message, seen["headline"])
+    assert (world.folder / "memory.json").read_text() == memory  # what it remembers is still the good one
+
+
+@pytest.mark.asyncio
+async def test_a_browser_sees_a_wrong_record(world: World) -> None:
+    world.grow(7)
+    await world.publish()
+
+    def wrong(data: dict[str, Any]) -> None:
+        data["entries"][2]["entry"] = "AAAA"
+        data["entries"][3]["entry"], data["entries"][3]["view"] = (
+            data["entries"][4]["entry"],
+            data["entries"][4]["view"],
+        )
+        data["entries"][5]["path"].pop()
+
+    change("entries-0.json", wrong)(world)
+    rows = world.visit()["rows"]
+    assert [row[2][0] for row in rows] == ["✔", "✔", "✘", "✘", "✔", "✘", "✔"]
+
+
+def test_the_page_needs_nothing_from_outside() -> None:
+    html = index_html().decode()
+    assert not re.search(r"(src|href)=[\"'](https?:)?//|@import|url\(", html)
+    assert "innerHTML" not in html
+    for needed in ('lang="en"', "default-src 'none'", 'role="status"', "<caption>", 'scope="col"', "<main>"):
+        assert needed in html
+
+
+@pytest.mark.asyncio
+async def test_the_small_server(world: World) -> None:
+    world.grow(3)
+    with pytest.raises(LedgerError, match="nothing was verified"):
+        await world.site.file("status.json")
+    await world.observer.step()
+    server = await serve(world.site.file, 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def get(request: bytes) -> tuple[int, bytes]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return int(head.split()[1]), body
+
+    assert await get(b"GET / HTTP/1.1\r\n\r\n") == (200, index_html())
+    status = json.loads((await get(b"GET /status.json?x HTTP/1.1\r\n\r\n"))[1])
+    assert (status["origin"], status["alarm"], len(status["witnesses"])) == (LOG.name, "", 1)
+    assert len(json.loads((await get(b"GET /entries-0.json HTTP/1.1\r\n\r\n"))[1])["entries"]) == 3
+    assert (await get(b"GET /consistency-1-3.json HTTP/1.1\r\n\r\n"))[0] == 200
+    assert (await get(b"GET /consistency-0-3.json HTTP/1.1\r\n\r\n"))[0] == 502
+    assert (await get(b"HEAD / HTTP/1.1\r\n\r\n")) == (200, b"")
+    assert (await get(b"POST / HTTP/1.1\r\n\r\n"))[0] == 405
+    for name in (b"../ledger/checkpoint", b"%2e%2e/x", b"entries-00.json", b"evidence-alarm.json", b"key.pem"):
+        assert (await get(b"GET /" + name + b" HTTP/1.1\r\n\r\n"))[0] == 404
+    assert await get(b"\r\n\r\n") == (405, b"only GET is served here")
+    with pytest.raises(ConfigurationError, match="port"):
+        await serve(world.site.file, port)
+    server.close()
+
+
+@pytest.mark.asyncio
+async def test_a_page_is_not_written_over_wrong_entries(world: World) -> None:
+    world.grow(3)
+    await world.observer.step()
+
+    async def lie(start: int, count: int) -> list[bytes]:
+        return [b"other"] * count
+
+    world.remote.entries = lie
+    with pytest.raises(AuditError, match="other entries than it signed"):
+        await world.site.write(world.out)
+    assert not world.out.exists()
