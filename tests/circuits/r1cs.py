@@ -8,18 +8,19 @@ file alone.  Wires are numbered as in the file; wire 0 is the constant 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 P = 21888242871839275222246405745257275088548364400416034343698204186575808495617
 
 Linear = tuple[tuple[int, int], ...]  #: (wire, coefficient)
 Row = tuple[Linear, Linear, Linear]
+Plan = list[tuple[int, int]]  #: (row, the wire that it determines), in order
 
 
-def _value(form: Linear, witness: Sequence[int | None]) -> int:
-    return sum(c * witness[w] for w, c in form)  # type: ignore[operator]
+def _value(form: Linear, witness: Sequence[int]) -> int:
+    return sum([c * witness[w] for w, c in form])
 
 
 @dataclass(frozen=True)
@@ -30,88 +31,96 @@ class R1cs:
     public: int  #: public inputs (there are no outputs); wires 1 .. public
     private: int
     rows: tuple[Row, ...]
-    names: tuple[str, ...]  #: of every wire, "main." left out; "one" for wire 0
-    wire_of: Mapping[str, int]
+    names: tuple[str, ...]  #: first name of every wire, "main." left out; "one" for wire 0
+    wire_of: Mapping[str, int]  #: every name of every wire; compilation gives some wires several
     rows_of: tuple[tuple[int, ...], ...]  #: rows in which a wire occurs
+    _plans: dict[tuple[frozenset[int], frozenset[int]], Plan] = field(default_factory=dict)
 
     @property
-    def inputs(self) -> int:
-        return self.public + self.private
+    def inputs(self) -> range:
+        return range(1, 1 + self.public + self.private)
 
     def holds(self, index: int, witness: Sequence[int]) -> bool:
         a, b, c = self.rows[index]
         return (_value(a, witness) * _value(b, witness) - _value(c, witness)) % P == 0
 
-    def violations(self, witness: Sequence[int], rows: Iterable[int] | None = None) -> list[int]:
-        """Rows that a complete witness breaks, among ``rows`` (default: all)."""
-        return [i for i in (range(len(self.rows)) if rows is None else rows) if not self.holds(i, witness)]
+    def violations(self, witness: Sequence[int], dropped: Collection[int] = ()) -> list[int]:
+        """Rows that a complete witness breaks, those in ``dropped`` left out."""
+        return [i for i in range(len(self.rows)) if i not in dropped and not self.holds(i, witness)]
 
-    def row_names(self, index: int) -> list[str]:
-        return [self.names[w] for form in self.rows[index] for w, _ in form]
-
-    def wires_named(self, pattern: str) -> list[int]:
-        """Wires whose whole name matches a regular expression."""
+    def named(self, pattern: str) -> set[int]:
+        """Wires one of whose names matches a regular expression wholly."""
         want = re.compile(pattern)
-        return [w for w, name in enumerate(self.names) if want.fullmatch(name)]
+        return {w for name, w in self.wire_of.items() if want.fullmatch(name)}
 
-    def rows_with(self, pattern: str) -> set[int]:
-        """Rows in which some wire matching the pattern occurs."""
-        return {i for w in self.wires_named(pattern) for i in self.rows_of[w]}
+    def row_names(self, index: int) -> set[str]:
+        return {self.names[w] for form in self.rows[index] for w, _ in form}
 
-    def solve(
-        self,
-        known: Mapping[int, int],
-        usable: Callable[[int], bool] | None = None,
-        free: Iterable[int] = (),
-    ) -> tuple[list[int | None], set[int]]:
-        """Propagate: while a row has exactly one unknown wire and determines it, compute it.
+    def quotient_rows(self, pattern: str) -> set[int]:
+        """Rows f * (...) = ... of the fractions and inverses whose names match."""
+        wires = self.named(pattern)
+        return {i for w in wires for i in self.rows_of[w] if any(x == w for x, _ in self.rows[i][0] + self.rows[i][1])}
 
-        Args:
-            known: values of wires; wire 0 is added.
-            usable: rows to work with (default all).
-            free: wires never to be computed.
+    def plan(self, known: Collection[int], dropped: Collection[int] = ()) -> Plan:
+        """In which order rows with a single unknown wire determine wires, from ``known`` on; ``dropped`` is not used.
 
-        Returns:
-            The witness, None where a wire stayed unknown, and the rows that computed a wire.
+        A wire that stands in both factors of a row is not determined by it.
         """
-        witness: list[int | None] = [None] * self.wires
-        witness[0] = 1
-        for w, x in known.items():
-            witness[w] = x % P
-        frozen = set(free)
-        unknown = [{w for form in row for w, _ in form if witness[w] is None} for row in self.rows]
-        queue = [i for i, left in enumerate(unknown) if len(left) == 1]
-        used: set[int] = set()
-        while queue:
-            i = queue.pop()
-            if len(unknown[i]) != 1 or (usable is not None and not usable(i)):
+        key = (frozenset(known), frozenset(dropped))
+        if key in self._plans:
+            return self._plans[key]
+        done = bytearray(self.wires)
+        done[0] = 1
+        for w in known:
+            done[w] = 1
+        unknown = [{w for form in row for w, _ in form if not done[w]} for row in self.rows]
+        queue = [i for i, left in enumerate(unknown) if len(left) == 1 and i not in key[1]]
+        order: Plan = []
+        for i in queue:
+            if len(unknown[i]) != 1:
                 continue
             (w,) = unknown[i]
-            if w in frozen:
+            a, b, _ = self.rows[i]
+            if any(x == w for x, _ in a) and any(x == w for x, _ in b):
                 continue
-            x = self._single(i, w, witness)
-            if x is None:
-                continue
-            witness[w] = x
-            used.add(i)
+            order.append((i, w))
             for j in self.rows_of[w]:
                 unknown[j].discard(w)
-                if len(unknown[j]) == 1:
+                if len(unknown[j]) == 1 and j not in key[1]:
                     queue.append(j)
-        return witness, used
+        self._plans[key] = order
+        return order
 
-    def _single(self, index: int, wire: int, witness: Sequence[int | None]) -> int | None:
-        """The only value that the row leaves to one unknown wire; None if it leaves several or none."""
-        parts = []
-        for form in self.rows[index]:
-            slope = sum(c for w, c in form if w == wire) % P
-            rest = sum(c * witness[w] for w, c in form if w != wire) % P  # type: ignore[operator]
-            parts.append((rest, slope))
-        (a0, a1), (b0, b1), (c0, c1) = parts
-        if a1 and b1:
-            return None
-        slope = (a0 * b1 + a1 * b0 - c1) % P
-        return (c0 - a0 * b0) * pow(slope, P - 2, P) % P if slope else None
+    def solve(self, known: Mapping[int, int], dropped: Collection[int] = ()) -> list[int]:
+        """The only complete witness over ``known``.
+
+        Wires that nothing determines once rows are dropped are set to 0 as long as there is more than one way to go on.
+        A wire whose row has slope 0 at these values (an inverse of 0) is 0; :meth:`violations` then shows that row.
+        """
+        witness = [0] * self.wires
+        witness[0] = 1
+        values = {w: x % P for w, x in known.items()}
+        while True:
+            order = self.plan(values, dropped)
+            rest = self.wires - 1 - len(values) - len(order)
+            if not rest:
+                break
+            settled = set(values) | {w for _, w in order}
+            values[next(w for w in range(1, self.wires) if w not in settled)] = 0
+        for w, x in values.items():
+            witness[w] = x
+        for i, w in order:
+            a, b, c = self.rows[i]
+            witness[w] = 0
+            a0, b0, c0 = _value(a, witness), _value(b, witness), _value(c, witness)
+            a1 = next((k for x, k in a if x == w), 0)
+            b1 = next((k for x, k in b if x == w), 0)
+            c1 = next((k for x, k in c if x == w), 0)
+            slope = (a0 * b1 + a1 * b0 - c1) % P
+            if slope:
+                rest = c0 - a0 * b0
+                witness[w] = rest * (slope if slope in (1, P - 1) else pow(slope, -1, P)) % P
+        return witness
 
 
 def read(r1cs: Path, sym: Path) -> R1cs:
@@ -131,7 +140,6 @@ def read(r1cs: Path, sym: Path) -> R1cs:
     assert u32(head) == 32
     assert int.from_bytes(data[head + 4 : head + 36], "little") == P, "not BN254's scalar field"
     wires, outputs, public, private = (u32(head + 36 + 4 * k) for k in range(4))
-    assert outputs == 0
     count = u32(head + 60)
     at = sections[2]
     shared: dict[bytes, int] = {}
@@ -144,23 +152,24 @@ def read(r1cs: Path, sym: Path) -> R1cs:
             at += 4
             for _ in range(size):
                 raw = data[at + 4 : at + 36]
-                coefficient = shared.setdefault(raw, int.from_bytes(raw, "little"))
-                terms.append((u32(at), coefficient))
+                terms.append((u32(at), shared.setdefault(raw, int.from_bytes(raw, "little"))))
                 at += 36
             forms.append(tuple(terms))
         rows.append((forms[0], forms[1], forms[2]))
 
     names = [""] * wires
     names[0] = "one"
+    wire_of = {"one": 0}
     for line in sym.read_text().splitlines():
-        _, wire, _, name = line.split(",")
-        if int(wire) >= 0 and not names[int(wire)]:  # the outermost of several names of one wire comes first
-            names[int(wire)] = name.removeprefix("main.")
+        _, text, _, label = line.split(",")
+        wire, name = int(text), label.removeprefix("main.")
+        if wire >= 0:
+            wire_of[name] = wire
+            names[wire] = names[wire] or name
     rows_of: list[list[int]] = [[] for _ in range(wires)]
     for i, row in enumerate(rows):
         for w in {w for form in row for w, _ in form}:
             rows_of[w].append(i)
     return R1cs(
-        wires, public, private, tuple(rows), tuple(names), {n: w for w, n in enumerate(names)},
-        tuple(tuple(x) for x in rows_of),
-    )  # fmt: skip
+        wires, outputs + public, private, tuple(rows), tuple(names), wire_of, tuple(tuple(x) for x in rows_of)
+    )
