@@ -1,2 +1,31 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an account runs: signs requests, checks answers, keeps receipts."""
+"""What an account runs: signs requests, checks answers, keeps receipts.
+
+    from ragseal.client import Client
+    with Client("localhost:7800", "account", log_key="example.org/rag+...", embedder="minilm") as client:
+        print(client.ask("How do I parse JSON?").ranked)
+
+See :mod:`ragseal.client.client`.  Names are loaded at first use: listing receipts needs neither numpy nor gRPC.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragseal.client.account import AccountKey as AccountKey
+    from ragseal.client.account import AccountState as AccountState
+    from ragseal.client.client import Client as Client
+    from ragseal.client.result import Ranked as Ranked
+    from ragseal.client.result import Result as Result
+
+_HOME = {"AccountKey": "account", "AccountState": "account", "Client": "client", "Ranked": "result", "Result": "result"}
+
+__all__ = ["AccountKey", "AccountState", "Client", "Ranked", "Result"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from ragseal.kernel.errors import AuditError, TransportError
+from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.durable import sync_directory, write_durably
 
 
@@ -40,11 +40,11 @@ class Evidence:
     def on_failure(self) -> Iterator[None]:
         """Run checks; an AuditError saves the bundle and is raised again with the place where it lies.
 
-        A TransportError is no failed check: nobody answered, and there is nothing to show.
+        Trouble of one's own (ConfigurationError) and of the line (TransportError) is no failed check of a peer.
         """
         try:
             yield
-        except TransportError:
+        except (ConfigurationError, TransportError):
             raise
         except AuditError as error:
             try:

@@ -242,12 +242,13 @@ class Bench:
         self._randomness = random.Random(1)
 
     def client(self, **changes: Any) -> Client:
+        """A client as in a fresh process; the one before is closed."""
         self.close()
         values: dict[str, Any] = {
             "log_key": self.provider.log_signer.verifier.vkey(), "embedder": self.embedder, "ledger": self.provider,
             "class_of": lambda _: CLASS, "clock": lambda: self.now, "entropy": self._randomness.randbytes,
         }  # fmt: skip
-        made = Client(self.provider, self.state, **(values | changes))
+        made = Client(**({"provider": self.provider, "account": self.state} | values | changes))
         self._clients.append(made)
         return made
 
@@ -262,7 +263,7 @@ class Bench:
 
     def close(self) -> None:
         while self._clients:
-            self._clients.pop().state.close()
+            self._clients.pop().close()
 
 
 @pytest.fixture

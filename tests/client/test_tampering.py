@@ -28,6 +28,7 @@ def replace(message: Any, path: tuple[str | int, ...], value: Callable[[Any], An
         return value(message)
     step, rest = path[0], path[1:]
     if isinstance(step, int):
+        step %= len(message)
         return (*message[:step], replace(message[step], rest, value), *message[step + 1 :])
     return dataclasses.replace(message, **{step: replace(getattr(message, step), rest, value)})
 
@@ -53,7 +54,7 @@ def alterations(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
         yield at(lambda v: v[:-1], "cut")
         yield at(lambda v: (*v, v[-1]), "last one doubled")
         yield at(lambda v: v[::-1], "turned around")
-        for i in {0, len(value) - 1}:
+        for i in (0, -1):
             yield from alterations(value[i], (*path, i))
     else:
         raise AssertionError(f"no alteration of {type(value)}")

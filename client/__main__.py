@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-client``: make an account's key, ask, and keep receipts that an auditor can use."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import click
+from rich.console import Console
+
+from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name
+from ragseal.client.folder import need
+from ragseal.client.receipts import check_file, export, kept
+from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.ledger.note import NoteVerifier
+
+PATIENCE = 2.0  #: seconds of silence before progress is shown
+
+STATE = click.option(
+    "--state",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="RAGSEAL_CLIENT_STATE",
+    default=Path("account"),
+    show_default=True,
+    help="This account's folder: key, pins, receipts, evidence (also RAGSEAL_CLIENT_STATE).",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object; progress on stderr.")
+LOG_KEY = click.option(
+    "--log-key", metavar="NAME+ID+BASE64", help="The log's verifier key as the provider publishes it; pinned once."
+)
+
+
+class Teaching(click.Group):
+    """Shows commands in the order in which they are used, and every refusal as one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AuditError as error:
+            kind = type(error).__name__.rstrip("_")
+            raise click.ClickException(f"{kind}: {error}") from None
+
+
+@click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def main() -> None:
+    """Ask a provider privately and keep proof of what it answered.
+
+    \b
+    An account's first question, from nothing:
+      ragseal-client keygen --account alice
+      ragseal-client register-line --tenant acme       (hand the line to the provider; holds from its next window on)
+      ragseal-client ask "How do I parse JSON?" --provider localhost:7800 --log-key 'example.org/rag+...'
+      ragseal-client receipts list
+      ragseal-client receipts export --out for-auditor (then: ragseal-verifier audit --receipts for-auditor)
+
+    Every answer is checked before it is shown: the slots against the ledger's commitment, each text against the index
+    committed before the window opened, the receipt's signature, and the record's place in the ledger. What does not
+    hold is refused, and everything sent and received is saved under evidence/ in the account's folder. A request that
+    was signed but not answered is repeated, byte for byte, by the next "ask".
+    """
+
+
+@main.command()
+@STATE
+@click.option("--account", required=True, help="The account's name: printable ASCII without spaces.")
+@JSON
+def keygen(directory: Path, account: str, as_json: bool) -> None:
+    """Make this account's folder with a new Ed25519 key."""
+    key = AccountState.create(directory, account)
+    _tell(
+        as_json,
+        {"account": account, "public_key": key.public.hex(), "state": str(directory)},
+        f"account {account}\npublic key {key.public.hex()}\nkept in {directory}: back it up, it cannot be made again",
+    )
+
+
+@main.command("register-line")
+@STATE
+@click.option("--tenant", required=True, help="Whose documents this account may search.")
+@JSON
+def register_line(directory: Path, tenant: str, as_json: bool) -> None:
+    """Print what the provider needs to register this account: name, tenant, public key."""
+    name = read_name(directory)
+    key = AccountKey.load(directory / KEY_FILE).public.hex()
+    _tell(
+        as_json,
+        {"account": name, "tenant": tenant, "public_key": key},
+        f"ragseal-provider accounts add {name} --tenant {tenant} --key {key}",
+    )
+
+
+@main.command()
+@click.argument("text")
+@STATE
+@click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves.")
+@click.option("--ledger", metavar="HOST:PORT", help="Where the ledger is read; by default at the provider.")
+@LOG_KEY
+@click.option("--provider-key", metavar="HEX", help="The provider's public key; else the first one seen is pinned.")
+@click.option(
+    "--embedder",
+    default="minilm",
+    show_default=True,
+    help='"minilm", "sentence-transformers:NAME", or "none": then the provider embeds, and records say unchecked.',
+)
+@click.option("--ca", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Root certificate for TLS.")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds for one call.")
+@JSON
+def ask(
+    text: str,
+    directory: Path,
+    provider: str,
+    ledger: str | None,
+    log_key: str | None,
+    provider_key: str | None,
+    embedder: str,
+    ca: Path | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Ask one question; print the texts, best first, after every check."""
+    from ragseal.client.client import Client  # loads numpy and gRPC: only where they are needed
+
+    expected = None if provider_key is None else _key(provider_key)
+    with (
+        _progress(f"asking {provider}"),
+        Client(
+            provider,
+            directory,
+            log_key,
+            None if embedder == "none" else embedder,
+            ledger=ledger,
+            provider_key=expected,
+            ca=ca,
+            timeout=timeout,
+        ) as client,
+    ):
+        result = client.ask(text)
+    request, body = result.record.signed.request, result.receipt.body
+    order = result.ranked
+    shown = (
+        [{"slot": slot, "text": body_} for slot, body_ in zip(result.slots, result.texts, strict=True)]
+        if order is None
+        else [{"slot": r.slot, "cosine": round(r.cosine, 4), "text": r.text} for r in order]
+    )
+    facts = {
+        "texts": shown,
+        "returned_slots": list(result.returned),
+        "checked": result.checked,
+        "window": request.window,
+        "ctr": request.ctr,
+        "seq": body.seq,
+        "ledger_index": body.index,
+        "receipt": result.receipt.digest().hex(),
+    }
+    lines = [f"{i}. [slot {item['slot']}] {_printable(str(item['text']))}" for i, item in enumerate(shown, 1)]
+    lines.append(
+        f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
+        f"window {request.window}, query {request.ctr}, ledger entry {body.index}"
+    )
+    _tell(as_json, facts, "\n".join(lines))
+
+
+@main.group(cls=Teaching)
+def receipts() -> None:
+    """Receipts of answered queries."""
+
+
+@receipts.command("list")
+@STATE
+@JSON
+def list_receipts(directory: Path, as_json: bool) -> None:
+    """Every receipt of this account, oldest first."""
+    read_name(directory)
+    found = [
+        {
+            "window": one.window.manifest.window,
+            "ctr": one.ctr,
+            "seq": one.answer.receipt.body.seq,
+            "ledger_index": one.answer.receipt.body.index,
+            "time": one.answer.record.time,
+            "checked": one.answer.record.signed.request.checked,
+            "digest": one.answer.receipt.digest().hex(),
+        }
+        for one in kept(directory)
+    ]
+    lines = [
+        f"{item['window']} query {item['ctr']}: ledger entry {item['ledger_index']}, "
+        f"{'checked' if item['checked'] else 'unchecked'}, receipt {item['digest']}"
+        for item in found
+    ]
+    _tell(as_json, {"receipts": found}, "\n".join(lines) or "no receipts yet")
+
+
+@receipts.command("export")
+@STATE
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder to write into.")
+@click.option("--window", help="Only this window's receipts.")
+@JSON
+def export_receipts(directory: Path, out: Path, window: str | None, as_json: bool) -> None:
+    """Write receipts for an auditor: no query, text or slot is in them."""
+    read_name(directory)
+    chosen = [one for one in kept(directory) if window is None or one.window.manifest.window == window]
+    if not chosen:
+        raise ConfigurationError("there are no such receipts: see `ragseal-client receipts list`")
+    paths = [str(export(one, out)) for one in chosen]
+    _tell(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
+
+
+@receipts.command("check")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--record", type=click.Path(path_type=Path), help="The ledger entry; by default beside the receipt.")
+@click.option("--manifest", type=click.Path(path_type=Path), help="The window's manifest; by default beside it.")
+@click.option(
+    "--log-key", metavar="NAME+ID+BASE64", help="The log's verifier key; by default the one pinned in --state."
+)
+@click.option("--provider-key", metavar="HEX", help="The provider's key; by default the one pinned, if any.")
+@STATE
+@JSON
+def check(
+    file: Path,
+    record: Path | None,
+    manifest: Path | None,
+    log_key: str | None,
+    provider_key: str | None,
+    directory: Path,
+    as_json: bool,
+) -> None:
+    """Check a receipt without asking anyone: signatures, digests, and the record's place in the ledger."""
+    log, provider = _pins(directory, log_key, provider_key)
+    record = file.with_suffix(".record") if record is None else record
+    done = check_file(file, record, _manifest_of(file) if manifest is None else manifest, log, provider)
+    body = done.receipt.body
+    facts = {
+        "window": done.manifest.manifest.window,
+        "account": done.record.signed.request.account,
+        "ctr": done.record.signed.request.ctr,
+        "seq": body.seq,
+        "ledger_index": body.index,
+        "log": done.checkpoint.origin,
+        "log_size": done.checkpoint.size,
+        "provider_key": done.manifest.manifest.provider_key.hex(),
+        "provider_key_pinned": provider is not None,
+    }
+    by = "the expected provider" if provider is not None else "a provider key that nobody vouched for (--provider-key)"
+    _tell(
+        as_json,
+        facts,
+        f"the receipt holds: query {facts['ctr']} of {facts['account']} is entry {body.index} of {facts['log']} "
+        f"(size {facts['log_size']}), signed by {by}",
+    )
+
+
+def _pins(directory: Path, log_key: str | None, provider_key: str | None) -> tuple[NoteVerifier, bytes | None]:
+    """Keys to trust: as given, else as pinned in the account's folder, which is read without its lock."""
+    if log_key is None and (directory / "log.vkey").exists():
+        log_key = need(directory / "log.vkey").decode("utf-8", "replace").strip()
+    if log_key is None:
+        raise ConfigurationError("give --log-key, or --state with an account that has pinned one")
+    if provider_key is None and (directory / "provider.pub").exists():
+        provider_key = need(directory / "provider.pub").decode("utf-8", "replace").strip()
+    return NoteVerifier.from_vkey(log_key), None if provider_key is None else _key(provider_key)
+
+
+def _manifest_of(file: Path) -> Path:
+    """The manifest beside an exported receipt (one, or the one whose name begins the receipt's), or a kept answer."""
+    own = file.with_name("manifest")
+    if own.exists():
+        return own
+    beside = [path for path in file.parent.glob("*.manifest") if file.name.startswith(f"{path.stem}-")]
+    if not beside:
+        raise ConfigurationError(f"there is no manifest beside {file}: give --manifest")
+    return max(beside, key=lambda path: len(path.stem))
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise ConfigurationError("--provider-key: expected 64 hexadecimal digits")
+    return key
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[None]:
+    """After two seconds of silence say on stderr that work goes on, and for how long."""
+    done, began = Event(), time.monotonic()
+
+    def watch() -> None:
+        if done.wait(PATIENCE):
+            return
+        console = Console(stderr=True)
+        with console.status(what) as status:
+            while not done.wait(1.0):
+                status.update(f"{what}: {time.monotonic() - began:.0f} s")
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _printable(text: str) -> str:
+    """A returned text without what could steer the terminal."""
+    return "".join(ch if ch.isprintable() or ch in "\n\t" else "\N{REPLACEMENT CHARACTER}" for ch in text)
+
+
+def _tell(as_json: bool, facts: dict[str, Any], text: str) -> None:
+    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checked retrieval for other people's pipelines: one thin file a framework, imported by name, nothing at start-up.
+
+    from ragseal.client.adapters.langchain import make_retriever
+    documents = make_retriever(client).invoke("How do I parse JSON?")
+
+Every document carries its proof under ``metadata["ragseal"]`` (see :mod:`ragseal.client.adapters.passages`).  A check
+that fails raises out of the pipeline; an adapter never returns fewer or unchecked documents instead.
+"""

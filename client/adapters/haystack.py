@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A Haystack component over a Client (haystack-ai, version 2)."""
+
+from __future__ import annotations
+
+from types import GenericAlias
+from typing import Any
+
+from ragseal.client.adapters.passages import Asks, framework, passages
+
+
+def make_retriever(client: Asks) -> Any:
+    """A component with ``run(query=...)`` that gives ``{"documents": [...]}``.
+
+    Raises:
+        ConfigurationError: haystack-ai is not installed.
+    """
+    haystack = framework("haystack", "haystack-ai")
+
+    class RagsealRetriever:
+        def run(self, query: str) -> dict[str, list[Any]]:
+            found = passages(client.ask(query))
+            return {"documents": [haystack.Document(content=p.text, meta=p.metadata, score=p.score) for p in found]}
+
+    declare = haystack.component.output_types(documents=GenericAlias(list, (haystack.Document,)))
+    RagsealRetriever.run = declare(RagsealRetriever.run)  # type: ignore[method-assign]
+    return haystack.component(RagsealRetriever)()

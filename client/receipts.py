@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kept receipts: listed, handed to an auditor, and checked without asking anyone.
+
+An exported receipt is three files of canonical bytes: ``NAME.receipt``, ``NAME.record`` (the ledger entry it is for)
+and ``WINDOW.manifest``.  They hold no query, text or slot.  The auditor's program takes the receipt as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragseal.client.attestation import check_receipt
+from ragseal.client.folder import need, write
+from ragseal.client.window import WindowState, windows_of
+from ragseal.kernel.attestation import Answer, Receipt, Record
+from ragseal.kernel.commitment import SignedManifest
+from ragseal.kernel.encoding import decode_any, guarded
+from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, EncodingError
+from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.note import NoteVerifier
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One answered query."""
+
+    window: WindowState
+    ctr: int
+    answer: Answer
+
+    @property
+    def label(self) -> str:
+        """File name of the exported receipt, without its ending."""
+        manifest = self.window.manifest
+        return f"{_plain(manifest.window)}-{_plain(self.window.account.name)}-{self.ctr:08d}"
+
+
+def kept(directory: Path) -> list[Kept]:
+    """Every answered query of an account's folder, oldest first; reads only.
+
+    Raises:
+        ConfigurationError: a damaged file.
+    """
+    return [
+        Kept(window, ctr, window.answer(ctr))
+        for window in windows_of(directory)
+        for ctr in range(1, window.answered + 1)
+    ]
+
+
+def export(one: Kept, target: Path) -> Path:
+    """Write a receipt with what its check needs into a folder; returns the receipt's path.
+
+    Raises:
+        ConfigurationError: the folder cannot be written.
+    """
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot make {target}: {error.strerror}") from None
+    receipt = target / f"{one.label}.receipt"
+    write(target / f"{_plain(one.window.manifest.window)}.manifest", one.window.signed.encode())
+    write(receipt.with_suffix(".record"), one.answer.record.encode())
+    write(receipt, one.answer.receipt.encode())
+    return receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What an offline check of a receipt has established."""
+
+    record: Record
+    receipt: Receipt
+    checkpoint: Checkpoint
+    manifest: SignedManifest
+
+
+def check_file(path: Path, record: Path, manifest: Path, log: NoteVerifier, provider_key: bytes | None) -> Checked:
+    """Check a receipt (or a kept answer) from files alone.
+
+    Args:
+        record: the ledger entry; ignored when ``path`` holds a whole answer.
+        provider_key: the expected key; None takes the manifest's own, so that the log key alone is trusted.
+
+    Raises:
+        ConfigurationError: a file is missing.
+        EncodingError: a file that is none of the expected kind.
+        AttestationError, CommitmentError, LedgerError: what does not hold.
+    """
+    try:
+        message = decode_any(need(path), (Receipt, Answer))
+    except EncodingError as error:
+        raise EncodingError(f"{path}: {error}") from None
+    if isinstance(message, Answer):
+        receipt, entry, openings = message.receipt, message.record, message.openings.digest()
+    elif isinstance(message, Receipt):
+        receipt, openings = message, None
+        entry = guarded(lambda: Record.decode(need(record)), str(record))
+    else:
+        raise EncodingError(f"{path} holds no receipt")
+    signed = guarded(lambda: SignedManifest.decode(need(manifest)), str(manifest))
+    if provider_key is not None and signed.manifest.provider_key != provider_key:
+        raise CommitmentError(f"{manifest} is by another provider key than the expected one")
+    try:
+        signed.verify()
+    except AuditError:
+        raise CommitmentError(f"{manifest} is not signed by the provider key that it names") from None
+    if entry.manifest != signed.manifest.digest():
+        raise AttestationError(f"the record belongs to another window than {manifest}")
+    return Checked(entry, receipt, check_receipt(signed.manifest, log, entry, openings, receipt), signed)
+
+
+def _plain(name: str) -> str:
+    """A name as a file name: identifiers may hold slashes and dots."""
+    return "".join(ch if ch.isalnum() or ch in "-_" else "_" for ch in name)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-client`` from the outside, over real gRPC on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ragseal.client import Client
+from ragseal.client.__main__ import main
+from ragseal.client.receipts import export, kept
+from ragseal.kernel.attestation import Receipt, Record
+from ragseal.kernel.commitment import SignedManifest
+from ragseal.kernel.errors import BudgetError, ConfigurationError, TransportError
+from ragseal.ledger.rpc import answers, bind, new_server
+from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
+
+
+class Service(provider_pb2_grpc.ProviderServiceServicer, ledger_pb2_grpc.LedgerServiceServicer):  # type: ignore[misc]
+    """The test provider behind the two services that the client calls."""
+
+    def __init__(self, bench: Any) -> None:
+        self.provider = bench.provider
+
+    @answers
+    async def GetManifest(self, request: Any, context: Any) -> Any:
+        announced = self.provider.announced()
+        state = provider_pb2.WINDOW_STATE_OPEN if announced.open else provider_pb2.WINDOW_STATE_CLOSED
+        return provider_pb2.GetManifestResponse(
+            canonical=announced.manifest, accounts=list(announced.accounts), state=state
+        )
+
+    @answers
+    async def Prepare(self, request: Any, context: Any) -> Any:
+        return provider_pb2.PrepareResponse(canonical=self.provider.prepare(request.canonical, request.signature))
+
+    @answers
+    async def Retrieve(self, request: Any, context: Any) -> Any:
+        return provider_pb2.RetrieveResponse(canonical=self.provider.retrieve(request.canonical))
+
+    @answers
+    async def GetConsistencyProof(self, request: Any, context: Any) -> Any:
+        path = self.provider.consistency(request.old_size, request.new_size)
+        return ledger_pb2.GetConsistencyProofResponse(path=path)
+
+
+@pytest.fixture
+def address(bench: Any) -> Iterator[str]:
+    """The provider served on a free port by an event loop of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def start() -> tuple[Any, int]:
+        server = new_server()
+        provider_pb2_grpc.add_ProviderServiceServicer_to_server(Service(bench), server)
+        ledger_pb2_grpc.add_LedgerServiceServicer_to_server(Service(bench), server)
+        port = bind(server, "127.0.0.1:0")
+        await server.start()
+        return server, port
+
+    server, port = asyncio.run_coroutine_threadsafe(start(), loop).result()
+    yield f"127.0.0.1:{port}"
+    asyncio.run_coroutine_threadsafe(server.stop(None), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def remote(bench: Any, address: str) -> Callable[..., Client]:
+    return lambda **more: bench.client(provider=address, ledger=None, **more)
+
+
+def run(*arguments: object, fails: bool = False) -> str:
+    done = CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
+    assert (done.exit_code != 0) == fails, done.output
+    return done.output
+
+
+def test_over_grpc(bench: Any, remote: Any) -> None:
+    first = remote().ask("json")
+    second = remote().ask("csv")
+    assert (first.record.seq, second.record.seq) == (0, 1)
+    assert "consistency" in bench.provider.calls
+
+
+def test_refusals_keep_their_kind_over_grpc(bench: Any, remote: Any) -> None:
+    client = remote()
+    client.ask("json")
+
+    def refuse(call: str) -> None:
+        if call == "prepare":
+            raise BudgetError("spent")
+
+    bench.provider.on_call = refuse
+    with pytest.raises(BudgetError, match="answers: spent"):
+        client.ask("csv")
+    assert bench.evidence() == []  # a refusal is an answer, not a lie
+
+
+def test_nobody_there(bench: Any) -> None:
+    client = bench.client(provider="127.0.0.1:1", ledger="127.0.0.1:1", timeout=2.0)
+    with pytest.raises(TransportError, match="cannot be reached"):
+        client.ask("json")
+    assert bench.evidence() == []
+
+
+def test_addresses_in_the_clear_are_loopback_only(bench: Any) -> None:
+    for address in ("10.0.0.1:7800", "nowhere", "127.0.0.1:99999"):
+        with pytest.raises(ConfigurationError):
+            bench.client(provider=address, ledger=None)
+    bench.client().ask("json")  # the folder was released every time
+
+
+def test_keygen_and_register_line(tmp_path: Path) -> None:
+    state = tmp_path / "a"
+    made = json.loads(run("keygen", "--state", state, "--account", "alice", "--json"))
+    line = run("register-line", "--state", state, "--tenant", "acme")
+    assert line == f"ragseal-provider accounts add alice --tenant acme --key {made['public_key']}\n"
+    assert "never overwritten" in run("keygen", "--state", state, "--account", "alice", fails=True)
+    assert "keygen" in run("register-line", "--state", tmp_path / "b", "--tenant", "acme", fails=True)
+
+
+def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    common = ("ask", "json", "--state", bench.state, "--provider", address, "--embedder", "none")
+    assert "no log key is pinned" in run(*common, fails=True)
+    vkey = bench.provider.log_signer.verifier.vkey()
+    said = run(*common, "--log-key", vkey)
+    assert "embedding NOT checked by this client" in said
+    told = json.loads(run(*common, "--json"))
+    assert (told["ctr"], told["checked"], len(told["returned_slots"])) == (2, False, 3)
+    bench.provider.tamper = lambda m: m if isinstance(m, SignedManifest | list) else dataclasses.replace(m, **_bad(m))
+    refused = run(*common, fails=True)
+    assert "Traceback" not in refused
+    assert "evidence saved in" in refused
+    assert "expected 64 hexadecimal" in run(*common, "--provider-key", "zz", fails=True)
+
+
+def _bad(message: Any) -> dict[str, Any]:
+    return {"request_id": bytes(16)} if hasattr(message, "request_id") else {}
+
+
+def test_texts_cannot_steer_the_terminal() -> None:
+    from ragseal.client.__main__ import _printable
+
+    assert "\x1b" not in _printable("a\x1b[2Jb\nc")
+    assert _printable("é\n\tz") == "é\n\tz"
+
+
+def test_receipts_listed_exported_and_checked_offline(bench: Any, tmp_path: Path) -> None:
+    client = bench.client()
+    client.ask("json")
+    client.ask("csv")
+    listed = json.loads(run("receipts", "list", "--state", bench.state, "--json"))["receipts"]
+    assert [item["ctr"] for item in listed] == [1, 2]  # while the side-car is running
+    out = tmp_path / "out"
+    files = json.loads(run("receipts", "export", "--state", bench.state, "--out", out, "--json"))["files"]
+    assert "query 2 of alice is entry 2" in run("receipts", "check", files[1], "--state", bench.state)
+
+    vkey = bench.provider.log_signer.verifier.vkey()
+    elsewhere = tmp_path / "nobody"
+    said = run("receipts", "check", files[0], "--state", elsewhere, "--log-key", vkey)
+    assert "nobody vouched for" in said
+    key = bench.provider.manifest.provider_key.hex()
+    run("receipts", "check", files[0], "--state", elsewhere, "--log-key", vkey, "--provider-key", key)
+    assert "give --log-key" in run("receipts", "check", files[0], "--state", elsewhere, fails=True)
+    exported = b"".join(p.read_bytes() for p in out.iterdir())
+    assert all(
+        slot.text.encode() not in exported for slot in client.state.windows()[0].answer(1).openings.slots if slot.text
+    )
+    answer = client.state.windows()[0].folder / "00000001.answer"
+    assert "query 1 of alice" in run("receipts", "check", answer, "--state", bench.state)
+
+
+def test_every_altered_byte_of_an_exported_receipt_is_noticed(bench: Any, tmp_path: Path) -> None:
+    client = bench.client()
+    client.ask("json")
+    client.ask("csv")
+    path = export(kept(bench.state)[1], tmp_path / "out")
+    for file in (tmp_path / "out").iterdir():
+        data = file.read_bytes()
+        for at in range(0, len(data), 7):
+            file.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+            refused = run("receipts", "check", path, "--state", bench.state, fails=True)
+            assert refused.startswith("Error: "), (file.name, at)
+        for broken in (b"", data[:-1], data + b"\x00"):
+            file.write_bytes(broken)
+            run("receipts", "check", path, "--state", bench.state, fails=True)
+        file.write_bytes(data)
+    run("receipts", "check", path, "--state", bench.state)
+
+
+def test_an_offline_check_names_what_is_wrong(bench: Any, tmp_path: Path) -> None:
+    client = bench.client()
+    client.ask("json")
+    path = export(kept(bench.state)[0], tmp_path)
+    wrong = ("--provider-key", "11" * 32)
+    assert "another provider key" in run("receipts", "check", path, "--state", bench.state, *wrong, fails=True)
+    assert "missing" in run("receipts", "check", path, "--state", bench.state, "--record", tmp_path / "x", fails=True)
+    lone = tmp_path / "lone"
+    lone.mkdir()
+    (lone / path.name).write_bytes(path.read_bytes())
+    assert "no manifest beside" in run("receipts", "check", lone / path.name, "--state", bench.state, fails=True)
+    bench.provider.open("w2")
+    (tmp_path / "w2.manifest").write_bytes(bench.provider.signed.encode())
+    told = ("--manifest", tmp_path / "w2.manifest")
+    assert "another window" in run("receipts", "check", path, "--state", bench.state, *told, fails=True)
+    assert "no such receipts" in run(
+        "receipts", "export", "--state", bench.state, "--out", lone, "--window", "none", fails=True
+    )
+
+
+def test_an_account_with_other_records_signature(bench: Any, tmp_path: Path) -> None:
+    """The receipt of one record with another record of the same window."""
+    client = bench.client()
+    client.ask("json")
+    client.ask("csv")
+    one, two = (export(k, tmp_path) for k in kept(bench.state))
+    one.with_suffix(".record").write_bytes(two.with_suffix(".record").read_bytes())
+    assert "another request" in run("receipts", "check", one, "--state", bench.state, fails=True)
+    assert (
+        Receipt.decode(two.read_bytes()).body.record_digest
+        == Record.decode(two.with_suffix(".record").read_bytes()).digest()
+    )
+
+
+def test_help_teaches() -> None:
+    said = run("--help")
+    assert "register-line" in said
+    assert "byte for byte" in said
