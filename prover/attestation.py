@@ -243,6 +243,11 @@ class Attestation:
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, AuditError):
             log.error("a retrieval failed: %s", type(error).__name__)
 
+    @property
+    def busy(self) -> bool:
+        """Whether answers are under way."""
+        return bool(self._running)
+
     async def drain(self) -> None:
         """Wait for every answer under way."""
         while self._running:

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the provider's tests share: a tiny provider with a small real embedder, an honest account, a beacon."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.circuits.build import class_digest
+from ragseal.embedder import quantise
+from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors
+from ragseal.groth16.engine import open_engine
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel import signature
+from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, Request, SignedRequest
+from ragseal.kernel.commitment import Account, BeaconCommit, BeaconOpening, beacon_commitment
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import Policy
+from ragseal.prover import commitment, index, machinery
+from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.corpora import Document
+from ragseal.prover.policyfile import Binding, read_policy
+from ragseal.prover.provider import Conduct, Edges, Machinery, Provider, Serving
+from ragseal.prover.retrieval import encode_embedding
+from ragseal.prover.state import Settings, State, create
+from ragseal.prover.window import Stage, Window
+
+NOW = 1_800_000_000
+DIMENSION = 24
+ORIGIN = "example.org/rag"
+KEYS_CACHE = Path("var/keys")
+
+
+class TrigramEmbedder:
+    """A deterministic embedder of hashed character trigrams: nearness of texts is real, no model is needed."""
+
+    dimension = DIMENSION
+
+    def identity(self) -> EmbedderIdentity:
+        nothing = hashlib.sha256(b"trigrams").digest()
+        return EmbedderIdentity(nothing, nothing, "trigrams", "sum", 1 << 20, "", "", DIMENSION, QUANTISATION)
+
+    def embed(self, texts: Sequence[str], *, role: Role = "document", progress: Progress | None = None) -> Vectors:
+        rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            padded = f"  {text.lower()}  "
+            for at in range(len(padded) - 2):
+                digest = hashlib.sha256(padded[at : at + 3].encode()).digest()
+                row[digest[0] % DIMENSION] += 1 if digest[1] & 1 else -1
+            row[0] += 0.5
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@dataclass
+class Clock:
+    """A clock that tests move."""
+
+    now: float = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def account_key(name: str) -> Ed25519PrivateKey:
+    """The signing key of a test account."""
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"account" + name.encode()).digest())
+
+
+TENANTS = {"acme": ["alice", "bob"], "globex": ["carol"]}
+
+
+def documents(tenant: str, count: int = 40) -> list[Document]:
+    return [Document(f"{tenant}-{i}", f"{tenant} report number {i} about topic {i * 7 % 13}") for i in range(count)]
+
+
+def new_state(directory: Path) -> State:
+    """A state folder of class tiny with two tenants and three accounts."""
+    create(directory, Settings(ORIGIN, "tiny", "trigrams"), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate())
+    state = State(directory)
+    embedder = TrigramEmbedder()
+    for tenant, names in TENANTS.items():
+        index.ingest(state, tenant, 126, DIMENSION, documents(tenant), embed_with(embedder), Edges().draw)
+        for name in names:
+            commitment.add_account(state, Account(name, tenant, signature.public_bytes(account_key(name))))
+    return state
+
+
+def embed_with(embedder: TrigramEmbedder) -> Callable[[Sequence[str]], index.Matrix]:
+    return lambda texts: quantise(embedder.embed(texts))
+
+
+def make_policy(tiny: CircuitClass, **changes: object) -> Policy:
+    values = {"class": "tiny", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2, "delta": "1/1000000"}
+    binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW)
+    return read_policy({**values, **changes}, binding, machinery.advertised_epsilon)
+
+
+def open_provider(directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Clock) -> Provider:
+    """A provider on a state folder, with the session's key in its ring."""
+    state = State(directory) if (directory / "provider.toml").exists() else new_state(directory)
+    ring = machinery.open_keys(state, tiny, lambda _: None)
+    folder = ring.folder(keys.digest)
+    if not folder.exists():
+        folder.symlink_to(keys.directory.resolve())
+    tools = Machinery(default_group(), open_engine(tiny), ring, TrigramEmbedder())
+    return Provider(state, tools, Edges(clock=clock))
+
+
+# --- a window in operation -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Participant:
+    """An honest beacon participant."""
+
+    owner: str
+    manifest: bytes
+    key: Ed25519PrivateKey
+    nonce: bytes = b"n" * 32
+
+    def commit(self) -> BeaconCommit:
+        made = beacon_commitment(self.owner, self.nonce)
+        unsigned = BeaconCommit(self.manifest, self.owner, signature.public_bytes(self.key), made, bytes(64))
+        signed = signature.sign(self.key, "beacon-commit", unsigned.body())
+        return BeaconCommit(self.manifest, self.owner, unsigned.public_key, made, signed)
+
+    def open(self) -> BeaconOpening:
+        return BeaconOpening(self.manifest, self.owner, self.nonce)
+
+
+async def open_window(serving: Serving) -> Window:
+    """Take an auditor and an observer through the beacon."""
+    window = serving.journal.history.newest
+    assert window is not None
+    auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+    observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
+    for participant in (observer, auditor):
+        await serving.beacon.commit(participant.commit().encode())
+    while "provider" not in window.openings:
+        await asyncio.sleep(0.01)
+    await serving.beacon.open(observer.open().encode())
+    await serving.beacon.open(auditor.open().encode())
+    assert window.stage is Stage.OPEN
+    return window
+
+
+@dataclass
+class Asker:
+    """An honest account: prepares, signs, and remembers its last receipt."""
+
+    name: str
+    serving: Serving
+    ctr: int = 0
+    last_receipt: bytes = NO_RECEIPT
+
+    @property
+    def key(self) -> Ed25519PrivateKey:
+        return account_key(self.name)
+
+    def message(self, query: str, embedding: bytes | None = None, request_id: bytes | None = None) -> Prepare:
+        window = self.serving.journal.history.newest
+        assert window is not None
+        own = encode_embedding(embed_with(TrigramEmbedder())([query])[0])
+        return Prepare(
+            manifest=window.digest,
+            account=self.name,
+            request_id=request_id or hashlib.sha256(f"{self.name}{self.ctr}{query}".encode()).digest()[:16],
+            salt=hashlib.sha256(query.encode()).digest(),
+            query=query,
+            embedding=own if embedding is None else embedding,
+        )
+
+    async def prepare(self, message: Prepare) -> Prepared:
+        canonical = message.encode()
+        return Prepared.decode(
+            await self.serving.attestation.prepare(canonical, signature.sign(self.key, "prepare", canonical))
+        )
+
+    def request(self, message: Prepare, prepared: Prepared, **changes: object) -> SignedRequest:
+        window = self.serving.journal.history.newest
+        assert window is not None
+        fields: dict[str, object] = {
+            "origin": window.manifest.origin,
+            "window": window.manifest.window,
+            "manifest": window.digest,
+            "account": self.name,
+            "ctr": self.ctr + 1,
+            "request_id": message.request_id,
+            "query_digest": message.query_digest(),
+            "c_e": prepared.c_e,
+            "index_digest": prepared.index_digest,
+            "checked": True,
+            "nonce": hashlib.sha256(message.request_id).digest()[:16],
+            "last_receipt": self.last_receipt,
+        }
+        request = Request(**{**fields, **changes})  # type: ignore[arg-type]
+        return SignedRequest(request, signature.sign(self.key, "request", request.encode()))
+
+    async def ask(self, query: str) -> Answer:
+        message = self.message(query)
+        signed = self.request(message, await self.prepare(message))
+        answer = Answer.decode(await self.serving.attestation.retrieve(signed.encode()))
+        self.ctr, self.last_receipt = self.ctr + 1, answer.receipt.digest()
+        return answer
+
+
+@asynccontextmanager
+async def serving_on(provider: Provider, eager: bool = False) -> AsyncIterator[Serving]:
+    """A provider that serves without gRPC, stopped and closed at the end."""
+    serving = Serving(provider, Conduct(eager, 0.0, BeaconRules(participants=2, wait=5.0)))
+    try:
+        await serving.start()
+        yield serving
+    finally:
+        await serving.stop()
+        provider.close()

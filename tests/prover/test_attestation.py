@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase B: what an honest account gets, what every crooked request gets, and what a restart keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from provider_scene import (
+    DIMENSION,
+    NOW,
+    ORIGIN,
+    Asker,
+    Clock,
+    TrigramEmbedder,
+    account_key,
+    embed_with,
+    make_policy,
+    open_provider,
+    open_window,
+    serving_on,
+)
+
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel import fixedpoint, hints, signature
+from ragseal.kernel.attestation import Answer, Prepare, Prepared, Record, SignedRequest
+from ragseal.kernel.commitment import embedding_commitment, generators, text_leaf
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, CommitmentError, EncodingError, LedgerError
+from ragseal.kernel.params import CircuitClass
+from ragseal.ledger.merkle import leaf_hash, verify_inclusion
+from ragseal.ledger.receipt import InclusionBundle
+from ragseal.prover.attestation import PENDING_PER_ACCOUNT, Pending, PendingTable
+from ragseal.prover.provider import Serving
+from ragseal.prover.retrieval import decode_embedding, shifted_scores
+
+Scene = Callable[[Serving], Awaitable[None]]
+
+
+def play(scene: Scene, directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Clock | None = None) -> None:
+    """Run a scene against a fresh provider with an open window."""
+
+    async def run() -> None:
+        provider = open_provider(directory, tiny, keys, clock or Clock())
+        provider.commit(make_policy(tiny), "w1")
+        async with serving_on(provider) as serving:
+            await open_window(serving)
+            await scene(serving)
+
+    asyncio.run(run())
+
+
+async def refused(kind: type[AuditError], match: str | None, action: Awaitable[object]) -> None:
+    with pytest.raises(kind, match=match):
+        await action
+
+
+def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        alice, provider = Asker("alice", serving), serving.provider
+        window = serving.journal.history.newest
+        assert window is not None
+        secrets = provider.window_secrets(window.digest)
+        for seq in range(3):
+            query = f"acme report about topic {seq}"
+            answer = await alice.ask(query)
+            record, openings, receipt = answer.record, answer.openings, answer.receipt
+            # openings: T's commitment, and every text under the index's root
+            ids = [o.slot for o in openings.slots]
+            assert len(ids) == tiny.K
+            assert all(a < b for a, b in itertools.pairwise(ids))
+            assert hints.places_commitment(tiny, openings.t_salt, ids) == record.t_commit
+            root = window.manifest.index_of("acme").text_root
+            for o in openings.slots:
+                leaf = text_leaf(o.salt, o.slot, o.text.encode() if o.present else None)
+                verify_inclusion(leaf_hash(leaf), o.slot, tiny.N, o.path, root)
+            # the record is in the ledger, under the receipt's checkpoint
+            receipt.verify(provider.public_key)
+            body = receipt.body
+            assert body.openings_digest == openings.digest()
+            assert body.record_digest == record.digest()
+            bundle = InclusionBundle(body.index, receipt.path, body.checkpoint)
+            bundle.verify(record.encode(), provider.state.log_signer.verifier)
+            assert record.seq == seq == body.seq
+            assert record.time == NOW // 60 * 60
+            # T is the mechanism's, recomputed by the kernel from the seed
+            assert window.beacon is not None
+            key = hints.noise_key(secrets.limbs, window.beacon, record.signed.request.ctx())
+            e = decode_embedding(alice.message(query).embedding)
+            rows = secrets.versions["acme"].matrix.tolist()
+            policy = window.manifest.policy
+            w = [fixedpoint.shifted(fixedpoint.score(row, e), policy.lo, policy.gain) for row in rows]
+            assert list(hints.select(tiny, key, w, policy.hmax).ids) == ids
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_prepare_fixes_exactly_the_clients_embedding(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        own = decode_embedding(alice.message("query").embedding)
+        nudged = [own[0] + 1, *own[1:-1], own[-1] - 1]
+        message = alice.message("query", bytes(x & 0xFF for x in nudged))
+        prepared = await alice.prepare(message)
+        assert decode_embedding(prepared.embedding) == nudged
+        bases = generators(default_group(), DIMENSION)
+        assert prepared.c_e == embedding_commitment(default_group(), bases, nudged, prepared.blinder)
+        assert await alice.prepare(message) == prepared  # same request id, same bytes
+        other = alice.message("another query", request_id=message.request_id)
+        await refused(AttestationError, "request id", alice.prepare(other))
+        # without an own e the provider's is used
+        empty = alice.message("query", b"", request_id=b"1" * 16)
+        assert decode_embedding((await alice.prepare(empty)).embedding) == own
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+@pytest.mark.parametrize("step", [2, -2])
+def test_an_embedding_more_than_one_away_is_refused(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, step: int
+) -> None:
+    async def scene(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        own = decode_embedding(alice.message("query").embedding)
+        moved = [*own[:5], own[5] + step, *own[6:]]
+        await refused(
+            AttestationError,
+            "differs by more than 1",
+            alice.prepare(alice.message("query", bytes(x & 255 for x in moved))),
+        )
+        await refused(AttestationError, "entries", alice.prepare(alice.message("query", bytes(DIMENSION - 1))))
+        await refused(AttestationError, "norm", alice.prepare(alice.message("query", bytes(DIMENSION))))
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_prepare_wants_a_registered_account_and_its_signature(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    async def scene(serving: Serving) -> None:
+        alice, phase = Asker("alice", serving), serving.attestation
+        canonical = alice.message("query").encode()
+        good = signature.sign(alice.key, "prepare", canonical)
+        for proof in (
+            signature.sign(account_key("bob"), "prepare", canonical),
+            signature.sign(alice.key, "request", canonical),
+            bytes(64),
+            b"",
+        ):
+            await refused(AttestationError, "signature", phase.prepare(canonical, proof))
+        stranger = Asker("mallory", serving)
+        await refused(AttestationError, "registry", stranger.prepare(stranger.message("query")))
+        foreign = Prepare(b"m" * 32, "alice", b"i" * 16, b"s" * 32, "q", b"")
+        proof = signature.sign(alice.key, "prepare", foreign.encode())
+        await refused(CommitmentError, "no window", phase.prepare(foreign.encode(), proof))
+        for broken in (canonical[:-1], canonical + b"\0", b"", b"\xff" * 40):
+            await refused(EncodingError, None, phase.prepare(broken, good))
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_every_field_of_a_request_is_checked(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        alice, phase = Asker("alice", serving), serving.attestation
+        await alice.ask("first")
+        message = alice.message("second")
+        prepared = await alice.prepare(message)
+        other = await alice.prepare(alice.message("third"))
+        globex = serving.provider.window_secrets(message.manifest).versions["globex"].committed.digest()
+        cases: dict[str, tuple[type[AuditError], str]] = {
+            "origin": (AttestationError, "another ledger"),
+            "window": (AttestationError, "window"),
+            "manifest": (CommitmentError, "no window"),
+            "account": (AttestationError, "signature"),
+            "ctr": (AttestationError, "does not follow"),
+            "request_id": (AttestationError, "no Prepare"),
+            "query_digest": (AttestationError, "another query"),
+            "c_e": (AttestationError, "another query or C_e"),
+            "index_digest": (AttestationError, "index version"),
+            "last_receipt": (AttestationError, "acknowledge"),
+        }
+        values = {
+            "origin": "example.org/other",
+            "window": "w2",
+            "manifest": b"m" * 32,
+            "account": "bob",
+            "ctr": 3,
+            "request_id": b"x" * 16,
+            "query_digest": b"q" * 32,
+            "c_e": other.c_e,
+            "index_digest": globex,
+            "last_receipt": bytes(32),
+        }
+        for name, (kind, text) in cases.items():
+            crooked = alice.request(message, prepared, **{name: values[name]})
+            await refused(kind, text, phase.retrieve(crooked.encode()))
+        good = alice.request(message, prepared)
+        forged = SignedRequest(good.request, signature.sign(account_key("bob"), "request", good.request.encode()))
+        await refused(AttestationError, "signature", phase.retrieve(forged.encode()))
+        for broken in (good.encode()[:-1], good.encode() + b"\0", b""):
+            await refused(EncodingError, None, phase.retrieve(broken))
+        window = serving.journal.history.newest
+        assert window is not None
+        assert len(window.records) == 1  # nothing of all that was recorded
+        assert Answer.decode(await phase.retrieve(good.encode())).record.seq == 1
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_the_same_request_gets_the_same_bytes_and_another_one_nothing(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    async def scene(serving: Serving) -> None:
+        alice, phase = Asker("alice", serving), serving.attestation
+        message = alice.message("first")
+        signed = alice.request(message, await alice.prepare(message)).encode()
+        results = await asyncio.gather(*(phase.retrieve(signed) for _ in range(5)))
+        assert len(set(results)) == 1
+        window = serving.journal.history.newest
+        assert window is not None
+        assert len(window.records) == 1
+        again = alice.message("again")
+        crooked = alice.request(again, await alice.prepare(again)).encode()  # the same ctr, signed twice
+        await refused(AttestationError, "signed once", phase.retrieve(crooked))
+        # one request id, one record: a second signature under it would use C_e twice
+        receipt = Answer.decode(results[0]).receipt.digest()
+        prepared = await alice.prepare(message)
+        twice = alice.request(message, prepared, ctr=2, last_receipt=receipt).encode()
+        await refused(AttestationError, "no Prepare", phase.retrieve(twice))
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_n_max_is_enforced(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        alice, bob = Asker("alice", serving), Asker("bob", serving)
+        late = alice.message("late")
+        prepared = await alice.prepare(late)
+        for i in range(6):
+            await alice.ask(f"query {i}")
+        await refused(BudgetError, "n_max = 6", alice.prepare(alice.message("one more")))
+        await refused(BudgetError, "n_max = 6", serving.attestation.retrieve(alice.request(late, prepared).encode()))
+        await bob.ask("others go on")
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_accounts_in_parallel_get_gapless_seqs(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        async def all_of(name: str) -> list[int]:
+            asker = Asker(name, serving)
+            return [(await asker.ask(f"{name} {i}")).record.seq for i in range(5)]
+
+        seqs = await asyncio.gather(*(all_of(name) for name in ("alice", "bob", "carol")))
+        assert sorted(itertools.chain(*seqs)) == list(range(15))
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_a_client_that_goes_away_finds_its_answer_later(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        message = alice.message("first")
+        signed = alice.request(message, await alice.prepare(message)).encode()
+        call = asyncio.create_task(serving.attestation.retrieve(signed))
+        while not serving.attestation.busy:
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await serving.attestation.drain()
+        window = serving.journal.history.newest
+        assert window is not None
+        assert len(window.records) == 1
+        assert Answer.decode(await serving.attestation.retrieve(signed)).record.seq == 0
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_a_window_takes_queries_in_its_time_only(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    clock = Clock()
+
+    async def scene(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        message = alice.message("first")
+        signed = alice.request(message, await alice.prepare(message)).encode()
+        window = serving.journal.history.newest
+        assert window is not None
+        clock.now = window.manifest.policy.closes + 60
+        await refused(AttestationError, "takes queries from", serving.attestation.retrieve(signed))
+        await refused(AttestationError, "takes queries from", alice.prepare(alice.message("second")))
+        clock.now = NOW - 1
+        await refused(AttestationError, "takes queries from", serving.attestation.retrieve(signed))
+        clock.now = NOW + 61
+        assert Answer.decode(await serving.attestation.retrieve(signed)).record.time == NOW + 60
+        alice.ctr, alice.last_receipt = 1, Answer.decode(await serving.attestation.retrieve(signed)).receipt.digest()
+        clock.now = NOW  # a clock set back never sets a record's time back
+        assert (await alice.ask("second")).record.time == NOW + 60
+
+    play(scene, tmp_path / "p", tiny, keys, clock)
+
+
+def test_closing_needs_the_provider_key_and_ends_everything(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        message = alice.message("first")
+        signed = alice.request(message, await alice.prepare(message)).encode()
+        answer = await serving.attestation.retrieve(signed)
+        digest, key = message.manifest, serving.provider.state.key
+        for proof in (signature.sign(account_key("alice"), "close", digest), signature.sign(key, "manifest", digest)):
+            await refused(AttestationError, "signature", serving.close_window(digest, proof))
+        proof = signature.sign(key, "close", digest)
+        index, window = await serving.close_window(digest, proof)
+        assert window.close is not None
+        assert window.close.records == 1
+        assert (await serving.close_window(digest, proof))[0] == index
+        await refused(AttestationError, "closed", alice.prepare(alice.message("second")))
+        assert await serving.attestation.retrieve(signed) == answer  # what was answered stays answered
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    directory = tmp_path / "p"
+    kept: dict[str, object] = {}
+
+    async def before(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        await alice.ask("first")
+        message = alice.message("second")
+        signed = alice.request(message, await alice.prepare(message))
+        kept["answer"] = await serving.attestation.retrieve(signed.encode())
+        kept["signed"] = signed.encode()
+        kept["third"] = alice.message("third")
+        kept["prepared"] = await alice.prepare(alice.message("third"))
+
+    async def after() -> None:
+        async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
+            assert await serving.attestation.retrieve(kept["signed"]) == kept["answer"]  # type: ignore[arg-type]
+            alice = Asker("alice", serving, ctr=2)
+            alice.last_receipt = Answer.decode(kept["answer"]).receipt.digest()  # type: ignore[arg-type]
+            third: Prepare = kept["third"]  # type: ignore[assignment]
+            prepared: Prepared = kept["prepared"]  # type: ignore[assignment]
+            signed = alice.request(third, prepared)
+            await refused(AttestationError, "send Prepare first", serving.attestation.retrieve(signed.encode()))
+            assert await alice.prepare(third) == prepared  # same request id, same bytes, even now
+            assert Answer.decode(await serving.attestation.retrieve(signed.encode())).record.seq == 2
+
+    play(before, directory, tiny, keys)
+    asyncio.run(after())
+
+
+def test_an_answer_lost_between_record_and_reply_is_made_again(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    directory = tmp_path / "p"
+    kept: dict[str, bytes] = {}
+
+    async def before(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        message = alice.message("first")
+        kept["signed"] = alice.request(message, await alice.prepare(message)).encode()
+        kept["answer"] = await serving.attestation.retrieve(kept["signed"])
+        with serving.provider.state.transaction() as db:  # as if the power went before this was written
+            db.execute("UPDATE queries SET answer = NULL")
+
+    async def after() -> None:
+        async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
+            first = await serving.attestation.retrieve(kept["signed"])
+            assert first == await serving.attestation.retrieve(kept["signed"])
+            old, new = Answer.decode(kept["answer"]), Answer.decode(first)
+            assert (new.record, new.openings) == (old.record, old.openings)
+            bundle = InclusionBundle(new.receipt.body.index, new.receipt.path, new.receipt.body.checkpoint)
+            bundle.verify(new.record.encode(), serving.provider.state.log_signer.verifier)
+
+    play(before, directory, tiny, keys)
+    asyncio.run(after())
+
+
+def test_secrets_fixed_before_a_crash_are_used_again(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        alice, state = Asker("alice", serving), serving.provider.state
+        message = alice.message("first")
+        signed = alice.request(message, await alice.prepare(message)).encode()
+        real, serving.journal.append = serving.journal.append, _disk_full  # type: ignore[method-assign]
+        await refused(LedgerError, "disk is full", serving.attestation.retrieve(signed))
+        row = state.row("SELECT secrets, answer FROM queries")
+        assert row is not None
+        assert row[1] is None
+        serving.journal.append = real  # type: ignore[method-assign]
+        await serving.attestation.retrieve(signed)
+        after = state.row("SELECT secrets FROM queries")
+        assert after is not None
+        assert after[0] == row[0]
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+async def _disk_full(make: Callable[[], Record]) -> None:
+    raise LedgerError("append: the disk is full")
+
+
+def test_scores_are_exact(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        window = serving.journal.history.newest
+        assert window is not None
+        version = serving.provider.window_secrets(window.digest).versions["acme"]
+        e = [-127 if j % 2 else 127 for j in range(DIMENSION)]
+        policy = window.manifest.policy
+        expected = [
+            policy.gain * (sum(a * b for a, b in zip(r, e, strict=True)) - policy.lo) for r in version.matrix.tolist()
+        ]
+        got = shifted_scores(version, e, policy)
+        assert got.dtype == np.int64
+        assert got.tolist() == expected
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_the_pending_table_is_bounded_and_forgets() -> None:
+    now = [0.0]
+    table = PendingTable(lambda: now[0])
+
+    def put(account: str, i: int) -> None:
+        made = Pending(b"", b"", b"", 0, b"", b"", table.expires())
+        table.add(b"m", account, i.to_bytes(16, "big"), made)
+
+    for i in range(PENDING_PER_ACCOUNT + 3):
+        put("a", i)
+    found = [i for i in range(PENDING_PER_ACCOUNT + 3) if table.find(b"m", "a", i.to_bytes(16, "big"))]
+    assert found == list(range(3, PENDING_PER_ACCOUNT + 3))
+    now[0] = 601.0
+    assert table.find(b"m", "a", (5).to_bytes(16, "big")) is None
+
+
+def test_nothing_secret_is_printed(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def scene(serving: Serving) -> None:
+        window = serving.journal.history.newest
+        assert window is not None
+        secrets = serving.provider.window_secrets(window.digest)
+        shown = repr(secrets) + repr(secrets.versions["acme"])
+        assert secrets.seed.hex() not in shown
+        assert str(secrets.seed)[2:-1] not in shown
+        assert str(secrets.versions["acme"].blinders[0]) not in shown
+        assert ORIGIN not in shown
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_embedder_of_the_tests_is_deterministic() -> None:
+    a, b = (embed_with(TrigramEmbedder())(["some text"]) for _ in range(2))
+    assert (a == b).all()

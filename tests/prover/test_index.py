@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ingestion, slots, and what survives on disk."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.attestation import MAX_TEXT_BYTES
+from ragseal.kernel.commitment import text_leaf
+from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
+from ragseal.ledger.merkle import leaf_hash, verify_inclusion
+from ragseal.prover import index
+from ragseal.prover.corpora import Document
+from ragseal.prover.index import Matrix
+from ragseal.prover.state import Settings, State, create
+
+CAPACITY, DIMENSION = 10, 4
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    create(tmp_path / "p", Settings("example.org/rag", "tiny", "minilm"), *keys)
+    return State(tmp_path / "p")
+
+
+def embed(texts: Sequence[str]) -> Matrix:
+    return np.array([[len(t) % 127, 1, 2, 3] for t in texts], dtype=np.int8).reshape(len(texts), DIMENSION)
+
+
+def add(state: State, *documents: Document) -> tuple[int, int]:
+    return index.ingest(state, "acme", CAPACITY, DIMENSION, documents, embed, secrets.token_bytes)
+
+
+def many(count: int, start: int = 0) -> list[Document]:
+    return [Document(f"d{i}", "x" * (i + 1)) for i in range(start, start + count)]
+
+
+def test_rows_stand_in_their_slots_and_empty_ones_are_zero(state: State) -> None:
+    assert add(state, *many(6)) == (6, 0)
+    matrix, texts = index.current(state, "acme", CAPACITY, DIMENSION)
+    assert len(texts) == 6
+    for slot in range(CAPACITY):
+        expected = embed([texts[slot]])[0] if slot in texts else np.zeros(DIMENSION)
+        assert (matrix[slot] == expected).all()
+    assert index.tenants(state) == [("acme", 6)]
+
+
+def test_a_second_corpus_fills_up_and_known_documents_are_skipped(state: State) -> None:
+    add(state, *many(6))
+    before = index.current(state, "acme", CAPACITY, DIMENSION)[1]
+    assert add(state, *many(8)) == (2, 6)
+    after = index.current(state, "acme", CAPACITY, DIMENSION)[1]
+    assert before.items() <= after.items()
+
+
+def test_full_is_refused_before_anything_is_written(state: State) -> None:
+    add(state, *many(6))
+    with pytest.raises(CommitmentError, match="10"):
+        add(state, *many(5, start=6))
+    assert index.tenants(state) == [("acme", 6)]
+
+
+def test_an_id_with_another_text_is_refused(state: State) -> None:
+    add(state, *many(2))
+    with pytest.raises(CommitmentError, match="another text"):
+        add(state, Document("d9", "new"), Document("d0", "changed"))
+    assert index.tenants(state) == [("acme", 2)]
+
+
+def test_oversized_and_malformed_texts_are_refused(state: State) -> None:
+    for text in ("x" * (MAX_TEXT_BYTES + 1), "\ud800"):
+        with pytest.raises(CommitmentError, match="d0"):
+            add(state, Document("d0", text))
+
+
+def test_an_embedder_of_another_shape_is_refused(state: State) -> None:
+    with pytest.raises(CommitmentError, match="embedder"):
+        index.ingest(
+            state, "acme", CAPACITY, DIMENSION, many(2), lambda t: np.zeros((2, 3), np.int8), secrets.token_bytes
+        )
+
+
+def test_slots_depend_on_key_and_counter_only() -> None:
+    free = list(range(100))
+    key = b"k" * 32
+    chosen = [index.choose_slot(key, n, free) for n in range(50)]
+    assert chosen == [index.choose_slot(key, n, free) for n in range(50)]
+    assert len(set(chosen)) > 25
+    assert chosen != [index.choose_slot(b"j" * 32, n, free) for n in range(50)]
+    with pytest.raises(CommitmentError, match="free"):
+        index.choose_slot(key, 0, [])
+
+
+def test_text_tree_opens_every_slot(state: State) -> None:
+    secret, texts = b"s" * 32, {3: "three", 7: "seven"}
+    tree = index.text_tree(secret, texts, CAPACITY)
+    for slot in range(CAPACITY):
+        text = texts.get(slot)
+        leaf = text_leaf(index.slot_salt(secret, slot), slot, None if text is None else text.encode())
+        verify_inclusion(leaf_hash(leaf), slot, CAPACITY, tree.path(slot), tree.root())
+    assert tree.root() != index.text_tree(b"t" * 32, texts, CAPACITY).root()
+
+
+def test_secret_files_are_private(state: State) -> None:
+    add(state, *many(2))
+    for name in ("state.db", "provider.pem", "log.pem", "provider.toml"):
+        assert stat.S_IMODE(os.stat(state.directory / name).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(state.directory).st_mode) == 0o700
+
+
+def test_two_providers_on_one_state_are_refused(state: State) -> None:
+    with pytest.raises(LedgerError, match="in use"):
+        State(state.directory)
+    state.close()
+    State(state.directory).close()
+
+
+def test_a_state_is_made_once(state: State) -> None:
+    keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    with pytest.raises(ConfigurationError, match="already"):
+        create(state.directory, Settings("example.org/rag", "tiny", "minilm"), *keys)
+
+
+@pytest.mark.parametrize("content", ["", "origin = 1", "not toml [", 'origin = "a"\nclass_name = "b"'])
+def test_damaged_settings_are_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "provider.toml").write_text(content)
+    with pytest.raises(ConfigurationError, match=r"provider\.toml"):
+        State(tmp_path)
+    with pytest.raises(ConfigurationError, match="ragseal-provider init"):
+        State(tmp_path / "nowhere")
+
+
+def test_a_failed_transaction_changes_nothing(state: State) -> None:
+    def insert(*keys: bytes) -> None:
+        with state.transaction() as db:
+            for key in keys:
+                db.execute("INSERT INTO accounts VALUES ('a', 't', ?)", (key,))
+            raise RuntimeError
+
+    with pytest.raises(ConfigurationError, match="nothing was changed"):
+        insert(b"0", b"1")
+    assert state.rows("SELECT * FROM accounts") == []
+    with pytest.raises(RuntimeError):
+        insert(b"0")
+    assert state.rows("SELECT * FROM accounts") == []
