@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make demo``: one audit window through phases A to D, by a provider, an auditor and an observer as real processes.
+
+Ends with the auditor's verdict in one line; var/demo/report.json and report.html hold every step and its evidence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from ragseal.circuits.build import build, load_classes
+from ragseal.client import Client
+from ragseal.client.result import Result
+from ragseal.demo.corpus import COLLUDING, DemoQuery
+from ragseal.demo.processes import Running, free_port, run
+from ragseal.demo.scenario import Scenario, scenario
+from ragseal.embedder import load_embedder
+from ragseal.kernel.errors import AuditError, TransportError
+
+CACHE = Path("var")
+ORIGIN = "ragseal.example/demo"
+TARGET_MU = 3.0  #: score window over noise scale of one query: what the demo pays for useful answers
+
+out = Console(stderr=True, highlight=False)
+
+
+class Stopwatch:
+    """Prints each stage as it begins and remembers how long it took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._name: str | None = None
+        self._began = self._start = time.monotonic()
+
+    def stage(self, name: str, text: str) -> None:
+        self.end()
+        self._name, self._began = name, time.monotonic()
+        out.print(f"[bold]{time.monotonic() - self._start:6.1f} s[/]  {text}")
+
+    def end(self) -> None:
+        if self._name is not None:
+            self.seconds[self._name] = round(time.monotonic() - self._began, 2)
+        self._name = None
+        self.seconds["total"] = round(time.monotonic() - self._start, 2)
+
+
+def ask_all(
+    provider: str, log_key: str, homes: dict[str, Path], queries: list[DemoQuery]
+) -> list[tuple[DemoQuery, Result]]:
+    """Every account asks its queries in order, the accounts side by side."""
+    by_account: dict[str, list[DemoQuery]] = defaultdict(list)
+    for query in queries:
+        by_account[query.account].append(query)
+    embedder = load_embedder("minilm", CACHE / "embedder")
+    done: list[tuple[DemoQuery, Result]] = []
+
+    def work(account: str) -> None:
+        with Client(provider, homes[account], log_key, embedder) as client:
+            for query in by_account[account]:
+                while True:
+                    try:
+                        result = client.ask(query.text)
+                        break
+                    except TransportError:
+                        time.sleep(0.5)
+                done.append((query, result))
+                best = " ".join(result.ranked[0].text.split())[:60] if result.ranked else "(only empty slots)"
+                out.print(
+                    f"          {len(done):3}/{len(queries)} {account:6} {query.text[:44]:44} -> {best}", markup=False
+                )
+
+    with ThreadPoolExecutor(len(by_account)) as pool:
+        for future in [pool.submit(work, account) for account in by_account]:
+            future.result()
+    return done
+
+
+def policy_text(plan: Scenario) -> str:
+    """The demo's policy: a public score window, the gain that gives TARGET_MU, and budgets that fit its queries."""
+    cls = load_classes()[plan.class_name]
+    asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
+    low, high = 0.3, 0.7
+    width = round(high * 127 * 127) - round(low * 127 * 127)
+    scale = 256 if cls.law == "gaussian" else 32
+    gain = max(1, round(TARGET_MU * (scale << cls.s) / width))
+    return (
+        f'class = "{cls.name}"\nlo = {low}\nhi = {high}\ngain = {gain}\nn_max = {asked}\nk_max = {len(COLLUDING)}\n'
+        'delta = "1/1000000"\n'
+    )
+
+
+def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
+    """The whole window; returns the verdict's line."""
+    provider_home, verifier_home = str(folder / "provider"), str(folder / "verifier")
+    provider_port, verifier_port = free_port(), free_port()
+    provider, verifier = f"127.0.0.1:{provider_port}", f"127.0.0.1:{verifier_port}"
+
+    watch.stage("circuit", f"circuit of class {plan.class_name} (compiled once, cached by content)")
+    build(load_classes()[plan.class_name], CACHE / "build", lambda text: out.print(f"          {text}"))
+    watch.stage("keys", "the auditor makes its keys (once)")
+    auditor = run("verifier", "init", "--state", verifier_home)
+    run("verifier", "keygen", "--state", verifier_home, "--class", plan.class_name, show=True)
+    watch.stage("provider", "the provider: keys, ledger, accounts")
+    made = run("prover", "init", "--state", provider_home, "--origin", ORIGIN, "--class", plan.class_name)
+    log_key = made["ledger_key"]
+    homes = {}
+    for account, tenant in plan.accounts.items():
+        homes[account] = folder / "accounts" / account
+        key = run("client", "keygen", "--state", str(homes[account]), "--account", account)
+        run(
+            "prover",
+            "accounts",
+            "add",
+            account,
+            "--state",
+            provider_home,
+            "--tenant",
+            tenant,
+            "--key",
+            key["public_key"],
+        )
+    for tenant, corpus in plan.corpora.items():
+        watch.stage(f"ingest {tenant}", f"embedding tenant {tenant}")
+        run("prover", "ingest", "--state", provider_home, "--tenant", tenant, "--corpus", corpus, show=True)
+
+    with Running(folder / "logs") as processes:
+        watch.stage("fetch keys", "the provider fetches the auditor's proving key and checks it")
+        processes.start(
+            "verifier", "verifier", "serve", "--state", verifier_home, "--listen", verifier,
+            "--provider", provider, "--log-key", log_key, ready=verifier_port,
+        )  # fmt: skip
+        run("prover", "fetch-keys", "--state", provider_home, "--verifier", verifier, show=True)
+        watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
+        policy = folder / "policy.toml"
+        policy.write_text(policy_text(plan))
+        run("prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", show=True)
+        watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
+        processes.start(
+            "provider", "prover", "serve", "--state", provider_home, "--listen", provider, "--tick", "0.1",
+            "--auditor-key", auditor["public_key"], ready=provider_port,
+        )  # fmt: skip
+        processes.start(
+            "observer", "ledger", "follow", "--state", str(folder / "observer"), "--provider", provider,
+            "--log-key", log_key, "--interval", "1",
+        )  # fmt: skip
+        watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
+        ask_all(provider, log_key, homes, plan.queries)
+        processes.check()
+        watch.stage("close", "the window closes")
+        run("prover", "close", "--state", provider_home, "--provider", provider)
+        watch.stage("phase D", "phases C and D: the auditor fetches the proofs (made in the background) and audits")
+        receipts = folder / "receipts"
+        receipts.mkdir()
+        for home in homes.values():
+            run("client", "receipts", "export", "--state", str(home), "--out", str(receipts))
+        run(
+            "verifier", "audit", "--state", verifier_home, "--provider", provider, "--log-key", log_key,
+            "--receipts", str(receipts), "--out", str(folder), show=True,
+        )  # fmt: skip
+        processes.check()
+        watch.stage("stop", "stopping provider, auditor and observer")
+    watch.end()
+    report_file = folder / "report.json"
+    report = json.loads(report_file.read_text())
+    report["demo"] = {"stages": watch.seconds, "machine": machine(), "class": plan.class_name, "corpora": plan.corpora}
+    report_file.write_text(json.dumps(report, indent=1) + "\n")
+    return str(report["line"])
+
+
+def machine() -> str:
+    """The processor and the number of cores, for the timings."""
+    name = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+@click.command()
+@click.option("--corpus", default="stdlib", show_default=True, help="stdlib, or beir:PATH.")
+@click.option("--class", "class_name", help="Circuit class; by default the smallest that fits.")
+@click.option("--out", "folder", type=click.Path(path_type=Path), default=CACHE / "demo", show_default=True)
+def main(corpus: str, class_name: str | None, folder: Path) -> None:
+    """Run one audit window end to end."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    watch = Stopwatch()
+    try:
+        watch.stage("corpus", f"corpus {corpus}")
+        line = window(scenario(corpus, folder, class_name), folder, watch)
+    except AuditError as error:
+        out.print(f"[bold red]demo failed:[/] {error}")
+        sys.exit(1)
+    out.print(f"report: {folder / 'report.json'} and {folder / 'report.html'}")
+    click.echo(line)
+    sys.exit(0 if line.startswith("PASS") else 1)
+
+
+if __name__ == "__main__":
+    main()

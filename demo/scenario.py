@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the demo asks whom: the standard library's docstrings in two tenants, or any BEIR folder as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragseal.circuits.build import load_classes
+from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.corpora import open_corpus, read_beir_queries
+
+BEIR_TENANT = "beir"
+BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
+BEIR_ROUNDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One run of the demo."""
+
+    class_name: str
+    corpora: dict[str, str]  #: tenant: corpus as ``ragseal-provider ingest`` takes it
+    accounts: dict[str, str]  #: account: tenant
+    queries: list[DemoQuery]
+
+
+def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
+    """Two tenants of docstrings of Python's standard library, written below ``folder``."""
+    files = write_corpus(folder / "corpus")
+    corpora = {tenant: f"jsonl:{path}" for tenant, path in files.items()}
+    return Scenario(class_name or "small", corpora, demo_accounts(), demo_queries())
+
+
+def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
+    """A BEIR folder as one tenant, asked its own queries; ana and ben ask the same ones.
+
+    Raises:
+        ConfigurationError: no queries, or more documents than any class of this law holds.
+    """
+    documents = sum(1 for _ in open_corpus(corpus))
+    if class_name is None:
+        fitting = [c for c in load_classes().values() if c.law == "gaussian" and documents <= c.N and c.K == 10]
+        if not fitting:
+            raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
+        class_name = min(fitting, key=lambda c: c.N).name
+    texts = list(read_beir_queries(Path(corpus.partition(":")[2])).values())
+    if len(texts) < 3 * BEIR_ROUNDS:
+        raise ConfigurationError(f"the demo needs {3 * BEIR_ROUNDS} queries, the folder has {len(texts)}")
+    queries = []
+    for turn in range(BEIR_ROUNDS):
+        shared, second, third = texts[3 * turn : 3 * turn + 3]
+        for account, text in zip(BEIR_ACCOUNTS, (shared, shared, second, third), strict=True):
+            queries.append(DemoQuery(account, BEIR_TENANT, text))
+    return Scenario(class_name, {BEIR_TENANT: corpus}, dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT), queries)
+
+
+def scenario(corpus: str, folder: Path, class_name: str | None) -> Scenario:
+    """``stdlib`` or ``beir:PATH``."""
+    if corpus == "stdlib":
+        return stdlib_scenario(folder, class_name)
+    if corpus.startswith("beir:"):
+        return beir_scenario(corpus, class_name)
+    raise ConfigurationError(f"unknown corpus {corpus!r}: use stdlib or beir:PATH")
