@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.client.account import AccountState
+from ragseal.client.account import KEY_FILE, AccountKey, AccountState
 from ragseal.client.client import Client
 from ragseal.client.link import Announced
 from ragseal.embedder import EmbedderIdentity, Vectors, quantise
@@ -49,6 +49,7 @@ from ragseal.kernel.errors import AttestationError, TransportError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
+from ragseal.ledger.keyfile import save_key
 from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
@@ -232,7 +233,10 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.state = folder / "alice"
-        self.key = AccountState.create(self.state, "alice")
+        AccountState.create(self.state, "alice")
+        (self.state / KEY_FILE).unlink()
+        save_key(self.state / KEY_FILE, Ed25519PrivateKey.from_private_bytes(b"a" * 32))  # one noise, hence one T
+        self.key = AccountKey.load(self.state / KEY_FILE)
         others = [Account("bob", "other", bytes(31) + b"b"), Account("carol", "acme", bytes(31) + b"c")]
         self.provider = Provider(folder / "ledger", [Account("alice", "acme", self.key.public), *others])
         self.embedder = LetterEmbedder()
