@@ -29,7 +29,7 @@ from ragseal.prover import commitment, index, machinery, remote, service
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.corpora import open_corpus
 from ragseal.prover.index import Matrix
-from ragseal.prover.policyfile import TEMPLATE, Binding, load_policy
+from ragseal.prover.policyfile import TEMPLATE, Binding, first_gain, load_policy
 from ragseal.prover.provider import Conduct, Provider
 from ragseal.prover.state import Settings, State, create
 
@@ -234,7 +234,7 @@ def policy(directory: Path) -> None:
     """Print a policy file to start from."""
     settings = Settings.load(directory / "provider.toml")
     cls = machinery.circuit_class(settings.class_name)
-    click.echo(TEMPLATE.format(class_name=cls.name, gain=max(1, 1 << max(0, cls.s - 2))), nl=False)
+    click.echo(TEMPLATE.format(class_name=cls.name, gain=first_gain(cls.s)), nl=False)
 
 
 @main.command()

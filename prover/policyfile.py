@@ -52,6 +52,12 @@ chunks_max = 1            # slots one document may fill
 duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
 """
 
+
+def first_gain(dither: int) -> int:
+    """A gain to start from: a query over the template's window shifts the noise by about 256 table steps."""
+    return max(1, round((256 << dither) / (0.4 * COSINE_ONE)))
+
+
 Advertise = Callable[[Policy, CircuitClass], Fraction]
 
 

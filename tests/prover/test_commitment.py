@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase A: commitments that hold, manifests that may follow, the beacon's order, policies and what they promise."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from provider_scene import (
+    DIMENSION,
+    NOW,
+    Asker,
+    Clock,
+    Participant,
+    account_key,
+    make_policy,
+    new_state,
+    open_provider,
+    open_window,
+    serving_on,
+)
+
+from ragseal.circuits.build import class_digest
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import KeyPaths, KeyView, load_key
+from ragseal.kernel import commitment as kernel
+from ragseal.kernel import field, hints, signature
+from ragseal.kernel.commitment import Account, BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest
+from ragseal.kernel.errors import (
+    AttestationError,
+    CommitmentError,
+    ConfigurationError,
+    LedgerError,
+    PolicyError,
+    ProofError,
+)
+from ragseal.kernel.params import CircuitClass, R
+from ragseal.prover import commitment, machinery
+from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.commitment import combine_columns, commit_columns, make_version
+from ragseal.prover.policyfile import TEMPLATE, Binding, load_policy, read_policy
+from ragseal.prover.provider import Conduct, Provider, Serving
+from ragseal.prover.window import History, Stage, Window
+
+
+@pytest.fixture(scope="session")
+def view(tiny: CircuitClass, keys: KeyPaths) -> KeyView:
+    return load_key(keys.directory, tiny)
+
+
+# --- columns ---------------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_the_stated_commitments(view: KeyView) -> None:
+    rng = np.random.default_rng(1)
+    matrix = rng.integers(-127, 128, size=(view.cls.N, 3), dtype=np.int8)
+    matrix[5] = 0
+    blinders = [1, 0, R - 1]
+    columns = commit_columns(default_group(), view.scores, matrix, blinders)
+    points = view.scores.y + view.scores.b
+    for j, beta in enumerate(blinders):
+        expected = default_group().msm(points, field.pack([*(int(x) for x in matrix[:, j]), beta]))
+        assert columns[64 * j : 64 * j + 64] == expected
+    chi = 12345
+    folded = field.unpack(combine_columns(matrix, chi))
+    assert folded == [sum(pow(chi, j, R) * int(x) for j, x in enumerate(row)) % R for row in matrix]
+    with pytest.raises(CommitmentError, match="bases"):
+        commit_columns(default_group(), view.scores, matrix[:-1], blinders)
+
+
+def test_a_version_verifies_and_two_of_one_index_share_nothing(view: KeyView) -> None:
+    matrix = np.ones((view.cls.N, 3), dtype=np.int8)
+    first, second = (make_version(default_group(), view, "t", matrix, {0: "x"}, secrets.token_bytes) for _ in range(2))
+    for version in (first, second):
+        kernel.verify_columns(default_group(), view.scores, view.digest, 3, version.public)
+    assert not set(first.blinders) & set(second.blinders)
+    assert len(set(first.blinders)) == 3
+    assert first.public.columns != second.public.columns
+    assert first.committed.text_root != second.committed.text_root
+    swapped = dataclasses.replace(first.public, opening=second.public.opening)
+    with pytest.raises(ProofError):
+        kernel.verify_columns(default_group(), view.scores, view.digest, 3, swapped)
+
+
+# --- manifests -------------------------------------------------------------------------------------------------------
+
+
+def test_a_committed_window_is_what_its_manifest_says(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    provider.commit(make_policy(tiny), "w1")
+    window = provider.journal.history.named("w1")
+    window.signed.verify()
+    manifest, held = window.manifest, provider.window_secrets(window.digest)
+    assert manifest.c_seed == hints.seed_commitment(field.limbs(held.seed))
+    assert [t.tenant for t in manifest.tenants] == ["acme", "globex"]
+    assert manifest.accounts == 3
+    for index in manifest.tenants:
+        public = held.versions[index.tenant].public
+        assert public.columns_digest() == index.columns_digest
+        assert public.opening_digest() == index.opening_digest
+    assert provider.ledger.entry(0) == window.signed.encode()
+    provider.close()
+
+
+def test_names_overlaps_and_open_windows_are_refused(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    clock = Clock()
+
+    async def run() -> None:
+        provider = open_provider(tmp_path / "p", tiny, keys, clock)
+        provider.commit(make_policy(tiny), "w1")
+        with pytest.raises(CommitmentError, match="opened twice"):
+            provider.commit(make_policy(tiny), "w1")
+        async with serving_on(provider) as serving:
+            window = await open_window(serving)
+            with pytest.raises(CommitmentError, match="is open: close it first"):
+                provider.commit(make_policy(tiny), "w2")
+            clock.now = NOW + 600
+            proof = signature.sign(provider.state.key, "close", window.digest)
+            await serving.close_window(window.digest, proof)
+            with pytest.raises(CommitmentError, match="do not overlap"):
+                provider.commit(make_policy(tiny, opens=NOW + 540), "w2")
+            assert provider.ledger.size == len(await asyncio.to_thread(_entries, provider))
+            provider.commit(make_policy(tiny, opens=NOW + 600), "w2")
+            assert provider.journal.history.named("").manifest.window == "w2"
+
+    asyncio.run(run())
+
+
+def _entries(provider: Provider) -> list[bytes]:
+    return provider.ledger.entries(0, provider.ledger.size)
+
+
+def test_a_repeated_seed_or_nonce_is_refused(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    provider.commit(make_policy(tiny), "w1")
+    first = provider.journal.history.named("w1").manifest
+    for change, text in (({}, "seed"), ({"c_seed": 5}, "nonce")):
+        again = dataclasses.replace(first, window="w2", **change)  # type: ignore[arg-type]
+        signed = commitment.sign_manifest(provider.state.key, again)
+        with pytest.raises(CommitmentError, match=text):
+            provider.journal.append_now(lambda signed=signed: signed)  # type: ignore[misc]
+    forged = SignedManifest(dataclasses.replace(first, window="w3", c_seed=5), bytes(64))
+    with pytest.raises(AttestationError, match="signature"):
+        provider.journal.append_now(lambda: forged)
+    assert provider.ledger.size == 1
+    provider.close()
+
+
+def test_an_interrupted_commit_is_made_anew(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    made = commitment.prepare_window(
+        provider.state,
+        provider.machinery.group,
+        provider.machinery.keys.newest(),
+        make_policy(tiny),
+        provider.machinery.embedder.identity().digest(),
+        "w1",
+        secrets.token_bytes,
+    )
+    commitment.store_window(provider.state, made)  # and then the power went
+    provider.commit(make_policy(tiny), "w1")
+    assert len(provider.state.rows("SELECT manifest FROM windows")) == 1
+    digest = provider.journal.history.named("w1").digest
+    assert digest != made.signed.manifest.digest()
+    provider.window_secrets(digest)
+    provider.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE windows SET seed = x'" + "00" * 32 + "'",
+        "UPDATE windows SET nonce = x'" + "00" * 32 + "'",
+        "UPDATE version_texts SET text = 'other' WHERE slot = (SELECT MIN(slot) FROM version_texts)",
+        "UPDATE versions SET secret = x'" + "00" * 32 + "' WHERE tenant = 'acme'",
+        "DELETE FROM window_accounts WHERE name = 'bob'",
+        "DELETE FROM versions WHERE tenant = 'globex'",
+    ],
+)
+def test_secrets_that_are_not_the_manifests_are_refused(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, damage: str
+) -> None:
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    provider.commit(make_policy(tiny), "w1")
+    digest = provider.journal.history.named("w1").digest
+    with provider.state.transaction() as db:
+        db.execute(damage)
+    with pytest.raises(CommitmentError, match="not those its manifest"):
+        provider.window_secrets(digest)
+    provider.close()
+
+
+def test_a_window_needs_documents_accounts_and_a_key(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    state = new_state(tmp_path / "p")
+    commitment.add_account(state, Account("dave", "nowhere", signature.public_bytes(account_key("dave"))))
+    state.close()
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    with pytest.raises(CommitmentError, match="nowhere"):
+        provider.commit(make_policy(tiny), "w1")
+    with provider.state.transaction() as db:
+        db.execute("DELETE FROM accounts")
+    with pytest.raises(CommitmentError, match="accounts add"):
+        provider.commit(make_policy(tiny), "w1")
+    provider.machinery.keys.folder(keys.digest).unlink()
+    with pytest.raises(ConfigurationError, match="fetch-keys"):
+        provider.commit(make_policy(tiny), "w1")
+    assert provider.ledger.size == 0
+    provider.close()
+
+
+def test_accounts_have_their_own_names_and_keys(tmp_path: Path) -> None:
+    state = new_state(tmp_path / "p")
+    alice = signature.public_bytes(account_key("alice"))
+    commitment.add_account(state, Account("alice", "acme", alice))  # the same again is no change
+    for account in (
+        Account("alice", "acme", signature.public_bytes(account_key("x"))),
+        Account("alice", "globex", alice),
+        Account("other", "acme", alice),
+        Account("has space", "acme", signature.public_bytes(account_key("x"))),
+        Account("short", "acme", b"k"),
+    ):
+        with pytest.raises(CommitmentError):
+            commitment.add_account(state, account)
+    assert [a.name for a in commitment.accounts(state)] == ["alice", "bob", "carol"]
+    state.close()
+
+
+# --- beacon ----------------------------------------------------------------------------------------------------------
+
+
+def committed(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> tuple[Provider, Window]:
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    provider.commit(make_policy(tiny), "w1")
+    window = provider.journal.history.newest
+    assert window is not None
+    return provider, window
+
+
+def test_the_auditor_opens_last_and_strangers_not_at_all(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def run() -> None:
+        provider, window = committed(tmp_path, tiny, keys)
+        auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+        observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
+        async with serving_on(provider) as serving:
+            beacon = serving.beacon
+            for owner in ("provider", "observer-", "somebody"):
+                bad = Participant(owner, window.digest, Ed25519PrivateKey.generate(), b"s" * 32)
+                with pytest.raises(CommitmentError):
+                    await beacon.commit(bad.commit().encode())
+            early = observer.open().encode()
+            with pytest.raises(CommitmentError):
+                await beacon.open(early)
+            unsigned = dataclasses.replace(observer.commit(), signature=bytes(64))
+            with pytest.raises(AttestationError):
+                await beacon.commit(unsigned.encode())
+            index = await beacon.commit(observer.commit().encode())
+            assert await beacon.commit(observer.commit().encode()) == index
+            other = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"z" * 32)
+            with pytest.raises(CommitmentError, match="already"):
+                await beacon.commit(other.commit().encode())
+            await beacon.commit(auditor.commit().encode())
+            while "provider" not in window.openings:
+                await asyncio.sleep(0.01)
+            late = Participant("observer-late", window.digest, Ed25519PrivateKey.generate(), b"l" * 32)
+            with pytest.raises(CommitmentError, match="sealed"):
+                await beacon.commit(late.commit().encode())
+            with pytest.raises(CommitmentError, match="opens last"):
+                await beacon.open(auditor.open().encode())
+            wrong = BeaconOpening(window.digest, "observer-x", b"w" * 32)
+            with pytest.raises(CommitmentError, match="another nonce"):
+                await beacon.open(wrong.encode())
+            for owner in ("provider", "observer-late"):
+                with pytest.raises(CommitmentError):
+                    await beacon.open(BeaconOpening(window.digest, owner, b"o" * 32).encode())
+            alice = Asker("alice", serving)
+            with pytest.raises(AttestationError, match="not open yet"):
+                await alice.prepare(alice.message("early"))
+            index, _ = await beacon.open(observer.open().encode())
+            assert (await beacon.open(observer.open().encode()))[0] == index
+            await beacon.open(auditor.open().encode())
+            assert window.stage is Stage.OPEN
+            nonce = provider.window_secrets(window.digest).nonce
+            opened = [("provider", nonce), ("observer-x", b"o" * 32), ("auditor", b"a" * 32)]
+            assert window.beacon == kernel.beacon_value(window.digest, opened)
+
+    asyncio.run(run())
+
+
+def test_a_missing_observer_is_left_out_before_the_auditor_opens(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    async def run() -> None:
+        provider, window = committed(tmp_path, tiny, keys)
+        auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+        observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
+        serving = Serving(provider, Conduct(False, 0.0, BeaconRules(participants=2, wait=0.3)))
+        await serving.start()
+        for participant in (observer, auditor):
+            await serving.beacon.commit(participant.commit().encode())
+        while window.seal is None or len(window.seal.owners) == 3:
+            await asyncio.sleep(0.02)
+        assert window.seal.owners == ("provider", "auditor")
+        with pytest.raises(CommitmentError, match="not named"):
+            await serving.beacon.open(observer.open().encode())
+        await serving.beacon.open(auditor.open().encode())
+        assert window.stage is Stage.OPEN
+        await serving.stop()
+        provider.close()
+
+    asyncio.run(run())
+
+
+def test_a_beacon_goes_on_after_a_restart_and_another_auditor_is_refused(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    async def run() -> None:
+        provider, window = committed(tmp_path, tiny, keys)
+        key = Ed25519PrivateKey.generate()
+        rules = BeaconRules(1, 5.0, signature.public_bytes(key))
+        auditor = Participant("auditor", window.digest, key, b"a" * 32)
+        serving = Serving(provider, Conduct(False, 0.0, rules))
+        await serving.start()
+        impostor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"i" * 32)
+        with pytest.raises(CommitmentError, match="another auditor"):
+            await serving.beacon.commit(impostor.commit().encode())
+        await serving.beacon.commit(auditor.commit().encode())
+        while "provider" not in window.openings:
+            await asyncio.sleep(0.01)
+        await serving.stop()
+        provider.close()
+        provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+        serving = Serving(provider, Conduct(False, 0.0, rules))
+        await serving.start()
+        _, after = await serving.beacon.open(auditor.open().encode())
+        assert after.stage is Stage.OPEN
+        await serving.stop()
+        provider.close()
+
+    asyncio.run(run())
+
+
+# --- history ---------------------------------------------------------------------------------------------------------
+
+
+def test_seals_have_an_order_and_only_shrink(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    provider, window = committed(tmp_path, tiny, keys)
+    for owner in ("auditor", "observer-x", "observer-y"):
+        key = Ed25519PrivateKey.generate()
+        window.add_commit(Participant(owner, window.digest, key, owner.ljust(32).encode()).commit())
+
+    def seal(*owners: str) -> None:
+        window.add_seal(BeaconSeal(window.digest, owners, bytes(64)))
+
+    for owners in (
+        ("provider",),
+        ("auditor", "provider"),
+        ("provider", "observer-x"),
+        ("provider", "observer-x", "observer-x", "auditor"),
+        ("provider", "observer-z", "auditor"),
+    ):
+        with pytest.raises(CommitmentError):
+            seal(*owners)
+    seal("provider", "observer-x", "auditor")
+    for owners in (("provider", "observer-x", "auditor"), ("provider", "observer-y", "auditor")):
+        with pytest.raises(CommitmentError, match="only drop"):
+            seal(*owners)
+    nonce = provider.window_secrets(window.digest).nonce
+    window.add_opening(BeaconOpening(window.digest, "provider", nonce))
+    window.add_opening(BeaconOpening(window.digest, "observer-x", b"observer-x".ljust(32)))
+    with pytest.raises(CommitmentError, match="only drop"):  # who has opened cannot be dropped: no choice of nonces
+        seal("provider", "auditor")
+    provider.close()
+
+
+def test_a_copied_commitment_is_refused(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    provider, window = committed(tmp_path, tiny, keys)
+    key = Ed25519PrivateKey.generate()
+    made = BeaconCommit(
+        window.digest, "observer-x", signature.public_bytes(key), window.manifest.beacon_commitment, bytes(64)
+    )
+    signed = dataclasses.replace(made, signature=signature.sign(key, "beacon-commit", made.body()))
+    with pytest.raises(CommitmentError, match="copy"):
+        window.add_commit(signed)
+    provider.close()
+
+
+def test_a_ledger_with_strange_entries_is_not_continued(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    provider, window = committed(tmp_path, tiny, keys)
+    entry = window.signed.encode()
+    for strange in (b"noise", entry, kernel.WindowClose(window.digest, 0, NOW).encode()):
+        history = History(provider.ledger.origin, provider.public_key)
+        history.replay(0, entry)
+        with pytest.raises(LedgerError, match="entry 1"):
+            history.replay(1, strange)
+    other = History(provider.ledger.origin, bytes(32))
+    with pytest.raises(LedgerError, match="provider key"):
+        other.replay(0, entry)
+    provider.close()
+
+
+# --- policies --------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(TEMPLATE.format(class_name="tiny", gain=1))
+    binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW + 59)
+    policy = load_policy(file, binding, machinery.advertised_epsilon)
+    assert (policy.lo, policy.hi) == (round(0.3 * 127**2), round(0.7 * 127**2))
+    assert policy.opens == NOW
+    assert policy.closes % 60 == 0
+    assert policy.closes >= NOW + 86400
+    machinery.check_promises(policy, tiny)
+    assert Fraction(policy.epsilon_account) > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"surprise": 1},
+        {"class": "base"},
+        {"lo": 0.9},
+        {"lo": -0.1},
+        {"hi": 1.5},
+        {"hi": True},
+        {"gain": 0},
+        {"gain": 1.5},
+        {"gain": "2"},
+        {"n_max": 0},
+        {"delta": "2"},
+        {"delta": "one"},
+        {"delta": "1/0"},
+        {"theta": 1.5},
+        {"unit": "document"},
+        {"opens": NOW, "closes": NOW - 60},
+        {"period_start": NOW + 60},
+        {"duration": -1},
+    ],
+)
+def test_policies_that_make_no_sense_are_refused(tiny: CircuitClass, change: dict[str, object]) -> None:
+    with pytest.raises(PolicyError):
+        make_policy(tiny, **change)
+
+
+def test_unreadable_policies_are_named(tmp_path: Path, tiny: CircuitClass) -> None:
+    binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW)
+    (tmp_path / "broken.toml").write_text("lo = [")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "huge.toml").write_text("#" * (1 << 17))
+    for name in ("broken.toml", "binary.toml", "huge.toml", "missing.toml"):
+        with pytest.raises(PolicyError, match=name):
+            load_policy(tmp_path / name, binding, machinery.advertised_epsilon)
+    with pytest.raises(PolicyError, match="missing"):
+        read_policy({}, binding, machinery.advertised_epsilon)
+
+
+def test_what_is_advertised_follows_from_the_noise(tiny: CircuitClass) -> None:
+    honest = make_policy(tiny)
+    machinery.check_promises(honest, tiny)
+    less = str(Fraction(honest.epsilon_account) * Fraction(9, 10))
+    with pytest.raises(PolicyError, match="less than the noise gives"):
+        machinery.check_promises(make_policy(tiny, epsilon_account=less), tiny)
+    with pytest.raises(PolicyError, match="gain"):
+        machinery.check_promises(make_policy(tiny, gain=1 << 14, epsilon_account=1), tiny)
+    with pytest.raises(PolicyError, match="no finite epsilon"):
+        make_policy(tiny, gain=8, lo=0.0, hi=1.0, n_max=10**6)
