@@ -116,3 +116,17 @@ def test_out_of_range_is_refused() -> None:
     with pytest.raises(PolicyError, match="support"):
         privacyloss.loss_atoms(table, 2 * table.cut + 1)
     assert privacyloss.truncated_pure_epsilon(table, 2 * table.cut + 1, 1, 1e-6) == math.inf
+
+
+def test_losses_above_the_window_are_charged() -> None:
+    # A window that ends far below the largest composed loss: what it leaves out must not be forgotten.
+    table, shift, n = TINY[1], 1, 3
+    atoms = privacyloss.loss_atoms(table, shift)
+    infinite = privacyloss.infinite_loss_mass(table, shift, n)
+    composed = privacyloss._compose_on_grid(atoms, n, 0.5, 0.5, 0.6, 12, infinite)
+    assert composed.loss[-1] < 0.81
+    assert composed.above > 0
+    for epsilon in (0.3, 0.5, 0.7):
+        assert composed.delta(epsilon) >= exact_delta(table, shift, n, epsilon)
+        stripped = privacyloss.ComposedLoss(composed.loss, composed.weight, 0.0, composed.infinite)
+        assert stripped.delta(0.79) < exact_delta(table, shift, n, 0.79)
