@@ -437,6 +437,23 @@ class World:
         return audit(SimulatedEvidence(self), auditor, around, **options)
 
 
+def asked(account: str = "alice", **options: Any) -> World:
+    """A closed window with two honest queries, this one, and another honest one."""
+    world = World()
+    world.commit()
+    world.ask("alice")
+    world.ask("bob")
+    world.ask(account, **options)
+    world.ask("carol")
+    world.close()
+    return world
+
+
+def resign(world: World, receipt: Receipt, body: ReceiptBody) -> Receipt:
+    """The provider's receipt with another body."""
+    return replace(receipt, body=body, signature=signature.sign(world.provider, "receipt", body.encode()))
+
+
 @dataclass
 class SimulatedEvidence:
     """The provider's side of an audit."""

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Steps 6 and 7 against records and receipts that do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragseal.kernel import signature
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.commitment import (
+    Account,
+    WindowClose,
+)
+from ragseal.verifier.evidence import ReceiptFile
+from tests.verifier.attacks import Attacks
+from tests.verifier.simulator import (
+    OPENS,
+    TENANTS,
+    World,
+    asked,
+    key_of,
+    resign,
+)
+
+ATTACKS = Attacks()
+attack = ATTACKS.add
+
+# --- step 6: records -------------------------------------------------------------------------------------------------
+
+
+def test_the_queries_of_these_attacks_pass() -> None:
+    assert asked().audit().verdict == "PASS"
+
+
+@attack(6, "seq 2 is missing")
+def record_dropped() -> Any:
+    world = World.honest()
+    del world.messages[world.at(Record, 2)]
+    return world
+
+
+@attack(6, "seq 1 is missing")
+def records_reordered() -> Any:
+    world = World.honest()
+    a, b = world.at(Record, 1), world.at(Record, 2)
+    world.messages[a], world.messages[b] = world.messages[b], world.messages[a]
+    return world
+
+
+@attack(6, "is not registered")
+def unregistered_account() -> Any:
+    return asked("mallory")
+
+
+@attack(6, "request signature does not hold")
+def request_signed_by_another() -> Any:
+    return asked(sign_as="mallory")
+
+
+@attack(6, "the request is for window 'w0'")
+def request_of_another_window() -> Any:
+    return asked(request={"window": "w0"})
+
+
+@attack(6, "the request is for window 'w1' of 'other.example/log'")
+def request_of_another_log() -> Any:
+    return asked(request={"origin": "other.example/log"})
+
+
+@attack(1, "request belongs to another window")
+def request_of_another_manifest() -> Any:
+    return asked(request={"manifest": bytes(32)})
+
+
+@attack(6, "another index than that of tenant 'north'")
+def record_over_another_tenants_index() -> Any:
+    return asked(request={"index_digest": TENANTS["south"].index.digest()})
+
+
+@attack(6, "acknowledges no receipt")
+def acknowledgement_missing() -> Any:
+    return asked(request={"last_receipt": bytes(32)})
+
+
+@attack(6, "jumps to request 5")
+def ctr_gap() -> Any:
+    return asked(request={"ctr": 5})
+
+
+@attack(6, "exceeds its 3 queries")
+def budget_exceeded() -> Any:
+    world = World()
+    world.commit()
+    for _ in range(4):
+        world.ask("alice")
+    world.close()
+    return world
+
+
+@attack(6, "is outside the window")
+def record_before_opening() -> Any:
+    return asked(record={"time": OPENS})
+
+
+@attack(6, "is outside the window")
+def record_back_in_time() -> Any:
+    world = World()
+    world.commit()
+    world.ask("alice", record={"time": OPENS + 600})
+    world.ask("bob", record={"time": OPENS + 540})
+    world.close()
+    return world
+
+
+@attack(6, "is outside the window")
+def record_after_closing_time() -> Any:
+    return asked(record={"time": OPENS + 3060})
+
+
+@attack(6, "the request id was used")
+def request_id_again() -> Any:
+    return _again("request_id")
+
+
+@attack(6, "the nonce was used")
+def nonce_again() -> Any:
+    return _again("nonce")
+
+
+def _again(name: str) -> World:
+    world = World()
+    world.commit()
+    first = world.ask("alice").signed.request
+    world.ask("alice", request={name: getattr(first, name)})
+    world.close()
+    return world
+
+
+@attack(6, "closing entry counts other records")
+def closing_count_wrong() -> Any:
+    world = World.honest()
+    index = world.at(WindowClose)
+    world.messages[index] = replace(world.messages[index], records=6)  # type: ignore[type-var]
+    return world
+
+
+@attack(6, "stands outside its window")
+def record_after_close() -> Any:
+    world = World.honest()
+    world.ask("bob")
+    return world
+
+
+@attack(6, "another window stands inside this one")
+def record_of_another_window() -> Any:
+    world = World()
+    world.commit()
+    first = world.ask("alice")
+    foreign = replace(
+        first,
+        manifest=bytes(32),
+        signed=replace(first.signed, request=replace(first.signed.request, manifest=bytes(32))),
+    )
+    world.messages.append(foreign)
+    world.close()
+    return world
+
+
+@attack(6, "record 2: .*not on the curve")
+def point_off_the_curve() -> Any:
+    world = asked()
+    index = world.at(Record, 2)
+    world.messages[index] = replace(world.messages[index], c_y=b"\x01" * 64)  # type: ignore[type-var]
+    return world
+
+
+@attack(6, "the registry is not the one of the manifest")
+def registry_with_another_account() -> Any:
+    world = World.honest()
+    world.registry.append(Account("zoe", "north", signature.public_bytes(key_of("zoe"))))
+    return world
+
+
+@attack(6, "the registry is not the one of the manifest")
+def registry_count_wrong() -> Any:
+    return World.honest(accounts=2)
+
+
+@attack(6, "must be distinct and sorted")
+def registry_unsorted() -> Any:
+    world = World.honest()
+    world.registry.reverse()
+    return world
+
+
+@attack(6, "holds no index of tenant 'west'")
+def account_without_index() -> Any:
+    world = World()
+    world.registry.append(Account("zoe", "west", signature.public_bytes(key_of("zoe"))))
+    world.commit()
+    world.close()
+    return world
+
+
+# --- step 7: receipts ------------------------------------------------------------------------------------------------
+
+
+def _with_receipt(change: Callable[[World, Any], Any]) -> Any:
+    world = World.honest()
+    receipts = world.receipts()
+    receipts[2] = change(world, receipts[2])
+    return world, {"receipts": receipts}
+
+
+@attack(7, "another record than the one promised")
+def receipt_contradicts_the_log() -> Any:
+    """The provider answers, then rewrites the record before the next checkpoint is seen by anyone."""
+    return _with_receipt(
+        lambda w, file: replace(
+            file,
+            answer=None,
+            receipt=resign(w, file.receipt, replace(file.receipt.body, record_digest=bytes(32))),
+        )
+    )
+
+
+@attack(7, "the log has 16")
+def receipt_beyond_the_log() -> Any:
+    return _with_receipt(
+        lambda w, file: replace(file, receipt=resign(w, file.receipt, replace(file.receipt.body, index=99)))
+    )
+
+
+@attack(7, "another seq or request")
+def receipt_for_another_seq() -> Any:
+    return _with_receipt(
+        lambda w, file: replace(file, receipt=resign(w, file.receipt, replace(file.receipt.body, seq=1)))
+    )
+
+
+@attack(7, "another seq or request")
+def receipt_for_another_request() -> Any:
+    return _with_receipt(
+        lambda w, file: replace(
+            file, receipt=resign(w, file.receipt, replace(file.receipt.body, request_digest=bytes(32)))
+        )
+    )
+
+
+@attack(7, "receipt signature does not hold")
+def receipt_forged() -> Any:
+    return _with_receipt(lambda w, file: replace(file, receipt=replace(file.receipt, signature=bytes(64))))
+
+
+@attack(7, "inclusion")
+def receipt_without_inclusion() -> Any:
+    return _with_receipt(lambda w, file: replace(file, receipt=replace(file.receipt, path=())))
+
+
+@attack(7, "openings are not those that the receipt signs")
+def other_openings_shown() -> Any:
+    return _with_receipt(
+        lambda w, file: replace(file, answer=replace(file.answer, openings=replace(file.answer.openings, t_salt=5)))
+    )
+
+
+@attack(7, "another record than the log")
+def answer_with_another_record() -> Any:
+    return _with_receipt(lambda w, file: replace(file, answer=replace(file.answer, record=w.answers[0].record)))
+
+
+def _other_answer(change: Callable[[Any], Any]) -> Any:
+    """The provider signs a receipt for openings that are not the record's."""
+
+    def shown(w: World, file: Any) -> Any:
+        openings = change(file.answer.openings)
+        receipt = resign(w, file.receipt, replace(file.receipt.body, openings_digest=openings.digest()))
+        return replace(file, receipt=receipt, answer=replace(file.answer, openings=openings, receipt=receipt))
+
+    return _with_receipt(shown)
+
+
+@attack(7, "not those that the record commits to")
+def answer_with_other_slots() -> Any:
+    return _other_answer(lambda openings: replace(openings, t_salt=5))
+
+
+@attack(7, "slots in increasing order")
+def answer_with_too_few_slots() -> Any:
+    return _other_answer(lambda openings: replace(openings, slots=openings.slots[1:]))
+
+
+@attack(7, "slots in increasing order")
+def answer_out_of_order() -> Any:
+    return _other_answer(lambda openings: replace(openings, slots=openings.slots[::-1]))
+
+
+@attack(7, "inclusion")
+def answer_with_another_text() -> Any:
+    return _other_answer(
+        lambda openings: replace(openings, slots=(replace(openings.slots[0], text="forged"), *openings.slots[1:]))
+    )
+
+
+@attack(7, "another receipt was given for the same record")
+def two_receipts_for_one_record() -> Any:
+    world = World.honest()
+    body = replace(world.answers[6].receipt.body, openings_digest=bytes(32))
+    other = replace(world.receipts()[6], receipt=resign(world, world.answers[6].receipt, body), answer=None)
+    return world, {"receipts": [*world.receipts(), other]}
+
+
+@attack(7, "two receipts were issued for one request")
+def acknowledged_receipt_is_another() -> Any:
+    world = World()
+    world.commit()
+    world.ask("alice")
+    world.ask("alice", request={"last_receipt": b"\x07" * 32})
+    world.close()
+    return world, {"receipts": world.receipts()}
+
+
+@attack(7, "belongs to no manifest")
+def receipt_for_a_record_without_manifest() -> Any:
+    world = World.honest()
+    first = world.messages[world.at(Record)]
+    assert isinstance(first, Record)
+    request = replace(first.signed.request, manifest=bytes(32))
+    foreign = replace(first, manifest=bytes(32), signed=replace(first.signed, request=request))
+    world.messages.append(foreign)
+    receipt = world.receipt(foreign, len(world.messages) - 1, bytes(32))
+    return world, {"receipts": [ReceiptFile("r", receipt)]}
+
+
+@pytest.mark.parametrize("name", ATTACKS.names())
+def test_attack_fails_at_its_step(name: str) -> None:
+    ATTACKS.run(name)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Steps 10 and 11 against tables and budgets that give less than was promised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ragseal.kernel import noise
+from ragseal.kernel.commitment import (
+    SignedManifest,
+    WindowClose,
+    WindowOpen,
+)
+from ragseal.kernel.noise import NoiseTable
+from ragseal.verifier import commitment, epsilon, verification
+from tests.verifier.attacks import Attacks
+from tests.verifier.simulator import (
+    OPENS,
+    World,
+    policy,
+)
+
+ATTACKS = Attacks()
+attack = ATTACKS.add
+
+# --- steps 10 and 11 -------------------------------------------------------------------------------------------------
+
+
+def test_noise_table_rules_are_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another builder behind the same digest check: T1-T4 are the auditor's own business."""
+    half = list(noise.build_table("gaussian").half)
+    moved = half[5] // 1000
+    half[5], half[7] = half[5] - moved, half[7] + moved
+    crooked = NoiseTable("gaussian", tuple(half))
+    verdict = _audit_with_table(monkeypatch, crooked)
+    assert verdict.failure is not None
+    assert (verdict.failure.number, "T4" in verdict.line()) == (10, True), verdict.line()
+
+
+def test_noise_table_digest_is_the_policys(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = _audit_with_table(monkeypatch, noise.build_table("geometric"))
+    assert verdict.failure is not None
+    assert (verdict.failure.number, "T5" in verdict.line()) == (10, True), verdict.line()
+
+
+def _audit_with_table(monkeypatch: pytest.MonkeyPatch, table: Any) -> verification.Verdict:
+    world = World.honest()
+    here = SimpleNamespace(build_table=lambda law: table, check_table=noise.check_table)
+    monkeypatch.setattr(commitment, "noise", here)
+    return world.audit()
+
+
+@attack(11, "advertises epsilon 1/2")
+def advertised_too_little() -> Any:
+    return World.honest(policy_=policy(epsilon_account="1/2"))
+
+
+@attack(11, "no finite epsilon|used up")
+def no_finite_epsilon() -> Any:
+    return World.honest(policy_=policy(delta="1/1000000000000000000000000000000", epsilon_account="1000"))
+
+
+@attack(11, "no finite epsilon")
+def noise_too_small_for_the_shift() -> Any:
+    return World.honest(policy_=policy(gain=12, lo=0, hi=4000, k_max=50, epsilon_account="1000000"))
+
+
+@attack(11, "uses? class|used class 'gone'")
+def earlier_window_of_an_unknown_class() -> Any:
+    world = World()
+    world.commit("w0", policy_=policy(class_name="gone"))
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 60))
+    world.commit("w1")
+    world.close()
+    return world
+
+
+@attack(11, "another build of class")
+def earlier_window_of_another_build() -> Any:
+    world = World()
+    world.commit("w0", policy_=policy(class_digest=bytes(32)))
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 60))
+    world.commit("w1")
+    world.close()
+    return world
+
+
+@attack(11, "an earlier window's manifest")
+def earlier_manifest_forged() -> Any:
+    world = World()
+    world.commit("w0")
+    index = world.at(SignedManifest)
+    world.messages[index] = SignedManifest(world.manifest, bytes(64))
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 60))
+    world.commit("w1")
+    world.close()
+    return world
+
+
+def test_an_earlier_window_that_broke_its_budget_is_charged_in_full() -> None:
+    world = World()
+    world.commit("w0", policy_=policy(n_max=1))
+    for _ in range(3):
+        world.ask("alice")
+    world.messages.append(WindowClose(world.digest, 3, OPENS + 60))
+    world.messages[world.at(WindowOpen)] = replace(world.messages[world.at(WindowOpen)], time=OPENS)  # type: ignore[type-var]
+    world.commit("w1")
+    world.close()
+    verdict = world.audit()
+    assert verdict.budget is not None, verdict.line()
+    assert [spent.queries for spent in verdict.budget.windows] == [3, 3]
+
+
+def test_routes_that_disagree_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = epsilon.epsilon_audit
+    monkeypatch.setattr(epsilon, "epsilon_audit", lambda *a, **k: replace(original(*a, **k), agree=False))
+    verdict = World.honest().audit()
+    assert verdict.failure is not None
+    assert (verdict.failure.number, "disagree" in verdict.line()) == (11, True)
+
+
+@pytest.mark.parametrize("name", ATTACKS.names())
+def test_attack_fails_at_its_step(name: str) -> None:
+    ATTACKS.run(name)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Step 8 against proofs and openings that do not belong to the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragseal.kernel import attestation, field
+from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.params import R
+from tests.verifier.attacks import Attacks
+from tests.verifier.simulator import (
+    GROUP,
+    KEY,
+    World,
+    asked,
+)
+
+ATTACKS = Attacks()
+attack = ATTACKS.add
+
+# --- step 8: proofs --------------------------------------------------------------------------------------------------
+
+
+def _entry_of(seq: int, **changes: Any) -> Callable[[ProofEntry], ProofEntry]:
+    return lambda entry: replace(entry, **changes) if entry.seq == seq else entry
+
+
+@attack(8, "the proof of record 3 does not hold")
+def forged_proof() -> Any:
+    world = World.honest()
+    world.tamper_entry = _entry_of(3, proof=b"\x01" * 256)
+    return world
+
+
+@attack(8, "the proof of record 1 does not hold")
+def replayed_proof() -> Any:
+    """Record 0's valid proof and hints, delivered for record 1."""
+    world = World.honest()
+    proven = world.batch(world.digest, [0]).entries[0]
+    world.tamper_entry = _entry_of(1, proof=proven.proof, c_h=proven.c_h)
+    world.kept[world.digest, 1] = replace(
+        world.kept[world.digest, 1],
+        hints=world.kept[world.digest, 0].hints,
+        rho_hint=world.kept[world.digest, 0].rho_hint,
+    )
+    return world
+
+
+@attack(8, "does not hold exactly the records")
+def record_left_out_of_the_batch() -> Any:
+    world = World.honest()
+    world.tamper_batch = lambda batch: world.batch(world.digest, [0, 1, 2, 3, 5, 6])
+    return world
+
+
+@attack(8, "does not hold exactly the records")
+def batch_of_another_record() -> Any:
+    world = World.honest()
+    world.tamper_batch = lambda batch: replace(
+        batch, entries=tuple(_entry_of(2, record_digest=bytes(32))(e) for e in batch.entries)
+    )
+    return world
+
+
+@attack(8, "belongs to another window")
+def batch_of_another_window() -> Any:
+    world = World.honest()
+    world.tamper_batch = lambda batch: replace(batch, manifest=bytes(32))
+    return world
+
+
+@attack(8, "the link opening does not hold")
+def columns_of_another_tenant() -> Any:
+    """C_y is made from tenant south's columns for an account of tenant north."""
+    return asked("alice", columns_of="south")
+
+
+@attack(8, "the hints opening does not hold")
+def hints_outside_their_span() -> Any:
+    """C_h with a component along a score base: it would shift w under the same proof."""
+    world = World.honest()
+    honest = world.batch(world.digest, [0]).entries[0].c_h
+    shifted = GROUP.msm(honest + KEY.scores.y[:64], field.pack([1, R - 5]))
+    world.tamper_entry = _entry_of(0, c_h=shifted)
+    return world
+
+
+@attack(8, "the link opening does not hold")
+def c_y_off_by_a_score_base() -> Any:
+    """C_y of the right columns plus a component along Y_0: one document's score moved."""
+    world = World()
+    world.commit()
+    shifts = iter([True])
+
+    def shifted(c_y: bytes) -> bytes:
+        return GROUP.msm(c_y + KEY.scores.y[:64], field.pack([1, 9])) if next(shifts, False) else c_y
+
+    original = attestation.score_commitment
+    attestation.score_commitment = lambda *a: shifted(original(*a))
+    try:
+        world.ask("alice")
+    finally:
+        attestation.score_commitment = original
+    world.ask("bob")
+    world.close()
+    return world
+
+
+@attack(8, "one link opening for each of")
+def link_left_out() -> Any:
+    world = World.honest()
+    world.tamper_batch = lambda batch: replace(batch, links=batch.links[:1])
+    return world
+
+
+@attack(8, "one link opening for each of")
+def link_under_another_tenant() -> Any:
+    world = World.honest()
+    world.tamper_batch = lambda batch: replace(batch, links=(batch.links[0], replace(batch.links[1], tenant="west")))
+    return world
+
+
+@attack(8, "the link opening does not hold")
+def links_exchanged() -> Any:
+    def exchange(batch: ProofBatch) -> ProofBatch:
+        north, south = batch.links
+        return replace(batch, links=(LinkOpening("north", south.opening), LinkOpening("south", north.opening)))
+
+    world = World.honest()
+    world.tamper_batch = exchange
+    return world
+
+
+@attack(8, "the hints opening does not hold")
+def opening_of_another_batch() -> Any:
+    world = World.honest()
+    other = world.batch(world.digest, range(6)).hints
+    world.tamper_batch = lambda batch: replace(batch, hints=other)
+    return world
+
+
+@attack(8, "responses expected")
+def hint_opening_truncated() -> Any:
+    world = World.honest()
+    world.tamper_batch = lambda batch: replace(
+        batch, hints=Opening(batch.hints.announcements, batch.hints.responses[32:])
+    )
+    return world
+
+
+@attack(8, "the proof of record 0 does not hold")
+def t_commit_changed_after_proving() -> Any:
+    """A record whose proof was made for another T."""
+    world = World.honest()
+    entry = world.batch(world.digest, [0]).entries[0]
+    index = world.at(Record)
+    changed = replace(world.messages[index], t_commit=3)  # type: ignore[type-var]
+    world.messages[index] = changed
+    world.tamper_entry = _entry_of(0, proof=entry.proof)
+    return world
+
+
+@attack(8, "is not a ProofBatch|not a proof-batch message")
+def something_else_delivered() -> Any:
+    world = World.honest()
+    world.batch = lambda manifest, seqs: world.manifest  # type: ignore[assignment,method-assign,return-value]
+    return world
+
+
+@pytest.mark.parametrize("name", ATTACKS.names())
+def test_attack_fails_at_its_step(name: str) -> None:
+    ATTACKS.run(name)

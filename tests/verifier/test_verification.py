@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The checklist on honest evidence, sampling, later windows, and what ends without a verdict."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragseal.kernel.commitment import (
+    WindowClose,
+)
+from ragseal.kernel.errors import TransportError
+from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.verifier import verification
+from ragseal.verifier.evidence import Refused
+from ragseal.verifier.sample import Sample
+from tests.verifier.simulator import (
+    CLOSES,
+    GROUP,
+    NOW,
+    TENANTS,
+    SimulatedEvidence,
+    World,
+    asked,
+    policy,
+)
+
+# --- honest ----------------------------------------------------------------------------------------------------------
+
+
+def test_honest_window_passes() -> None:
+    world = World.honest()
+    world.remember()
+    verdict = world.audit(receipts=world.receipts())
+    assert verdict.failure is None, verdict.line()
+    assert verdict.line().startswith("PASS epsilon_audit=")
+    assert verdict.line().endswith(" delta=1e-06 mode=full keys=auditor records=7")
+    assert [step.number for step in verdict.steps] == list(range(1, 12))
+    assert {step.status for step in verdict.steps} == {"ok", "not estimated"}
+    assert [(t.tenant, t.total, t.checked, t.acknowledged) for t in verdict.tallies] == [
+        ("north", 5, 5, 5),
+        ("south", 2, 2, 2),
+    ]
+    assert world.asked == [[0, 1, 2, 3, 4, 5, 6]]
+
+
+def test_without_receipts_the_last_records_are_unacknowledged() -> None:
+    verdict = World.honest().audit()
+    assert [(t.tenant, t.acknowledged) for t in verdict.tallies] == [("north", 3), ("south", 1)]
+
+
+def test_unchecked_records_are_counted_and_qualified() -> None:
+    world = World()
+    world.commit()
+    world.ask("alice", checked=False)
+    world.ask("bob")
+    world.close()
+    verdict = world.audit()
+    assert verdict.verdict == "PASS"
+    assert verdict.budget is not None
+    details = verdict.budget.details()
+    assert (details["checked_records"], details["unchecked_records"]) == (1, 1)
+    assert details["epsilon_of_unchecked_records_if_their_embeddings_ignore_the_index"] == verdict.budget.epsilon
+
+
+def test_empty_window_passes() -> None:
+    world = World()
+    world.commit()
+    world.close()
+    assert world.audit().line().endswith("records=0")
+
+
+def test_provider_made_keys_are_unsafe() -> None:
+    world = World.honest()
+    world.made_by = "provider"
+    for options in ({}, {"sample": Sample(2)}):
+        verdict = world.audit(**options)
+        assert verdict.verdict == "UNSAFE"
+        assert " keys=provider " in verdict.line()
+
+
+def test_ceremony_keys_are_named() -> None:
+    world = World.honest()
+    world.made_by = "ceremony"
+    assert " keys=ceremony " in world.audit().line()
+
+
+def test_sampled_audit() -> None:
+    world = World.honest()
+    verdict = world.audit(sample=Sample(3))
+    assert verdict.line().startswith("SAMPLED-PASS epsilon_audit=")
+    assert " mode=sampled keys=auditor records=7 proven=3 beta=" in verdict.line()
+    assert verdict.line().endswith(" confidence=0.99")
+    assert [len(seqs) for seqs in world.asked] == [3]
+    tenants = {("south" if seq in (2, 4) else "north") for seq in world.asked[0]}
+    assert tenants == {"north", "south"}, "stratified: every tenant is sampled"
+
+
+def test_a_sample_of_everything_is_still_a_sample() -> None:
+    verdict = World.honest().audit(sample=Sample(99))
+    assert verdict.verdict == "SAMPLED-PASS"
+    assert verdict.beta == 0.0
+
+
+def test_sample_catches_only_what_it_draws() -> None:
+    honest = World.honest()
+    honest.audit(sample=Sample(2))
+    (drawn,) = honest.asked
+    for seq in range(7):
+        world = World.honest()
+        world.tamper_entry = lambda e, bad=seq: replace(e, proof=b"\x01" * 256) if e.seq == bad else e  # type: ignore[misc]
+        assert world.audit(sample=Sample(2)).verdict == ("FAIL" if seq in drawn else "SAMPLED-PASS")
+
+
+def test_second_window_adds_to_the_period() -> None:
+    world = World.honest()
+    first = world.audit()
+    changes = {"opens": CLOSES, "closes": CLOSES + 3600}
+    world.enter_manifest("w2", policy_=policy(**changes))
+    world.enter_beacon()
+    world.messages[-1] = replace(world.messages[-1], time=CLOSES + 60)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, CLOSES + 3000))
+    world.seq = 0
+    second = world.audit(now=NOW + 7200)
+    assert first.budget is not None
+    assert second.budget is not None, second.line()
+    assert second.window is not None
+    assert second.window.manifest.window == "w2"
+    assert second.budget.queries == 2 * first.budget.queries
+    assert second.budget.epsilon > first.budget.epsilon
+    assert second.budget.epsilon_account == first.budget.epsilon_account
+
+
+def test_a_past_period_is_not_charged() -> None:
+    world = World.honest()
+    changes = {"opens": CLOSES, "closes": CLOSES + 3600, "period_start": CLOSES}
+    world.enter_manifest("w2", policy_=policy(**changes))
+    world.enter_beacon()
+    world.messages[-1] = replace(world.messages[-1], time=CLOSES + 60)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, CLOSES + 3000))
+    second = world.audit(now=NOW + 7200)
+    assert second.budget is not None, second.line()
+    assert [spent.window for spent in second.budget.windows] == ["w2"]
+
+
+def test_an_earlier_window_can_be_audited_by_name() -> None:
+    world = World.honest()
+    digest, beacon, manifest = world.digest, world.beacon, world.manifest
+    world.enter_manifest("w2", policy_=policy(opens=CLOSES, closes=CLOSES + 3600))
+    world.digest, world.beacon, world.manifest = digest, beacon, manifest
+    assert world.audit(window="w1").verdict == "PASS"
+    assert world.audit().verdict == "PASS", "a window that was not opened yet is not the newest one to audit"
+
+
+def test_receipts_of_another_window_are_checked_against_the_log() -> None:
+    world = World.honest()
+    receipts = world.receipts()
+    world.enter_manifest("w2", policy_=policy(opens=CLOSES, closes=CLOSES + 3600))
+    world.enter_beacon()
+    world.messages[-1] = replace(world.messages[-1], time=CLOSES + 60)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, CLOSES + 3000))
+    verdict = world.audit(receipts=receipts, now=NOW + 7200)
+    assert verdict.verdict == "PASS", verdict.line()
+    assert verdict.steps[6].evidence["of_other_windows"] == 7
+
+
+# --- what is no verdict ----------------------------------------------------------------------------------------------
+
+
+class Away(SimulatedEvidence):
+    """A provider that stops answering at one call."""
+
+    def __init__(self, world: World, call: str, error: Exception) -> None:
+        super().__init__(world)
+        self._call, self._error = call, error
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == object.__getattribute__(self, "__dict__").get("_call"):
+            raise object.__getattribute__(self, "_error")
+        return super().__getattribute__(name)
+
+
+CALLS = {"checkpoint": 1, "entries": 1, "manifest": 2, "index_file": 4, "registry": 6, "proofs": 8}
+
+
+def _audit_without(call: str, error: Exception) -> verification.Verdict:
+    world = World.honest()
+    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+    return verification.audit(Away(world, call, error), world.auditor(), around)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_provider_that_cannot_be_reached_gets_no_verdict(call: str) -> None:
+    with pytest.raises(TransportError):
+        _audit_without(call, TransportError("away"))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_provider_that_refuses_fails(call: str) -> None:
+    verdict = _audit_without(call, Refused("will not"))
+    assert verdict.failure is not None
+    assert verdict.failure.number == CALLS[call]
+
+
+def test_truncated_and_extended_deliveries_fail() -> None:
+    world = World.honest()
+    honest = world.batch(world.digest, range(7)).encode()
+    file = TENANTS["north"].file.encode()
+    rng = random.Random(3)
+    for data, step in ((honest, 8), (file, 4)):
+        cuts = [data[: rng.randrange(len(data))] for _ in range(5)]
+        for bad in [*cuts, data + b"\x00", b"", rng.randbytes(200)]:
+            broken = World.honest()
+            evidence = SimulatedEvidence(broken)
+            name = "proofs" if step == 8 else "index_file"
+            setattr(evidence, name, lambda *a, bad=bad: bad)
+            around = verification.Surroundings(GROUP, NOW, lambda: 0.0, rng.randbytes)
+            verdict = verification.audit(evidence, broken.auditor(), around)
+            assert verdict.failure is not None
+            assert verdict.failure.number == step
+
+
+def test_checkpoint_that_was_seen_is_handed_back_even_when_a_later_step_fails() -> None:
+    world = asked(sign_as="mallory")
+    verdict = world.audit()
+    assert verdict.log is not None
+    assert verdict.log.checkpoint == open_checkpoint(world.checkpoint(), world.signer.verifier).checkpoint
+    forked = World.honest()
+    forked.remembered = verdict.log
+    assert forked.audit().log is None, "a fork is never remembered"
