@@ -36,7 +36,7 @@ from ragseal.client.attestation import (
 )
 from ragseal.client.commitment import ClassOf, check_window
 from ragseal.client.evidence import Evidence
-from ragseal.client.link import Announced, LedgerLink, ProviderLink
+from ragseal.client.link import Announced, LedgerLink, ProviderLink, Stage
 from ragseal.client.result import Ranked, Result, make_result
 from ragseal.client.window import Exchange, WindowState
 from ragseal.embedder import Embedder, load_embedder, quantise
@@ -116,7 +116,7 @@ class Client:
         self._class_of = class_of if class_of is not None else known_class
         self._generators: dict[int, bytes] = {}
         self._current: tuple[Window, WindowState] | None = None
-        self._open = False
+        self._stage: Stage = "preparing"
         self.state = account if isinstance(account, AccountState) else AccountState(Path(account))
         try:
             self._log = self._pinned_log(log_key)
@@ -161,7 +161,7 @@ class Client:
             BudgetError: n_max queries of this window are used up.
             AttestationError, LedgerError, CommitmentError, ProofError, EncodingError: a check failed; the message says
                 where the evidence lies.
-            TransportError: the provider or its ledger cannot be reached; ask again.
+            TransportError: the provider or its ledger cannot be reached, or the window is not open yet; ask again.
         """
         with self._mutex:
             window, memory = self._window()
@@ -170,7 +170,7 @@ class Client:
                 result = self._finish(window, memory, pending)
                 if pending.prepare.query == text:
                     return result
-            if not self._open:
+            if self._stage != "open":
                 window, memory = self._window(renew=True)
             try:
                 exchange = self._prepare(window, memory, text)
@@ -198,7 +198,7 @@ class Client:
             announced = self._provider.announced()
             with evidence.on_failure():
                 self._current = self._accept(announced, evidence)
-            self._open = announced.open
+            self._stage = announced.stage
         return self._current
 
     def _accept(self, announced: Announced, evidence: Evidence) -> tuple[Window, WindowState]:
@@ -229,8 +229,10 @@ class Client:
         return [int(x) for x in quantise(self._embedder.embed([text], role="query"))[0]]
 
     def _prepare(self, window: Window, memory: WindowState, text: str) -> Exchange:
-        if not self._open:
-            raise AttestationError(f"window {window.manifest.window!r} is not open for queries: ask again later")
+        if self._stage == "preparing":
+            raise TransportError(f"window {window.manifest.window!r} is not open yet: ask again in a moment")
+        if self._stage == "closed":
+            raise AttestationError(f"window {window.manifest.window!r} is closed: ask again when the next one is open")
         own = self._own_embedding(text)
         ctr = memory.answered + 1
         check_budget(window, ctr)

@@ -9,7 +9,9 @@ refuses.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
+
+Stage = Literal["preparing", "open", "closed"]  #: only an open window takes queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Announced:
 
     manifest: bytes  #: SignedManifest
     accounts: tuple[bytes, ...]  #: Account, sorted by name
-    open: bool  #: takes queries now
+    stage: Stage
 
 
 class ProviderLink(Protocol):

@@ -9,12 +9,17 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragseal.client.link import Announced
+from ragseal.client.link import Announced, Stage
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.rpc import call, channel_credentials, open_channel
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 
 T = TypeVar("T")
+
+_STAGES: dict[int, Stage] = {
+    provider_pb2.WINDOW_STATE_OPEN: "open",
+    provider_pb2.WINDOW_STATE_CLOSED: "closed",
+}
 
 
 class _Connection:
@@ -63,7 +68,7 @@ class ProviderOverGrpc:
     def __init__(self, target: str, ca: Path | None, timeout: float) -> None:
         """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.open_channel`."""
         self._connection = _Connection(target, ca, timeout)
-        self._stub = provider_pb2_grpc.ProviderServiceStub(self._connection.channel)
+        self._stub = provider_pb2_grpc.ProviderServiceStub(self._connection.channel)  # type: ignore[no-untyped-call]
 
     def _call(self, method: Any, request: Any) -> Any:
         connection = self._connection
@@ -72,7 +77,7 @@ class ProviderOverGrpc:
     def announced(self) -> Announced:
         answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest())
         accounts = tuple(bytes(line) for line in answer.accounts)
-        return Announced(bytes(answer.canonical), accounts, answer.state == provider_pb2.WINDOW_STATE_OPEN)
+        return Announced(bytes(answer.canonical), accounts, _STAGES.get(answer.state, "preparing"))
 
     def prepare(self, canonical: bytes, signature: bytes) -> bytes:
         request = provider_pb2.PrepareRequest(canonical=canonical, signature=signature)

@@ -103,7 +103,7 @@ class Provider:
         self.open(window, n_max)
 
     def open(self, window: str, n_max: int = 4, **changes: Any) -> None:
-        self.n_max, self.window, self.is_open = n_max, window, True
+        self.n_max, self.window, self.stage = n_max, window, "open"
         values = {
             "origin": ORIGIN, "window": window, "policy": policy(n_max), "embedder": self.embedder.identity().digest(),
             "key_digest": b"k" * 32, "tenants": (self.index("acme"), self.index("other")), "c_seed": 7,
@@ -141,7 +141,7 @@ class Provider:
     def announced(self) -> Announced:
         self._call("announced")
         return Announced(
-            self.tamper(self.signed).encode(), tuple(a.encode() for a in self.tamper(self.accounts)), self.is_open
+            self.tamper(self.signed).encode(), tuple(a.encode() for a in self.tamper(self.accounts)), self.stage
         )
 
     def prepare(self, canonical: bytes, signed: bytes) -> bytes:

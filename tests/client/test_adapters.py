@@ -42,8 +42,8 @@ def test_documents_carry_their_receipt(bench: Any, name: str) -> None:
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_failed_check_leaves_the_pipeline(bench: Any, name: str) -> None:
     pytest.importorskip(FRAMEWORKS[name])
-    bench.provider.is_open = False
-    with pytest.raises(AttestationError, match="not open"):
+    bench.provider.stage = "closed"
+    with pytest.raises(AttestationError, match="is closed"):
         retrieved(name, bench.client())
 
 

@@ -149,13 +149,27 @@ def test_budget_is_refused_before_anything_is_sent(bench: Any) -> None:
     assert "prepare" not in bench.provider.calls
 
 
-def test_a_closed_window_takes_nothing(bench: Any) -> None:
-    bench.provider.is_open = False
+def test_only_an_open_window_takes_questions(bench: Any) -> None:
     client = bench.client()
-    with pytest.raises(AttestationError, match="not open for queries"):
+    bench.provider.stage = "preparing"
+    with pytest.raises(TransportError, match="not open yet"):
         client.ask("json")
-    bench.provider.is_open = True
+    bench.provider.stage = "open"
     client.ask("json")
+    bench.provider.stage = "closed"
+    with pytest.raises(AttestationError, match="is closed"):
+        bench.client().ask("csv")
+    assert bench.evidence() == []
+
+
+def test_an_answer_that_is_still_owed_after_the_window_closed(bench: Any, outage: Any) -> None:
+    client = bench.client()
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+    bench.provider.on_call = lambda _: None
+    bench.provider.stage = "closed"
+    assert bench.client().ask("json").record.signed.request.ctr == 1
 
 
 def test_bad_texts_are_refused_before_anything_is_sent(bench: Any) -> None:

@@ -19,7 +19,7 @@ from ragseal.client.__main__ import main
 from ragseal.client.receipts import export, kept
 from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.commitment import SignedManifest
-from ragseal.kernel.errors import BudgetError, ConfigurationError, TransportError
+from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.rpc import answers, bind, new_server
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 
@@ -33,7 +33,11 @@ class Service(provider_pb2_grpc.ProviderServiceServicer, ledger_pb2_grpc.LedgerS
     @answers
     async def GetManifest(self, request: Any, context: Any) -> Any:
         announced = self.provider.announced()
-        state = provider_pb2.WINDOW_STATE_OPEN if announced.open else provider_pb2.WINDOW_STATE_CLOSED
+        state = {
+            "preparing": provider_pb2.WINDOW_STATE_SEALED,
+            "open": provider_pb2.WINDOW_STATE_OPEN,
+            "closed": provider_pb2.WINDOW_STATE_CLOSED,
+        }[announced.stage]
         return provider_pb2.GetManifestResponse(
             canonical=announced.manifest, accounts=list(announced.accounts), state=state
         )
@@ -91,6 +95,15 @@ def test_over_grpc(bench: Any, remote: Any) -> None:
     second = remote().ask("csv")
     assert (first.record.seq, second.record.seq) == (0, 1)
     assert "consistency" in bench.provider.calls
+
+
+def test_window_states_over_grpc(bench: Any, remote: Any) -> None:
+    for stage, error in (("preparing", TransportError), ("closed", AttestationError)):
+        bench.provider.stage = stage
+        with pytest.raises(error, match="open"):
+            remote().ask("json")
+    bench.provider.stage = "open"
+    remote().ask("json")
 
 
 def test_refusals_keep_their_kind_over_grpc(bench: Any, remote: Any) -> None:
