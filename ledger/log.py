@@ -124,6 +124,8 @@ class Log:
         tree: SqliteTree | None = None
         try:
             with _storage("open the ledger"):
+                for unfinished in directory.glob(f".{_CHECKPOINT}.*"):  # a crash while a checkpoint was written
+                    unfinished.unlink()
                 note = (directory / _CHECKPOINT).read_bytes()
             signed = open_checkpoint(note, signer.verifier).checkpoint
             with _storage("open the ledger"):
@@ -205,7 +207,7 @@ class Log:
             outcomes: Sequence[Appended | Exception]
             try:
                 outcomes = await loop.run_in_executor(self._worker, self._commit, [item.build for item in batch])
-            except (AuditError, RuntimeError) as error:  # RuntimeError: the worker was shut down by close()
+            except Exception as error:  # whatever it is, nobody may wait for ever
                 failure = error if isinstance(error, AuditError) else LedgerError(f"append: {error}")
                 outcomes = [failure] * len(batch)
             for item, outcome in zip(batch, outcomes, strict=True):

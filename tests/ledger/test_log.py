@@ -289,6 +289,13 @@ def test_fsck_finds_an_entry_changed_together_with_its_hash(directory: Path) -> 
 # --- failing storage
 
 
+def test_what_a_crash_left_of_a_checkpoint_is_removed(directory: Path) -> None:
+    Log.create(directory, KEY).close()
+    (directory / ".checkpoint.0123456789abcdef").write_bytes(b"half")
+    with Log.open(directory, KEY):
+        assert not list(directory.glob(".checkpoint.*"))
+
+
 def test_a_tail_that_was_stored_but_not_signed_is_signed_at_start(directory: Path) -> None:
     with Log.create(directory, KEY) as log:
         fill(log, 3)
@@ -364,6 +371,13 @@ async def test_no_receipt_without_a_durable_checkpoint(directory: Path, monkeypa
 
 
 @pytest.mark.asyncio
+async def test_an_unforeseen_failure_leaves_nobody_waiting(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "_store", lambda *_: 1 / 0)
+    with pytest.raises(LedgerError, match="division"):
+        await asyncio.wait_for(log.append(lambda _: b"x"), 5)
+
+
+@pytest.mark.asyncio
 async def test_a_really_full_disk(directory: Path) -> None:
     with Log.create(directory, KEY) as log:
         fill(log, 3)
@@ -407,11 +421,12 @@ def test_kill_9_loses_no_acknowledged_entry_and_forks_nothing(directory: Path) -
         time.sleep(dice.uniform(0.02, 0.25))
         child.send_signal(signal.SIGKILL)
         for line in child.stdout.read().splitlines():
-            index, _, note = line.partition(" ")
+            number, _, note = line.partition(" ")
             if len(note) % 2 == 0 and note.endswith("0a"):
-                acknowledged[int(index)] = open_checkpoint(bytes.fromhex(note), KEY.verifier).checkpoint
+                acknowledged[int(number)] = open_checkpoint(bytes.fromhex(note), KEY.verifier).checkpoint
         child.wait()
         with Log.open(directory, KEY) as log:
+            assert not list(directory.glob(".checkpoint.*"))
             log.fsck()
             final = open_checkpoint(log.checkpoint(), KEY.verifier).checkpoint
             for index in acknowledged:

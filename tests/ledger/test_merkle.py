@@ -122,6 +122,12 @@ def test_a_node_cannot_pose_as_a_leaf() -> None:
         verify_inclusion(forged, 0, 2, [TREE.range_root(2, 4)], TREE.root(4))
 
 
+def test_a_path_longer_than_the_tree_is_high_is_refused() -> None:
+    """Without the length rule leaf 1 of two would pass as leaf 0 of one, under the root of two."""
+    with pytest.raises(LedgerError, match="longer"):
+        verify_inclusion(LEAVES[1], 0, 1, [LEAVES[0]], TREE.root(2))
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_changed_inclusion_proofs_are_refused(data: st.DataObject) -> None:

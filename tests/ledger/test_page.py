@@ -60,11 +60,12 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder, self.out = folder, folder / "out"
         self.log = Log.create(folder / "ledger", LOG)
-        self.remote: Any = Local(self.log, CosignatureBook(folder / "ledger", self.log))
+        local: Any = Local(self.log, CosignatureBook(folder / "ledger", self.log))
+        self.remote = local
         self.observer = Observer(
-            self.remote, LOG.verifier, folder / "state", Witness(folder / "state", KEY), lambda: 1_700_000_000.0
+            local, LOG.verifier, folder / "state", Witness(folder / "state", KEY), lambda: 1_700_000_000.0
         )
-        self.site = Site(self.observer, self.remote, LOG.verifier, [])
+        self.site = Site(self.observer, local, LOG.verifier, [])
 
     def grow(self, count: int) -> None:
         self.log.append_now([lambda index: f"entry {index}".encode()] * count)
@@ -182,6 +183,19 @@ async def test_a_browser_sees_a_wrong_record(world: World) -> None:
     change("entries-0.json", wrong)(world)
     rows = world.visit()["rows"]
     assert [row[2][0] for row in rows] == ["✔", "✔", "✘", "✘", "✔", "✘", "✔"]
+
+
+@pytest.mark.asyncio
+async def test_a_page_loaded_while_the_log_grows_says_so(world: World) -> None:
+    world.grow(3)
+    await world.publish()
+    status = (world.out / "status.json").read_text()
+    world.grow(2)
+    await world.publish()
+    (world.out / "status.json").write_text(status)
+    seen = world.visit()
+    assert seen["state"] == "good"
+    assert all("newer checkpoint: reload" in row[2] for row in seen["rows"])
 
 
 def test_the_page_needs_nothing_from_outside() -> None:

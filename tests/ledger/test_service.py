@@ -153,6 +153,7 @@ async def test_bad_cosignatures_are_refused(served: Served) -> None:
     one, remote = witness(1), served.remote
     vkey, three = one.verifier.vkey(), text(served.log, 3)
     good = one.sign(three, NOW)
+    kind: type[AuditError]
     for size, key, line, kind, message in (
         (2, vkey, good.line(), LedgerError, "does not verify"),
         (3, witness(2).verifier.vkey(), good.line(), LedgerError, "not by w2"),
