@@ -60,11 +60,11 @@ template ExactNoise(m, c, s, L, fb, nf, fill, tc, nu, ncmp, nth) {
     fInverse * e === 1;
     fOpen <-- e / (alpha - key);
     fOpen * (alpha - key) === e;
-    signal fx[2];
-    fx[0] <-- 1 / (alpha - px0);
-    fx[0] * (alpha - px0) === 1;
-    fx[1] <-- 1 / (alpha - px1);
-    fx[1] * (alpha - px1) === 1;
+    signal fChunk[2];
+    fChunk[0] <-- 1 / (alpha - px0);
+    fChunk[0] * (alpha - px0) === 1;
+    fChunk[1] <-- 1 / (alpha - px1);
+    fChunk[1] * (alpha - px1) === 1;
 
     component element = FineElement(fb, s, c, nf, fill, tc);
     element.alpha <== alpha;
@@ -115,7 +115,7 @@ template ExactNoise(m, c, s, L, fb, nf, fill, tc, nu, ncmp, nth) {
     counted.bit <== pcnt;
     counted.low <== pth;
 
-    var sum = fx[0] + fx[1];
+    var sum = fChunk[0] + fChunk[1];
     for (var k = 0; k < nf + fill + 2 * tc + 3; k++) { sum += element.f[k]; }
     for (var k = 0; k < 2 * nu; k++) { sum += noise.f[k]; }
     for (var k = 0; k < 4; k++) { sum += clip.f[k]; }

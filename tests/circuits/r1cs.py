@@ -73,8 +73,11 @@ class R1cs:
         done[0] = 1
         for w in known:
             done[w] = 1
-        unknown = [{w for form in row for w, _ in form if not done[w]} for row in self.rows]
-        queue = [i for i, left in enumerate(unknown) if len(left) == 1 and i not in key[1]]
+        unknown: list[set[int]] = [
+            set() if i in key[1] else {w for form in row for w, _ in form if not done[w]}
+            for i, row in enumerate(self.rows)
+        ]
+        queue = [i for i, left in enumerate(unknown) if len(left) == 1]
         order: Plan = []
         for i in queue:
             if len(unknown[i]) != 1:
@@ -86,7 +89,7 @@ class R1cs:
             order.append((i, w))
             for j in self.rows_of[w]:
                 unknown[j].discard(w)
-                if len(unknown[j]) == 1 and j not in key[1]:
+                if len(unknown[j]) == 1:
                     queue.append(j)
         self._plans[key] = order
         return order
