@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Proofs as the auditor checks them, batches, and what a failing back end or missing secrets lead to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from provider_scene import DIMENSION, Asker, Clock, make_policy, open_provider, open_window, serving_on
+
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import KeyPaths, KeyView, load_key
+from ragseal.groth16.proving import Assignment, Backend
+from ragseal.kernel import attestation
+from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record, Statement
+from ragseal.kernel.commitment import Manifest, generators
+from ragseal.kernel.errors import AttestationError, ProofError
+from ragseal.kernel.params import CircuitClass
+from ragseal.prover.proofs import Proofs
+from ragseal.prover.provider import Serving
+from ragseal.prover.window import Window
+
+
+@asynccontextmanager
+async def asked(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, eager: bool = False) -> AsyncIterator[Serving]:
+    """A provider with three records of two tenants."""
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    provider.commit(make_policy(tiny), "w1")
+    async with serving_on(provider, eager) as serving:
+        await open_window(serving)
+        alice, carol = Asker("alice", serving), Asker("carol", serving)
+        await alice.ask("report about topic 5")
+        await carol.ask("globex")
+        await alice.ask("something else")
+        yield serving
+
+
+def newest(serving: Serving) -> Window:
+    window = serving.journal.history.newest
+    assert window is not None
+    return window
+
+
+def audit(key: KeyView, serving: Serving, batch: ProofBatch) -> None:
+    """What an auditor does with a batch, from its own copy of the ledger."""
+    window, group = newest(serving), default_group()
+    manifest, beacon = window.manifest, window.beacon
+    assert beacon is not None
+    accounts = serving.provider.window_secrets(window.digest).registry
+    items = [
+        item(key, manifest, beacon, serving, window, accounts[a].tenant, e) for e, a in with_accounts(serving, batch)
+    ]
+    for i in items:
+        ab = attestation.challenges(key.digest, i.record_digest, i.statement, i.c_w, i.entry.c_h)
+        key.verify([*i.statement.clear(), *ab], i.c_w, i.entry.c_h, i.entry.proof)
+    context = attestation.batch_context(key.digest, window.digest, items)
+    attestation.verify_hints(group, key.hints, key.scores.b, context, items, batch.hints)
+    assert [link.tenant for link in batch.links] == sorted({i.tenant for i in items})
+    for link in batch.links:
+        index = manifest.index_of(link.tenant)
+        columns = serving.provider.window_secrets(window.digest).versions[link.tenant].public.columns
+        own = [i for i in items if i.tenant == link.tenant]
+        here = attestation.link_context(context, link.tenant, index.digest())
+        bases = generators(group, DIMENSION)
+        attestation.verify_link(group, bases, columns, key.scores.b, here, own, link.opening)
+
+
+def with_accounts(serving: Serving, batch: ProofBatch) -> list[tuple[ProofEntry, str]]:
+    records = [record_of(serving, entry.seq) for entry in batch.entries]
+    return [(e, r.signed.request.account) for e, r in zip(batch.entries, records, strict=True)]
+
+
+def record_of(serving: Serving, seq: int) -> Record:
+    return Record.decode(serving.journal.data(newest(serving).records[seq]))
+
+
+def item(
+    key: KeyView, manifest: Manifest, beacon: int, serving: Serving, window: Window, tenant: str, entry: ProofEntry
+) -> BatchItem:
+    record, policy = record_of(serving, entry.seq), manifest.policy
+    assert entry.record_digest == record.digest()
+    statement = Statement(manifest.c_seed, beacon, record.signed.request.ctx(), policy.hmax, record.t_commit)
+    c_w = attestation.shifted_scores(default_group(), record.c_y, key.sum_y, policy)
+    return BatchItem(record, record.digest(), tenant, statement, c_w, entry)
+
+
+def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    key = load_key(keys.directory, tiny)
+
+    async def run() -> None:
+        async with asked(tmp_path, tiny, keys) as serving:
+            digest = newest(serving).digest
+            assert serving.proofs.count(digest) == 0
+            whole = ProofBatch.decode(await serving.batch(digest, []))
+            assert [e.seq for e in whole.entries] == [0, 1, 2]
+            audit(key, serving, whole)
+            assert serving.proofs.count(digest) == 3
+            part = ProofBatch.decode(await serving.batch(digest, [1]))
+            audit(key, serving, part)
+            assert part.entries[0] == whole.entries[1]  # proofs are kept, openings are fresh
+            assert part.hints.announcements != whole.hints.announcements
+            assert await serving.batch(digest, []) == whole.encode()
+            # a proof moved to another record, and openings of another batch
+            entries = list(whole.entries)
+            moved = ProofEntry(0, entries[0].record_digest, entries[2].c_h, entries[2].proof)
+            with pytest.raises(ProofError):
+                audit(key, serving, ProofBatch(digest, (moved, *entries[1:]), whole.links, whole.hints))
+            with pytest.raises(ProofError):
+                audit(key, serving, ProofBatch(digest, part.entries, part.links, whole.hints))
+
+    asyncio.run(run())
+
+
+def test_what_is_no_set_of_records_is_refused(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def run() -> None:
+        async with asked(tmp_path, tiny, keys) as serving:
+            digest = newest(serving).digest
+            for seqs in ([3], [1, 0], [0, 0], [0, 1 << 40]):
+                with pytest.raises(AttestationError):
+                    await serving.batch(digest, seqs)
+
+    asyncio.run(run())
+
+
+def test_the_worker_proves_what_a_restart_left(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def run() -> None:
+        async with asked(tmp_path, tiny, keys) as serving:
+            digest = newest(serving).digest
+            serving.proofs.prove(digest, 1)
+        async with serving_on(open_provider(tmp_path / "p", tiny, keys, Clock()), eager=True) as serving:
+            await proven(serving, digest, 3)
+            alice = Asker("alice", serving, ctr=2)
+            alice.last_receipt = await last_receipt(serving)
+            await alice.ask("after the restart")
+            await proven(serving, digest, 4)
+            audit(load_key(keys.directory, tiny), serving, ProofBatch.decode(await serving.batch(digest, [])))
+
+    asyncio.run(run())
+
+
+async def proven(serving: Serving, manifest: bytes, count: int) -> None:
+    end = time.monotonic() + 60
+    while serving.proofs.count(manifest) < count:
+        assert time.monotonic() < end, "the worker does not prove"
+        await asyncio.sleep(0.05)
+
+
+async def last_receipt(serving: Serving) -> bytes:
+    row = serving.provider.state.row("SELECT answer FROM queries WHERE account = 'alice' ORDER BY ctr DESC")
+    assert row is not None
+    return attestation.Answer.decode(row[0]).receipt.digest()
+
+
+class Forger:
+    """A back end that hands out what is no proof of the statement."""
+
+    def __init__(self, honest: Backend, change: str) -> None:
+        self.key = honest.key
+        self._honest = honest
+        self._change = change
+        self.calls = 0
+
+    def prove(self, assignment: Assignment) -> bytes:
+        self.calls += 1
+        if self._change == "fails":
+            raise ProofError("the witness does not satisfy the circuit")
+        proof = self._honest.prove(assignment)
+        return proof[192:] + proof[64:192] + proof[:64]
+
+
+@pytest.mark.parametrize("change", ["fails", "wrong"])
+def test_a_proof_that_does_not_hold_stops_the_key(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, change: str
+) -> None:
+    async def run() -> None:
+        async with asked(tmp_path, tiny, keys) as serving:
+            provider, digest = serving.provider, newest(serving).digest
+            forger = Forger(provider.machinery.keys.backend(keys.digest), change)
+            machinery = provider.machinery
+            proofs = Proofs(
+                provider.state,
+                serving.journal,
+                machinery.group,
+                machinery.engine,
+                lambda _: forger,
+                provider.window_secrets,
+                provider.edges.draw,
+            )
+            with pytest.raises(ProofError):
+                proofs.prove(digest, 0)
+            assert proofs.count(digest) == 0
+            with pytest.raises(ProofError, match="stopped"):
+                proofs.prove(digest, 1)
+            assert forger.calls == 1
+
+    asyncio.run(run())
+
+
+def test_secrets_of_another_record_are_refused(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def run() -> None:
+        async with asked(tmp_path, tiny, keys) as serving:
+            digest, state = newest(serving).digest, serving.provider.state
+            statements: Sequence[str] = (
+                "UPDATE queries SET secrets = (SELECT secrets FROM queries WHERE account = 'carol')",
+                "DELETE FROM queries",
+            )
+            for statement in statements:
+                with state.transaction() as db:
+                    db.execute(statement)
+                with pytest.raises(ProofError, match=r"secrets of record 0|stored secrets of record 0"):
+                    serving.proofs.prove(digest, 0)
+
+    asyncio.run(run())
