@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The pure checks where a client never gets to by itself: what may be signed, and odd entries.  SPEC B."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from ragseal.client.attestation import build_request, decode_embedding, encode_embedding
+from ragseal.kernel.attestation import NO_RECEIPT
+from ragseal.kernel.errors import AttestationError, BudgetError
+
+
+@pytest.fixture
+def parts(bench: Any) -> dict[str, Any]:
+    client = bench.client()
+    client.ask("json")
+    exchange = client.state.windows()[0].exchange(1)
+    return {"window": client._current[0], "prepare": exchange.prepare, "prepared": exchange.prepared}
+
+
+GOOD: dict[str, Any] = {"ctr": 2, "checked": True, "nonce": b"n" * 16, "last_receipt": b"r" * 32}
+
+
+def test_a_request_names_everything_that_was_checked(parts: dict[str, Any]) -> None:
+    request = build_request(**parts, **GOOD)
+    assert request.c_e == parts["prepared"].c_e
+    assert request.query_digest == parts["prepare"].query_digest()
+    assert (request.manifest, request.ctr, request.checked) == (parts["window"].digest, 2, True)
+    changed = dataclasses.replace(parts["prepare"], salt=bytes(32))
+    assert build_request(**{**parts, "prepare": changed}, **GOOD).query_digest != request.query_digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "why"),
+    [
+        ({"ctr": 5}, BudgetError, "used its 4 queries"),
+        ({"nonce": b"n" * 15}, AttestationError, "16 bytes"),
+        ({"nonce": b""}, AttestationError, "16 bytes"),
+        ({"ctr": 0}, AttestationError, "first request"),
+        ({"ctr": 1}, AttestationError, "first request"),
+        ({"last_receipt": NO_RECEIPT}, AttestationError, "first request"),
+    ],
+)
+def test_what_is_never_signed(parts: dict[str, Any], changes: dict[str, Any], error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        build_request(**parts, **{**GOOD, **changes})
+
+
+def test_embeddings_as_bytes() -> None:
+    e = [0, 1, -1, 127, -127, -128]
+    assert decode_embedding(encode_embedding(e)) == e
+    for odd in (128, -129):
+        with pytest.raises(AttestationError, match="int8"):
+            encode_embedding([odd])
