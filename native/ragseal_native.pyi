@@ -98,9 +98,7 @@ class VerifyingKey:
         clear: the first public inputs (32 bytes each); commitments: points (64 bytes each) added to vk_x for all others.
         """
 
-    def verify_batch(
-        self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], weights: bytes
-    ) -> None:
+    def verify_batch(self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], weights: bytes) -> None:
         """Raises unless all proofs hold; weights: 16 unpredictable bytes for each proof, none of them zero."""
 
 class Witness:
@@ -139,9 +137,7 @@ class ProvingKey:
         r, s: blinding scalars for tests; fresh ones from the operating system otherwise.
         """
 
-def setup(
-    r1cs_path: str | PathLike[str], zkey_path: str | PathLike[str], entropy: bytes | None = None
-) -> None:
+def setup(r1cs_path: str | PathLike[str], zkey_path: str | PathLike[str], entropy: bytes | None = None) -> None:
     """Make a one-party Groth16 key (gamma = 1) that snarkjs reads.  entropy is for tests: it makes forging possible."""
 
 def proof_check(proof: bytes) -> None:
@@ -177,9 +173,7 @@ class R1cs:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> R1cs: ...
-    def constraint(
-        self, row: int
-    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]], list[tuple[int, int]]]:
+    def constraint(self, row: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]], list[tuple[int, int]]]:
         """A, B, C of a row (A * B = C) as lists of (wire, coefficient)."""
 
     def solve(self, inputs: bytes) -> Witness:
