@@ -95,16 +95,18 @@ def test_a_cosignature_binds_time_and_kind() -> None:
 
 
 def test_verify_checks_owner_and_length() -> None:
-    log = signer(1)
+    log, witness = signer(1), signer(2, "witness.example", COSIGNATURE)
     line = log.sign("text\n")
     for bad in (
         NoteSignature("log.example/b", line.key_id, line.blob),
         NoteSignature(line.name, bytes(4), line.blob),
-        NoteSignature(line.name, line.key_id, line.blob[:-1]),
-        NoteSignature(line.name, line.key_id, line.blob + b"\x00"),
     ):
-        with pytest.raises(LedgerError):
+        with pytest.raises(LedgerError, match="not by"):
             log.verifier.verify("text\n", bad)
+    for key, good in ((log, line), (witness, witness.sign("text\n", 1))):
+        for blob in (good.blob[:-1], good.blob + b"\x00", b""):
+            with pytest.raises(LedgerError, match="wrong length"):
+                key.verifier.verify("text\n", NoteSignature(good.name, good.key_id, blob))
     with pytest.raises(EncodingError, match="ends in a newline"):
         log.sign("text")
 
