@@ -32,7 +32,7 @@ from ragseal.kernel.attestation import (
 )
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.prover.commitment import WindowSecrets
+from ragseal.prover.commitment import WindowSecrets, window_account
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.randomness import Draw, derived_scalar
 from ragseal.prover.retrieval import QuerySecrets, answer_query, decode_embedding, encode_embedding
@@ -165,8 +165,8 @@ class Attestation:
             BudgetError: the account has asked n_max queries.
         """
         message = Prepare.decode(canonical)
-        window, secrets = await self._window(message.manifest)
-        account = secrets.account(message.account)
+        window = self._journal.history.window(message.manifest)
+        account = await asyncio.to_thread(window_account, self._state, window.digest, message.account)
         signature.verify(account.public_key, "prepare", canonical, proof)
         known = self._pending.find(window.digest, account.name, message.request_id)
         if known is not None:
@@ -176,6 +176,7 @@ class Attestation:
         self._check_open(window)
         if window.counters.get(account.name, 0) >= window.manifest.policy.n_max:
             raise self._spent(window, account.name)
+        secrets = await asyncio.to_thread(self._secrets_of, window.digest)
         version = secrets.versions[account.tenant]
         async with self._work:
             own = await asyncio.to_thread(self._embed, message.query)
@@ -223,11 +224,12 @@ class Attestation:
         """
         message = SignedRequest.decode(canonical)
         request = message.request
-        window, secrets = await self._window(request.manifest)
-        account = secrets.account(request.account)
+        window = self._journal.history.window(request.manifest)
+        account = await asyncio.to_thread(window_account, self._state, window.digest, request.account)
         message.verify(account.public_key)
         if request.origin != window.manifest.origin or request.window != window.manifest.window:
             raise AttestationError("the request names another ledger or window than its manifest")
+        secrets = await asyncio.to_thread(self._secrets_of, window.digest)
         started = time.monotonic()
         task = asyncio.create_task(self._serialised(window, secrets, message, canonical))
         self._running.add(task)
@@ -391,10 +393,6 @@ class Attestation:
         return self._complete(window, secrets, Record.decode(entry.data), entry, QuerySecrets.decode(stored[1]))
 
     # --- checks ---
-
-    async def _window(self, manifest: bytes) -> tuple[Window, WindowSecrets]:
-        window = self._journal.history.window(manifest)
-        return window, await asyncio.to_thread(self._secrets_of, window.digest)
 
     def _check_open(self, window: Window) -> None:
         policy, name = window.manifest.policy, window.manifest.window

@@ -136,7 +136,7 @@ class WindowSecrets:
         """A registered account; AttestationError for a stranger."""
         found = self.registry.get(name)
         if found is None:
-            raise AttestationError(f"account {name!r} is not in this window's registry: ask the provider to add it")
+            raise AttestationError(f"account {name!r} is not in this window's registry")
         return found
 
     def __repr__(self) -> str:
@@ -230,6 +230,32 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
             db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?)", texts)
 
 
+def window_accounts(state: State, manifest: bytes) -> list[Account]:
+    """A window's registry, sorted by name; cheap, for what strangers may ask."""
+    rows = state.rows("SELECT account FROM window_accounts WHERE manifest = ?", (manifest,))
+    return sorted((Account.decode(account) for (account,) in rows), key=lambda a: a.name)
+
+
+def window_account(state: State, manifest: bytes, name: str) -> Account:
+    """One account of a window's registry, cheaply: nothing else is loaded before its signature is checked.
+
+    Raises:
+        AttestationError: a stranger.
+    """
+    found = state.row("SELECT account FROM window_accounts WHERE manifest = ? AND name = ?", (manifest, name))
+    if found is None:
+        raise AttestationError(f"account {name!r} is not in this window's registry: ask the provider to add it")
+    return Account.decode(found[0])
+
+
+def window_index(state: State, manifest: bytes, tenant: str) -> bytes:
+    """The public file of a tenant's index (canonical IndexFile); CommitmentError if there is none."""
+    found = state.row("SELECT public FROM versions WHERE manifest = ? AND tenant = ?", (manifest, tenant))
+    if found is None:
+        raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
+    return bytes(found[0])
+
+
 def load_window(state: State, manifest: bytes) -> WindowSecrets:
     """What :func:`store_window` kept.
 
@@ -240,7 +266,6 @@ def load_window(state: State, manifest: bytes) -> WindowSecrets:
     if found is None:
         raise CommitmentError("this provider's state holds no secrets of that window: restore state.db from a backup")
     signed, seed, nonce, blinding = found
-    rows = state.rows("SELECT account FROM window_accounts WHERE manifest = ? ORDER BY name", (manifest,))
     loaded = WindowSecrets(
         signed=SignedManifest.decode(signed),
         seed=seed,
@@ -250,7 +275,7 @@ def load_window(state: State, manifest: bytes) -> WindowSecrets:
             tenant: index.load_version(state, manifest, tenant)
             for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ?", (manifest,))
         },
-        registry={a.name: a for a in (Account.decode(account) for (account,) in rows)},
+        registry={a.name: a for a in window_accounts(state, manifest)},
     )
     made = loaded.signed.manifest
     if (

@@ -112,6 +112,11 @@ def advertised_epsilon(policy: Policy, cls: CircuitClass) -> Fraction:
             f"no finite epsilon: a query shifts the noise by {report.shift} steps, which allows "
             f"{report.n_max_finite} queries at delta {policy.delta}; use less gain, a narrower window or fewer queries"
         )
+    if not report.agree:
+        raise PolicyError(
+            f"the two computations of epsilon disagree ({report.epsilon_pld:.6g} and {report.epsilon_second:.6g}): "
+            "no auditor would accept this policy; use another gain or delta"
+        )
     return Fraction(math.ceil(Fraction(report.epsilon) * EPSILON_UNIT), EPSILON_UNIT)
 
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from ragseal.embedder import Embedder
 from ragseal.groth16.engine import Engine
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import EAGER, ON_DEMAND, Record
+from ragseal.kernel.attestation import EAGER, ON_DEMAND
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.curve import Group
-from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, CommitmentError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
 from ragseal.prover import commitment
@@ -35,6 +35,7 @@ from ragseal.prover.state import State
 from ragseal.prover.window import Window, coarse
 
 KEPT_WINDOWS = 2  #: windows whose matrices stay in memory
+MAX_BATCHES = 4  #: proof batches that may be asked for at once: anyone may ask, and each is work
 
 log = logging.getLogger("ragseal.provider")
 
@@ -170,6 +171,7 @@ class Serving:
         )
         self.beacon = Beacon(journal, provider.window_secrets, state.key, conduct.beacon, edges.clock)
         self._batch = asyncio.Lock()
+        self._batches = 0
         self._driver: asyncio.Task[None] | None = None
 
     @property
@@ -210,9 +212,19 @@ class Serving:
             self.proofs.submit(manifest, seq)
 
     async def batch(self, manifest: bytes, seqs: list[int]) -> bytes:
-        """A proof batch; one at a time, since each takes every core."""
-        async with self._batch:
-            return await asyncio.to_thread(self.proofs.batch, manifest, seqs)
+        """A proof batch; one at a time, since each takes every core.
+
+        Raises:
+            BudgetError: too many batches are asked for at once.
+        """
+        if self._batches >= MAX_BATCHES:
+            raise BudgetError(f"{MAX_BATCHES} proof batches are under way: try again when one of them is done")
+        self._batches += 1
+        try:
+            async with self._batch:
+                return await asyncio.to_thread(self.proofs.batch, manifest, seqs)
+        finally:
+            self._batches -= 1
 
     async def records(self, manifest: bytes, start: int, count: int) -> list[tuple[int, bytes]]:
         """(ledger index, record) of at most ``count`` durable records from seq ``start`` on."""
@@ -250,8 +262,3 @@ class Serving:
             if hmac.compare_digest(self.journal.data(index), closing):
                 return index
         raise AttestationError("the closing entry is not durable yet: try again")
-
-
-def record_at(journal: Journal, window: Window, seq: int) -> Record:
-    """A window's record by seq."""
-    return Record.decode(journal.data(window.records[seq]))

@@ -16,11 +16,11 @@ from typing import Any
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.rpc import ERROR_KEY, answers, bind, new_server, server_credentials, status_of
 from ragseal.ledger.service import LedgerServicer
+from ragseal.prover.commitment import window_accounts, window_index
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.window import Stage, Window
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
@@ -72,8 +72,7 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
     @answers
     async def GetManifest(self, request: provider_pb2.GetManifestRequest, context: Any) -> Any:
         window = self._serving.journal.history.named(request.window)
-        secrets = await asyncio.to_thread(self._serving.provider.window_secrets, window.digest)
-        accounts: list[Account] = sorted(secrets.registry.values(), key=lambda a: a.name)
+        accounts = await asyncio.to_thread(window_accounts, self._serving.provider.state, window.digest)
         return provider_pb2.GetManifestResponse(
             canonical=window.signed.encode(),
             accounts=[account.encode() for account in accounts],
@@ -86,8 +85,8 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
     async def GetIndex(self, request: provider_pb2.GetIndexRequest, context: Any) -> AsyncIterator[Any]:
         window = self._window(request.manifest)
         window.manifest.index_of(request.tenant)
-        secrets = await asyncio.to_thread(self._serving.provider.window_secrets, window.digest)
-        for chunk in _chunks(secrets.versions[request.tenant].public.encode()):
+        file = await asyncio.to_thread(window_index, self._serving.provider.state, window.digest, request.tenant)
+        for chunk in _chunks(file):
             yield chunk
 
     @answers
