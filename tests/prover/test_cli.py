@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ragseal-provider as people use it: commands, JSON, and refusals in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from provider_scene import account_key
+
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel import signature
+from ragseal.prover.__main__ import main
+from ragseal.prover.policyfile import TEMPLATE
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def answer(*arguments: str | Path) -> dict[str, Any]:
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
+    """A provider with documents, an account, a key and a committed window, made by commands only."""
+    folder = tmp_path_factory.mktemp("cli")
+    state = folder / "state"
+    made = answer("init", "--state", state, "--origin", "example.org/cli", "--class", "tiny")
+    assert len(bytes.fromhex(made["provider_key"])) == 32
+    assert made["ledger_key"].startswith("example.org/cli+")
+    lines = [json.dumps({"id": f"d{i}", "text": f"document number {i} about topic {i % 5}"}) for i in range(12)]
+    corpus = folder / "corpus.jsonl"
+    corpus.write_text("\n".join(lines) + "\n")
+    ingested = answer("ingest", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
+    assert ingested == {"tenant": "acme", "added": 12, "skipped": 0}
+    public = signature.public_bytes(account_key("alice")).hex()
+    answer("accounts", "add", "alice", "--state", state, "--tenant", "acme", "--key", public)
+    assert answer("accounts", "list", "--state", state)["accounts"][0]["key"] == public
+    (state / "keys" / f"tiny-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
+    policy = folder / "policy.toml"
+    policy.write_text(run("policy", "--state", state).stdout)
+    committed = answer("commit", "--state", state, "--policy", policy, "--window", "w1")
+    assert committed["ledger_index"] == 0
+    return state
+
+
+def test_status_tells_what_there_is(prepared: Path) -> None:
+    found = answer("status", "--state", prepared)
+    assert found["tenants"] == {"acme": 12}
+    assert [(w["window"], w["stage"], w["records"]) for w in found["windows"]] == [("w1", "committed", 0)]
+
+
+def test_refusals_are_one_line_with_a_way_out(prepared: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text(TEMPLATE.format(class_name="base", gain=1))
+    public = signature.public_bytes(account_key("x")).hex()
+    cases: list[tuple[list[str | Path], str]] = [
+        (["init", "--state", prepared, "--origin", "o", "--class", "tiny"], "already"),
+        (["init", "--state", tmp_path / "n", "--origin", "o", "--class", "huge"], "no circuit class"),
+        (["init", "--state", tmp_path / "n", "--origin", "has space", "--class", "tiny"], "without spaces"),
+        (
+            ["init", "--state", tmp_path / "m", "--origin", "o", "--class", "tiny", "--embedder", "x"],
+            "unknown embedder",
+        ),
+        (["status", "--state", tmp_path / "nowhere"], "ragseal-provider init"),
+        (["ingest", "--state", prepared, "--tenant", "acme", "--corpus", "pdf:x"], "jsonl:FILE"),
+        (["accounts", "add", "b", "--state", prepared, "--tenant", "acme", "--key", "00"], "64 hexadecimal"),
+        (["accounts", "add", "alice", "--state", prepared, "--tenant", "acme", "--key", public], "another key"),
+        (["commit", "--state", prepared, "--policy", policy, "--window", "w2"], "class"),
+        (["close", "--state", prepared, "--provider", "127.0.0.1:1"], "cannot be reached"),
+        (["fetch-keys", "--state", prepared, "--verifier", "127.0.0.1:1"], "cannot be reached"),
+        (["fetch-keys", "--state", prepared, "--verifier", "example.org:1"], "in the clear"),
+        (["serve", "--state", prepared, "--listen", "0.0.0.0:0"], "in the clear"),
+    ]
+    for arguments, text in cases:
+        done = run(*arguments)
+        assert done.exit_code == 1, arguments
+        assert text in done.output, (arguments, done.output)
+        assert "Traceback" not in done.output
+
+
+def test_help_teaches(prepared: Path) -> None:
+    shown = run("--help").output
+    order = [shown.index(f"ragseal-provider {c}") for c in ("init", "ingest", "fetch-keys", "commit", "serve", "close")]
+    assert order == sorted(order)
+
+
+def test_serve_is_one_process_that_stops_cleanly(prepared: Path) -> None:
+    command = [sys.executable, "-m", "ragseal.prover", "serve", "--state", str(prepared), "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=os.getcwd()
+    )
+    try:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["listening"]
+        assert address.startswith("127.0.0.1:")
+        second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert second.returncode == 1
+        assert "in use by another process" in second.stderr
+    finally:
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    assert time.monotonic() - began < 20
+    assert answer("status", "--state", prepared)["windows"][0]["stage"] == "committed"

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fetching the auditor's key: what is announced is what is kept, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.circuits.build import class_digest, load_classes
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
+from ragseal.kernel.params import CircuitClass
+from ragseal.ledger.rpc import bind, new_server
+from ragseal.prover.keyring import KeyRing
+from ragseal.prover.remote import fetch_key
+from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
+
+
+@dataclass
+class Sender(verifier_pb2_grpc.VerifierServiceServicer):
+    """An auditor's key service that sends what a test tells it to."""
+
+    data: bytes
+    info: dict[str, Any] = field(default_factory=dict)
+    none: bool = False
+
+    async def ListKeys(self, request: Any, context: Any) -> Any:
+        return verifier_pb2.ListKeysResponse(keys=[] if self.none else [verifier_pb2.KeyInfo(**self.info)])
+
+    async def GetKey(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        for at in range(0, len(self.data), 1 << 20):
+            yield verifier_pb2.KeyChunk(data=self.data[at : at + (1 << 20)])
+
+
+@asynccontextmanager
+async def serving(sender: Sender) -> AsyncIterator[str]:
+    server = new_server()
+    verifier_pb2_grpc.add_VerifierServiceServicer_to_server(sender, server)
+    port = bind(server, "127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(0)
+
+
+@pytest.fixture
+def ring(tmp_path: Path, tiny: CircuitClass) -> KeyRing:
+    def backend(folder: Path) -> Any:
+        raise AssertionError("no back end is needed to fetch")
+
+    return KeyRing(tmp_path, tiny, backend)
+
+
+@pytest.fixture
+def sender(tiny: CircuitClass, keys: KeyPaths) -> Sender:
+    data = keys.zkey.read_bytes()
+    info = {
+        "class_name": "tiny",
+        "class_digest": class_digest(tiny),
+        "key_digest": keys.digest,
+        "size": len(data),
+        "made_by": "auditor",
+    }
+    return Sender(data, info)
+
+
+def fetch(sender: Sender, ring: KeyRing, tiny: CircuitClass, wanted: bytes | None = None) -> tuple[KeyPaths, list[int]]:
+    moved: list[int] = []
+
+    async def run() -> KeyPaths:
+        async with serving(sender) as address:
+            return await asyncio.to_thread(
+                fetch_key, address, None, tiny, class_digest(tiny), wanted, ring, lambda done, _: moved.append(done)
+            )
+
+    return asyncio.run(run()), moved
+
+
+def leftovers(ring: KeyRing) -> list[str]:
+    return [p.name for p in ring.directory.iterdir()]
+
+
+def test_the_announced_key_is_kept(sender: Sender, ring: KeyRing, tiny: CircuitClass, keys: KeyPaths) -> None:
+    paths, moved = fetch(sender, ring, tiny)
+    assert paths.digest == keys.digest
+    assert paths.zkey.read_bytes() == sender.data
+    assert moved[-1] == len(sender.data)
+    assert ring.newest().digest == keys.digest
+    assert ring.view(keys.digest).digest == keys.digest
+    fetch(sender, ring, tiny, keys.digest)  # again: replaced, not doubled
+    assert leftovers(ring) == [paths.directory.name]
+
+
+def test_what_is_not_the_announced_key_leaves_nothing_behind(sender: Sender, ring: KeyRing, tiny: CircuitClass) -> None:
+    good_data, good_info = sender.data, sender.info
+    flipped = bytearray(good_data)
+    flipped[-10] ^= 1  # a point of the last section; a wrong coefficient shows when the first proof fails
+    cases: list[tuple[bytes, dict[str, Any], type[AuditError]]] = [
+        (good_data[:-1], {}, TransportError),
+        (good_data + b"\0", {}, ProofError),
+        (good_data[:-7], {"size": len(good_data) - 7}, ProofError),
+        (b"", {"size": 1}, TransportError),
+        (bytes(1000), {"size": 1000}, ProofError),
+        (good_data, {"key_digest": b"x" * 32}, ProofError),
+        (good_data, {"key_digest": b"x"}, TransportError),
+        (good_data, {"size": 1 << 40}, TransportError),
+        (good_data, {"class_digest": b"c" * 32}, ConfigurationError),
+        (good_data, {"class_name": "base"}, ConfigurationError),
+        (bytes(flipped), {}, ProofError),
+    ]
+    for data, change, kind in cases:
+        sender.data, sender.info = data, {**good_info, **change}
+        with pytest.raises(kind):
+            fetch(sender, ring, tiny)
+        assert leftovers(ring) == []
+    sender.none = True
+    with pytest.raises(ConfigurationError, match="no such key"):
+        fetch(sender, ring, tiny)
+    with pytest.raises(ConfigurationError, match="fetch-keys"):
+        ring.newest()
+
+
+def test_a_key_of_another_class_is_refused(sender: Sender, ring: KeyRing, tiny: CircuitClass, tmp_path: Path) -> None:
+    other = load_classes()["tiny-geo"]
+    (tmp_path / "geo").mkdir()
+    geo = KeyRing(tmp_path / "geo", other, lambda folder: None)  # type: ignore[arg-type, return-value]
+    sender.info = {**sender.info, "class_name": "tiny-geo", "class_digest": class_digest(other)}
+    with pytest.raises(ProofError, match="never cross"):
+        fetch(sender, geo, other)
+
+
+def test_a_damaged_key_folder_is_noticed(ring: KeyRing, keys: KeyPaths) -> None:
+    with pytest.raises(ConfigurationError, match="does not hold"):
+        ring.view(keys.digest)
+    wrong = b"w" * 32
+    shutil.copytree(keys.directory, ring.folder(wrong))
+    with pytest.raises(ProofError, match="another key"):
+        ring.view(wrong)
+    (ring.folder(wrong) / "verifying_key.bin").write_bytes(b"broken")
+    with pytest.raises(ProofError):
+        ring.view(wrong)
