@@ -21,15 +21,17 @@ from rich.console import Console
 
 from ragseal.circuits.build import build, load_classes
 from ragseal.client import Client
+from ragseal.client.remote import ProviderOverGrpc
 from ragseal.client.result import Result
 from ragseal.demo.corpus import COLLUDING, DemoQuery
 from ragseal.demo.processes import Running, free_port, run
 from ragseal.demo.scenario import Scenario, scenario
 from ragseal.embedder import load_embedder
-from ragseal.kernel.errors import AuditError, TransportError
+from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
+BEACON_SECONDS = 120.0
 TARGET_MU = 3.0  #: score window over noise scale of one query: what the demo pays for useful answers
 
 out = Console(stderr=True, highlight=False)
@@ -86,6 +88,24 @@ def ask_all(
     return done
 
 
+def wait_until_open(provider: str, processes: Running) -> None:
+    """Until the beacon is complete and the window takes queries.
+
+    Raises:
+        ConfigurationError: a process ended, or the window does not open in time.
+    """
+    link = ProviderOverGrpc(provider, None, 10.0)
+    try:
+        deadline = time.monotonic() + BEACON_SECONDS
+        while link.announced().stage != "open":
+            processes.check()
+            if time.monotonic() > deadline:
+                raise ConfigurationError(f"the window does not open within {BEACON_SECONDS:.0f} s; see the logs")
+            time.sleep(0.2)
+    finally:
+        link.close()
+
+
 def policy_text(plan: Scenario) -> str:
     """The demo's policy: a public score window, the gain that gives TARGET_MU, and budgets that fit its queries."""
     cls = load_classes()[plan.class_name]
@@ -134,6 +154,8 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
         watch.stage(f"ingest {tenant}", f"embedding tenant {tenant}")
         run("prover", "ingest", "--state", provider_home, "--tenant", tenant, "--corpus", corpus, show=True)
 
+    run("ledger", "keygen", "--state", str(folder / "observer"), "--name", "observer.example/demo")
+
     with Running(folder / "logs") as processes:
         watch.stage("fetch keys", "the provider fetches the auditor's proving key and checks it")
         processes.start(
@@ -154,6 +176,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
             "observer", "ledger", "follow", "--state", str(folder / "observer"), "--provider", provider,
             "--log-key", log_key, "--interval", "1",
         )  # fmt: skip
+        wait_until_open(provider, processes)
         watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
         ask_all(provider, log_key, homes, plan.queries)
         processes.check()
