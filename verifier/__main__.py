@@ -361,8 +361,7 @@ def audit(
         verdict, values = conduct(
             state, target, around, window=window, sample=Sample(sample) if sample else None, receipts=given, out=out
         )
-    if not as_json:
-        _print(verdict, out)
+    _print(verdict, out)
     click.echo(json.dumps(values) if as_json else verdict.line())
     if verdict.verdict not in (PASS, SAMPLED_PASS):
         sys.exit(EXIT_NO_PASS)

@@ -91,7 +91,6 @@ def _logged(index: int, record: Record, window: Window, accounts: Mapping[str, A
     """One record on its own: well-formed, of this window, by a registered account, over its tenant's index."""
     request = record.signed.request
     try:
-        record.validate()
         account = accounts.get(request.account)
         if account is None:
             raise AttestationError(f"account {request.account!r} is not registered")

@@ -105,6 +105,7 @@ def read_log(evidence: Evidence, log_key: NoteVerifier, known: LogView | None = 
 
 
 def _messages(entries: Sequence[bytes], start: int) -> Iterator[Message]:
+    """Decoded entries; decoding is strict and runs every message's own validate()."""
     for index, data in enumerate(entries[start:], start):
         try:
             yield decode_any(data, ENTRIES)

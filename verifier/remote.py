@@ -47,7 +47,7 @@ class RemoteEvidence:
         except BaseException:
             self._stop()
             raise
-        self._stub = provider_pb2_grpc.ProviderServiceStub(self._channel)
+        self._stub = provider_pb2_grpc.ProviderServiceStub(self._channel)  # type: ignore[no-untyped-call]
         self._ledger = RemoteLedger(self._channel, target, timeout)
 
     # --- the log ---

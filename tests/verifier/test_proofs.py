@@ -11,12 +11,16 @@ import pytest
 
 from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record
+from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
+from ragseal.verifier.evidence import ConfiguredKey
 from tests.verifier.attacks import Attacks
 from tests.verifier.simulator import (
+    CLASS_DIGEST,
     GROUP,
     KEY,
+    BindingKey,
     World,
     asked,
 )
@@ -50,6 +54,18 @@ def replayed_proof() -> Any:
         rho_hint=world.kept[world.digest, 0].rho_hint,
     )
     return world
+
+
+def test_a_batch_that_fails_fails_even_if_every_proof_alone_holds() -> None:
+    class Picky(BindingKey):
+        def verify_batch(self, items: Any) -> None:
+            raise ProofError("the product is not one")
+
+    world = World.honest()
+    key = ConfiguredKey(KEY.digest, "tiny", CLASS_DIGEST, "auditor", Picky)
+    verdict = world.audit(auditor=replace(world.auditor(), keys={KEY.digest: key}))
+    assert verdict.failure is not None
+    assert (verdict.failure.number, "product" in verdict.line()) == (8, True), verdict.line()
 
 
 @attack(8, "does not hold exactly the records")

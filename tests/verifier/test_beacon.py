@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking part in a beacon: commit after the manifest holds, open last, and never otherwise."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, SignedManifest, WindowClose, WindowOpen, beacon_value
+from ragseal.kernel.errors import AuditError, CommitmentError
+from ragseal.verifier.beacon import Participant, Stage
+from ragseal.verifier.evidence import Auditor, Refused
+from ragseal.verifier.state import State
+from tests.verifier.simulator import CLOSES, GROUP, OPENS, BindingKey, SimulatedEvidence, World, key_of, policy
+
+OBSERVER = bytes(range(32))
+
+
+class Link(SimulatedEvidence):
+    """The simulated provider, with the two calls that append to its log."""
+
+    def commit_beacon(self, canonical: bytes) -> int:
+        self.world.messages.append(BeaconCommit.decode(canonical))
+        return len(self.world.messages) - 1
+
+    def open_beacon(self, canonical: bytes) -> int:
+        self.world.messages.append(BeaconOpening.decode(canonical))
+        return len(self.world.messages) - 1
+
+
+class SimulatedState(State):
+    """A real folder, with the simulator's key and classes in place of key files."""
+
+    world: World
+
+    def auditor(self, log: Any, classes: Any) -> Auditor:
+        return replace(
+            self.world.auditor(), identity=self.public_key, nonces=self.nonces(), remembered=self.remembered(log)
+        )
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.enter_manifest()
+    return made
+
+
+@pytest.fixture
+def state(tmp_path: Path, world: World) -> SimulatedState:
+    made = SimulatedState.create(tmp_path / "auditor", Ed25519PrivateKey.generate())
+    assert isinstance(made, SimulatedState)
+    made.world = world
+    return made
+
+
+def participant(world: World, state: State, now: int = OPENS) -> Participant:
+    return Participant(Link(world), state, world.signer.verifier, {}, GROUP, random.Random(5).randbytes, lambda: now)
+
+
+def observer_commits(world: World) -> None:
+    world.messages.append(world.commit_entry("observer-1", OBSERVER, key_of("observer")))
+
+
+def seal(world: World, *owners: str) -> None:
+    world.messages.append(world.seal_entry(*(owners or ("provider", "observer-1", "auditor"))))
+
+
+def opens(world: World, *owners: str) -> None:
+    nonces = {"provider": world.provider_nonce, "observer-1": OBSERVER}
+    world.messages += [BeaconOpening(world.digest, owner, nonces[owner]) for owner in owners]
+
+
+def test_the_whole_way_and_the_audit_afterwards(world: World, state: SimulatedState) -> None:
+    part = participant(world, state)
+    observer_commits(world)
+    assert part.advance() == (Stage.COMMITTED, "w1")
+    entry = world.messages[-1]
+    assert isinstance(entry, BeaconCommit)
+    assert (entry.owner, entry.public_key) == ("auditor", state.public_key)
+    size = len(world.messages)
+    assert part.advance() == (Stage.COMMITTED, "w1")
+    assert len(world.messages) == size, "it commits once"
+    seal(world)
+    assert part.advance()[0] is Stage.COMMITTED, "no other nonce is open yet"
+    opens(world, "provider")
+    assert part.advance()[0] is Stage.COMMITTED, "the observer's nonce is not open yet"
+    assert len(world.messages) == size + 2
+    opens(world, "observer-1")
+    assert part.advance() == (Stage.OPENED, "w1")
+    nonce = state.nonce(world.digest)
+    assert nonce is not None
+    assert world.messages[-1] == BeaconOpening(world.digest, "auditor", nonce)
+    assert part.advance() == (Stage.OPENED, "w1")
+    world.beacon = beacon_value(
+        world.digest, [("provider", world.provider_nonce), ("observer-1", OBSERVER), ("auditor", nonce)]
+    )
+    world.messages.append(WindowOpen(world.digest, world.beacon, OPENS + 60))
+    world.queries()
+    world.close()
+    verdict = world.audit(auditor=state.auditor(world.signer.verifier, {}))
+    assert verdict.verdict == "PASS", verdict.line()
+
+
+def test_a_restart_keeps_the_nonce(world: World, state: SimulatedState) -> None:
+    participant(world, state).advance()
+    nonce = state.nonce(world.digest)
+    again = participant(world, state)
+    again.random = random.Random(99).randbytes
+    seal(world, "provider", "auditor")
+    opens(world, "provider")
+    assert again.advance()[0] is Stage.OPENED
+    assert world.messages[-1] == BeaconOpening(world.digest, "auditor", nonce or b"")
+
+
+def test_the_nonce_is_on_disk_before_its_commitment_leaves(world: World, state: SimulatedState) -> None:
+    part = participant(world, state)
+
+    class Cut(Link):
+        def commit_beacon(self, canonical: bytes) -> int:
+            assert state.nonce(world.digest) is not None
+            raise CommitmentError("cut off")
+
+    part.link = Cut(world)
+    with pytest.raises(CommitmentError, match="cut off"):
+        part.advance()
+
+
+def test_no_window_and_left_out(tmp_path: Path) -> None:
+    world = World()
+    state = SimulatedState.create(tmp_path / "auditor", Ed25519PrivateKey.generate())
+    assert isinstance(state, SimulatedState)
+    state.world = world
+    part = participant(world, state)
+    assert part.advance() == (Stage.NOTHING, "")
+    world.commit()
+    assert part.advance() == (Stage.LEFT_OUT, "w1")
+
+
+def changed(world: World, **changes: Any) -> None:
+    world.messages.clear()
+    world.enter_manifest(**changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda w: changed(w, key_digest=BindingKey("their own").digest), "not in this auditor's configuration"),
+        (lambda w: changed(w, policy_=policy(gain=1000)), "needs comparisons"),
+        (lambda w: changed(w, policy_=policy(table_digest=bytes(32))), "canonical gaussian table"),
+        (lambda w: changed(w, origin="other.example/log"), "is of the log"),
+        (lambda w: changed(w, accounts=2), "registry"),
+        (lambda w: w.files.update(north=w.files["south"]), "column commitments"),
+        (lambda w: w.messages.__setitem__(0, SignedManifest(w.manifest, bytes(64))), "manifest signature"),
+        (lambda w: w.messages.append(SignedManifest(w.manifest, bytes(64))), "not the one in the log"),
+    ],
+)
+def test_no_part_in_a_window_that_could_only_fail(world: World, state: SimulatedState, change: Any, match: str) -> None:
+    change(world)
+    before = len(world.messages)
+    with pytest.raises(AuditError, match=match):
+        participant(world, state).advance()
+    assert len(world.messages) == before
+    assert state.nonces() == {}
+
+
+def test_no_part_in_a_window_that_is_over(world: World, state: SimulatedState) -> None:
+    with pytest.raises(CommitmentError, match="over before it began"):
+        participant(world, state, now=CLOSES).advance()
+    assert state.nonces() == {}
+
+
+def test_does_not_open_unless_last_in_the_seal(world: World, state: SimulatedState) -> None:
+    part = participant(world, state)
+    observer_commits(world)
+    part.advance()
+    seal(world, "provider", "auditor", "observer-1")
+    opens(world, "provider", "observer-1")
+    with pytest.raises(Refused, match="end with the auditor"):
+        part.advance()
+
+
+def test_does_not_open_under_a_stranger_commitment(world: World, state: SimulatedState) -> None:
+    part = participant(world, state)
+    world.messages.append(world.commit_entry("auditor", bytes(32), key_of("accomplice")))
+    seal(world, "provider", "auditor")
+    opens(world, "provider")
+    with pytest.raises(Refused, match="not this auditor"):
+        part.advance()
+
+
+def test_does_not_open_a_nonce_that_it_never_drew(world: World, state: SimulatedState) -> None:
+    world.messages.append(world.commit_entry("auditor", bytes(32), state.identity))
+    seal(world, "provider", "auditor")
+    opens(world, "provider")
+    with pytest.raises(Refused, match="not to a nonce of this folder"):
+        participant(world, state).advance()
+
+
+@pytest.mark.parametrize("grown", [0, 2])
+def test_a_fork_while_watching_is_refused(world: World, state: SimulatedState, grown: int) -> None:
+    part = participant(world, state)
+    part.advance()
+    part.advance()
+    world.messages[-1] = world.commit_entry("observer-1", OBSERVER, key_of("observer"))
+    world.messages += [WindowClose(world.digest, 0, OPENS)] * grown
+    with pytest.raises(Refused, match="do not hash" if grown else "two roots"):
+        part.advance()
+
+
+def test_a_shrinking_log_is_refused(world: World, state: SimulatedState) -> None:
+    part = participant(world, state)
+    part.advance()
+    part.advance()
+    world.messages.pop()
+    with pytest.raises(Refused, match="shrank"):
+        part.advance()
+
+
+def test_a_fork_behind_a_restart_is_refused(world: World, state: SimulatedState) -> None:
+    part = participant(world, state)
+    part.advance()
+    part.advance()
+    world.messages[-1] = world.commit_entry("observer-1", OBSERVER, key_of("observer"))
+    with pytest.raises(Refused, match="forked"):
+        participant(world, state).advance()
+
+
+def test_only_new_entries_are_fetched(world: World, state: SimulatedState) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Counting(Link):
+        def entries(self, start: int, stop: int) -> list[bytes]:
+            asked.append((start, stop))
+            return super().entries(start, stop)
+
+    part = participant(world, state)
+    part.link = Counting(world)
+    part.advance()
+    part.advance()
+    part.advance()
+    assert asked == [(0, 1), (1, 2)]

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""report.json and report.html: complete, self-contained, and safe against whatever evidence holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.verifier import claim, page, report
+from ragseal.verifier.sample import Sample
+from tests.verifier.simulator import World, asked, policy
+
+
+@pytest.fixture(scope="module")
+def honest() -> dict[str, Any]:
+    world = World.honest()
+    return report.build(world.audit(receipts=world.receipts()))
+
+
+def test_report_holds_what_machines_ask_for(honest: dict[str, Any]) -> None:
+    values = json.loads(report.to_json(honest))
+    assert values["verdict"] == "PASS"
+    assert values["line"].startswith("PASS epsilon_audit=")
+    assert (values["mode"], values["keys"], values["records"], values["proven"]) == ("full", "auditor", 7, 7)
+    assert 0 < values["epsilon_audit"] < 10
+    assert values["delta"] == "1e-06"
+    assert [step["number"] for step in values["steps"]] == list(range(1, 12))
+    assert all({"title", "status", "evidence", "seconds"} <= set(step) for step in values["steps"])
+    assert values["does_not_say"] == list(claim.DOES_NOT_SAY)
+    assert values["claim"] == claim.CLAIM
+    assert values["policy"]["k_max"] == 2
+    assert values["tenants"][0] == {
+        "tenant": "north",
+        "total": 5,
+        "checked": 5,
+        "unchecked": 0,
+        "acknowledged": 5,
+    }
+    assert {"truncation", "overflow", "grid", "places", "bias"} <= set(values["epsilon"]["accounting"]["tiny"]["delta"])
+    assert "total_seconds" in values["timings"]
+
+
+def test_a_failure_carries_no_epsilon() -> None:
+    for world in (asked(sign_as="mallory"), World.honest(policy_=policy(epsilon_account="1/2"))):
+        values = report.build(world.audit())
+        assert values["verdict"] == "FAIL"
+        assert values["epsilon_audit"] is None
+        assert values["failure"]["evidence"]
+
+
+def test_qualified_verdicts_say_so() -> None:
+    sampled = report.build(World.honest().audit(sample=Sample(2)))
+    assert sampled["does_not_say"][0] == claim.SAMPLED
+    world = World.honest()
+    world.made_by = "provider"
+    assert report.build(world.audit())["does_not_say"][0] == claim.UNSAFE
+
+
+class Outline(HTMLParser):
+    """Collects tags, and everything that would load something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loads: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loads += [(tag, name) for name, _ in attrs if name in ("src", "href", "action") or name.startswith("on")]
+
+
+def outline(text: str) -> Outline:
+    found = Outline()
+    found.feed(text)
+    return found
+
+
+def test_page_is_self_contained(honest: dict[str, Any]) -> None:
+    text = page.render(honest)
+    found = outline(text)
+    assert found.loads == []
+    assert not {"script", "link", "img", "iframe"} & set(found.tags)
+    assert "url(" not in text
+    assert "@import" not in text
+    assert found.tags.count("details") == 11
+    assert 'lang="en"' in text
+    assert text.index("PASS") < text.index("Checklist") < text.index("Timings")
+
+
+def test_page_escapes_everything(honest: dict[str, Any]) -> None:
+    bad = '<script>alert(1)</script>"><img src=x onerror=y>'
+
+    def poison(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {(k if k in KEYS else bad): poison(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [poison(v) for v in value]
+        return value if isinstance(value, int | float) else bad
+
+    values = {key: poison(value) for key, value in honest.items()}
+    values["steps"] = [{**poison(step), "seconds": 0.0, "evidence": {bad: bad}} for step in honest["steps"]]
+    values["tenants"] = [dict.fromkeys(tenant, bad) for tenant in honest["tenants"]]
+    values["failure"] = {"step": bad, "message": bad, "evidence": {}}
+    found = outline(page.render(values))
+    assert found.loads == []
+    assert "script" not in found.tags
+    assert "img" not in found.tags
+
+
+KEYS = {"number", "title", "status", "message", "evidence", "seconds"}
+
+
+def test_values_become_plain() -> None:
+    assert report.plain({"a": b"\x01", "b": 1 << 60, "c": float("inf"), 5: (True, None)}) == {
+        "a": "01",
+        "b": str(1 << 60),
+        "c": "inf",
+        "5": [True, None],
+    }
+    assert report.plain(policy())["message"] == "policy"
+
+
+def test_saved_whole_or_refused(tmp_path: Path, honest: dict[str, Any]) -> None:
+    report.save(tmp_path / "deep" / "out", honest, page.render(honest))
+    assert json.loads((tmp_path / "deep" / "out" / "report.json").read_bytes())["verdict"] == "PASS"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="cannot write the report"):
+        report.save(tmp_path / "file", honest, "")
+
+
+def test_lines_never_hold_a_newline() -> None:
+    verdict = World.honest().audit()
+    assert verdict.failure is None
+    failed = asked(sign_as="mallory").audit()
+    assert failed.failure is not None
+    failed.failure.message = "two\nlines"
+    assert "\n" not in failed.line()
+    assert replace(verdict).line() == verdict.line()

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sampling: stratified, unforeseeable, and a bound that brute force confirms."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import pytest
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.transcript import tagged_hash
+from ragseal.verifier.epsilon import upward
+from ragseal.verifier.sample import Sample, draw, largest_undetected, share_bound, shares
+
+
+class Fake:
+    """As much of a logged record as drawing looks at."""
+
+    def __init__(self, seq: int, tenant: str) -> None:
+        self.tenant = tenant
+        self.record: Any = type("R", (), {"seq": seq})()
+
+
+def logged(**sizes: int) -> list[Any]:
+    tenants = [tenant for tenant, n in sizes.items() for _ in range(n)]
+    return [Fake(seq, tenant) for seq, tenant in enumerate(tenants)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "size", "expected"),
+    [
+        ({"a": 10, "b": 10}, 10, {"a": 5, "b": 5}),
+        ({"a": 97, "b": 3}, 10, {"a": 9, "b": 1}),
+        ({"a": 999, "b": 1}, 5, {"a": 4, "b": 1}),
+        ({"a": 5, "b": 0}, 3, {"a": 3}),
+        ({"a": 3, "b": 3, "c": 3}, 1, {"a": 1, "b": 1, "c": 1}),
+        ({"a": 2, "b": 2}, 99, {"a": 2, "b": 2}),
+        ({}, 4, {}),
+    ],
+)
+def test_shares(sizes: dict[str, int], size: int, expected: dict[str, int]) -> None:
+    assert shares(sizes, size) == expected
+
+
+def test_draw_depends_on_nonce_root_and_manifest() -> None:
+    records = logged(a=40, b=40)
+    one = [r.record.seq for r in draw(records, 10, bytes(32), bytes(32), bytes(32))]
+    assert one == sorted(set(one))
+    assert len(one) == 10
+    assert sum(seq < 40 for seq in one) == 5
+    assert one == [r.record.seq for r in draw(records, 10, bytes(32), bytes(32), bytes(32))]
+    other = bytes([1]) * 32
+    for args in ((other, bytes(32), bytes(32)), (bytes(32), other, bytes(32)), (bytes(32), bytes(32), other)):
+        assert [r.record.seq for r in draw(records, 10, *args)] != one
+
+
+def test_every_record_is_drawn_as_often_as_another() -> None:
+    records = logged(a=12)
+    counts = [0] * 12
+    for i in range(600):
+        for r in draw(records, 4, tagged_hash("t", bytes([i % 256, i // 256])), bytes(32), bytes(32)):
+            counts[r.record.seq] += 1
+    assert all(140 < n < 260 for n in counts), counts
+
+
+def brute(strata: list[tuple[int, int]], confidence: Fraction) -> int:
+    """The largest number of bad records that some spread hides with probability above 1 - confidence."""
+    worst = 0
+    for spread in itertools.product(*(range(n + 1) for n, _ in strata)):
+        missed = Fraction(1)
+        for (n, s), bad in zip(strata, spread, strict=True):
+            missed *= Fraction(comb(n - bad, s), comb(n, s))
+        if missed > 1 - confidence:
+            worst = max(worst, sum(spread))
+    return worst
+
+
+@pytest.mark.parametrize(
+    "strata",
+    [[(7, 3)], [(7, 7)], [(10, 1)], [(5, 2), (2, 1)], [(6, 3), (4, 1), (3, 3)], [(9, 8)], [(3, 0)], [(8, 4), (8, 2)]],
+)
+@pytest.mark.parametrize("confidence", [Fraction(9, 10), Fraction(99, 100), Fraction(1, 2)])
+def test_bound_is_exact(strata: list[tuple[int, int]], confidence: Fraction) -> None:
+    assert largest_undetected(strata, confidence) == brute(strata, confidence)
+
+
+def test_bound_of_a_large_window_is_the_hypergeometric_one() -> None:
+    n, s = 20_000, 300
+    bad = largest_undetected([(n, s)])
+    assert comb(n - bad, s) * 100 > comb(n, s) >= comb(n - bad - 1, s) * 100
+    assert share_bound([(n, s)]) == pytest.approx(bad / n, rel=1e-12)
+    assert share_bound([(n, n)]) == 0.0
+    assert share_bound([]) == 0.0
+
+
+@pytest.mark.parametrize("arguments", [(0,), (-1,), (3, Fraction(1)), (3, Fraction(0))])
+def test_bad_samples_are_refused(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(ConfigurationError):
+        Sample(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2.0, "2"),
+        (1.0000001, "1.00001"),
+        (1 / 3, "0.333334"),
+        (2.0**-30, "9.31323e-10"),
+        (float("inf"), "inf"),
+        (0.0, "0"),
+    ],
+)
+def test_bounds_are_printed_rounded_up(value: float, text: str) -> None:
+    assert upward(value) == text

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The auditor's folder: nothing is overwritten, half-written or believed when damaged."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
+from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.verifier.state import KeyLine, State, find_class
+from tests.verifier.simulator import CLASS_DIGEST, CLS, World, key_of
+
+MANIFEST, OTHER = bytes(32), b"\x01" * 32
+LINE = KeyLine("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State.create(tmp_path / "auditor", Ed25519PrivateKey.generate())
+
+
+def test_identity_is_private_and_never_replaced(state: State) -> None:
+    assert stat.S_IMODE((state.directory / "identity.pem").stat().st_mode) == 0o600
+    assert State(state.directory).public_key == state.public_key
+    with pytest.raises(ConfigurationError, match="never overwritten"):
+        State.create(state.directory, Ed25519PrivateKey.generate())
+    assert State(state.directory).public_key == state.public_key
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="ragseal-verifier init"):
+        State(tmp_path / "nowhere")
+
+
+def test_a_nonce_is_drawn_once(state: State) -> None:
+    assert state.nonce(MANIFEST) is None
+    first = state.draw_nonce(MANIFEST, b"\x07" * 32, "w")
+    assert first == b"\x07" * 32
+    assert state.draw_nonce(MANIFEST, b"\x08" * 32, "w") == first
+    assert State(state.directory).draw_nonce(MANIFEST, b"\x09" * 32, "w") == first
+    assert state.draw_nonce(OTHER, b"\x08" * 32, "w") == b"\x08" * 32
+    assert state.nonces() == {MANIFEST: first, OTHER: b"\x08" * 32}
+    path = state.directory / "nonces" / f"{MANIFEST.hex()}.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"nonce": 5}', b'{"nonce": "zz"}', b'{"nonce": "07"}', b"\xff"])
+def test_a_damaged_nonce_is_named(state: State, data: bytes) -> None:
+    (state.directory / "nonces" / f"{MANIFEST.hex()}.json").write_bytes(data)
+    with pytest.raises(ConfigurationError):
+        state.nonce(MANIFEST)
+    with pytest.raises(ConfigurationError):
+        state.draw_nonce(MANIFEST, bytes(32), "w")
+
+
+def test_keys_are_kept_with_who_made_them(state: State) -> None:
+    assert state.key_lines() == []
+    state.add_key(LINE)
+    state.add_key(LINE)
+    assert State(state.directory).key_lines() == [LINE]
+    with pytest.raises(ConfigurationError, match="do not change hands"):
+        state.add_key(KeyLine(LINE.key_digest, "tiny", LINE.class_digest, "provider", LINE.path))
+    assert state.key_lines() == [LINE]
+    configured = state.configured({"tiny": (CLS, CLASS_DIGEST)})
+    assert set(configured) == {LINE.digest}
+    assert (configured[LINE.digest].made_by, configured[LINE.digest].class_name) == ("auditor", "tiny")
+    with pytest.raises(ConfigurationError, match="cannot read the verifying key"):
+        configured[LINE.digest].load()
+    with pytest.raises(ConfigurationError, match="unknown here"):
+        state.configured({})[LINE.digest].load()
+    with pytest.raises(ConfigurationError, match="holds no proving key"):
+        state.proving_key(LINE.digest)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "{",
+        {},
+        [1],
+        [{"key_digest": "ab" * 32}],
+        [{**vars(LINE), "extra": "x"}] if hasattr(LINE, "__dict__") else [{}],
+        [{"key_digest": "AB" * 32, "class_name": "t", "class_digest": "cd" * 32, "made_by": "auditor", "path": "p"}],
+        [{"key_digest": "ab", "class_name": "t", "class_digest": "cd" * 32, "made_by": "auditor", "path": "p"}],
+        [{"key_digest": "ab" * 32, "class_name": "t", "class_digest": "cd" * 32, "made_by": "me", "path": "p"}],
+        [{"key_digest": "ab" * 32, "class_name": 5, "class_digest": "cd" * 32, "made_by": "auditor", "path": "p"}],
+    ],
+)
+def test_damaged_keys_file_is_named(state: State, values: Any) -> None:
+    (state.directory / "keys.json").write_text(values if isinstance(values, str) else json.dumps(values))
+    with pytest.raises(ConfigurationError):
+        state.key_lines()
+
+
+def test_checkpoints_only_grow(state: State) -> None:
+    world = World.honest()
+    log = world.signer.verifier
+    assert state.remembered(log) is None
+    large = open_checkpoint(world.checkpoint(), log)
+    state.remember(log, large)
+    world.messages.pop()
+    state.remember(log, open_checkpoint(world.checkpoint(), log))
+    found = State(state.directory).remembered(log)
+    assert found is not None
+    assert found.checkpoint == large.checkpoint
+    world.messages.append(world.messages[0])
+    with pytest.raises(LedgerError, match="a fork"):
+        state.remember(log, open_checkpoint(world.checkpoint(), log))
+
+
+def test_a_damaged_checkpoint_is_named(state: State) -> None:
+    world = World.honest()
+    log = world.signer.verifier
+    state.remember(log, open_checkpoint(world.checkpoint(), log))
+    (path,) = (state.directory / "checkpoints").glob("*.note")
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(ConfigurationError, match="damaged"):
+        state.remembered(log)
+
+
+def test_unknown_class_names_the_known() -> None:
+    with pytest.raises(CommitmentError, match="this build has tiny"):
+        find_class({"tiny": (CLS, CLASS_DIGEST)}, "huge")
+    assert key_of("x")
