@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ragseal.kernel import curves, privacyloss
+from ragseal.kernel import curves, privacyloss, topk
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE, TOTAL, NoiseTable, check_table
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, PLACE_CANONICAL_BITS, CircuitClass
@@ -211,6 +211,44 @@ def epsilon_audit(
         auc=auc,
         advantage=advantage,
         closed_form=math.sqrt(k_max) * account,
+    )
+
+
+def topk_audit(
+    cls: CircuitClass,
+    table: NoiseTable,
+    *,
+    gain: int,
+    lo: int,
+    hi: int,
+    k_max: int,
+    n_max: int,
+    delta: Fraction,
+) -> topk.TopKReport:
+    """The same claim accounted for what is released, K ids of N slots; every number valid at total ``delta``.
+
+    Arguments and errors as in :func:`epsilon_audit`, for documents of one slot.  The other slots' noise has a law that
+    is common to both indices but biased by at most eta a slot: that multiplies delta by exp(n (N - 1) eta).
+    """
+    check_table(table)
+    if table.law != cls.law:
+        raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
+    if k_max < 1 or n_max < 1 or not 0 < delta < 1 or k_max * n_max > MOST_QUERIES:
+        raise PolicyError(f"accounting needs 1 <= k_max * n_max <= {MOST_QUERIES} and delta strictly between 0 and 1")
+    shift = worst_shift(gain, lo, hi, cls.s)
+    n = k_max * n_max
+    eta = field_bias(cls) * n
+    common = eta * (cls.N - 1)
+    if common >= 1:
+        raise PolicyError(f"{n} queries over {cls.N} slots are beyond what the top-K accountant covers")
+    share = _float_down(_shares(cls, delta, n, eta)[0] * (1 - common))
+    report = topk.topk_epsilon(table, N=cls.N, K=cls.K, shift=shift, n=n, delta=share)
+    bias = float(2 * eta) * (1 + 1e-12)
+    return topk.TopKReport(
+        full=report.full + bias,
+        ordered=report.ordered + bias,
+        set_curve=report.set_curve + bias,
+        set_renyi=report.set_renyi + bias,
     )
 
 

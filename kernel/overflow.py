@@ -32,8 +32,9 @@ _UNIT = 1 << _FRACTION_BITS
 _SEARCH_DENOMINATOR = 10_000
 
 
-def _power_up(base: int, exponent: int, bits: int = _FRACTION_BITS) -> int:
-    """An upper bound of (base / 2^bits)^exponent, in the same fixed point; base >= 0."""
+def power_up(base: int, exponent: int, bits: int = _FRACTION_BITS) -> int:
+    """An upper bound of (base / 2^bits)^exponent in the same fixed point, for base >= 0; above by less than 2^-bits
+    times a few exponents when base <= 2^bits."""
     result, square = 1 << bits, base
     while exponent:
         if exponent & 1:
@@ -70,7 +71,7 @@ def overflow_bound(N: int, K: int, R: int, m: int, a: Fraction, b: Fraction, tab
     worst = max(flag_weight * flagged - exceed_weight * above for above, flagged in exceed_and_flag(table, m))
     scale = a.denominator * b.denominator * TOTAL
     base = -(-(scale + worst) * _UNIT // scale)
-    moment = Fraction(_power_up(base, N), _UNIT)
+    moment = Fraction(power_up(base, N), _UNIT)
     return N * moment / (a ** (R - K + 1) * b ** (K - 1))
 
 
@@ -172,7 +173,7 @@ def few_exceed_bound(N: int, K: int, mass: int) -> Fraction:
     total = 0
     for j in range(K):
         hits = -(-(mass**j << bits) >> UNIFORM_BITS * j)
-        misses = _power_up((TOTAL - mass) << (bits - UNIFORM_BITS), N - j, bits)
+        misses = power_up((TOTAL - mass) << (bits - UNIFORM_BITS), N - j, bits)
         total += -(-math.comb(N, j) * hits * misses >> bits)
     return Fraction(total, 1 << bits)
 

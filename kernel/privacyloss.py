@@ -202,8 +202,11 @@ def compose(table: NoiseTable, shift: int, n: int, delta: float) -> ComposedLoss
     Raises:
         PolicyError: shift or n below 1, or a shift beyond the table's support.
     """
-    infinite = infinite_loss_mass(table, shift, n)
-    atoms = loss_atoms(table, shift)
+    return compose_atoms(loss_atoms(table, shift), n, delta, infinite_loss_mass(table, shift, n))
+
+
+def compose_atoms(atoms: LossAtoms, n: int, delta: float, infinite: float) -> ComposedLoss:
+    """:func:`compose` for the losses of any dominating pair; ``infinite`` bounds n queries' mass of infinite loss."""
     share = max(delta - infinite, delta * 1e-9)
     centre, tilt = tail_epsilon(atoms, n, share)
     centre = max(centre, 0.0)

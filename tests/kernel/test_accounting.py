@@ -200,3 +200,17 @@ def test_refusals() -> None:
         audit(16, 10**10)
     # A shift beyond the whole table is infinite, not an error.
     assert audit(7000, 1).epsilon == math.inf
+
+
+def test_topk_audit_never_exceeds_the_full_one() -> None:
+    values = {"gain": 16, "lo": 0, "hi": 128, "k_max": 10, "n_max": 10, "delta": DELTA}
+    table = build_table("gaussian")
+    full = audit(128, 100, k_max=10)
+    report = accounting.topk_audit(GAUSSIAN, table, **values)  # type: ignore[arg-type]
+    assert report.full == pytest.approx(full.epsilon_pld, rel=1e-6)
+    assert report.best < 0.4 * full.epsilon
+    for bad in ({"k_max": 0}, {"n_max": 0}, {"delta": Fraction(1)}, {"n_max": 10**8}):
+        with pytest.raises(PolicyError):
+            accounting.topk_audit(GAUSSIAN, table, **(values | bad))  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="law"):
+        accounting.topk_audit(GAUSSIAN, build_table("geometric"), **values)  # type: ignore[arg-type]
