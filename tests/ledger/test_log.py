@@ -286,6 +286,17 @@ def test_fsck_finds_an_entry_changed_together_with_its_hash(directory: Path) -> 
         assert steps == [(5, 5)]
 
 
+def test_entries_missing_from_a_running_log_are_noticed(log: Log) -> None:
+    fill(log, 5)
+    log._tree.con.execute("DROP TRIGGER leaf_no_delete")
+    log._tree.con.execute("DELETE FROM leaf WHERE id = 5")
+    log._tree.con.commit()
+    with pytest.raises(LedgerError, match="gave 1 of 2"):
+        log.entries(3, 2)
+    with pytest.raises(LedgerError, match="entries are missing between 0 and 4"):
+        log.fsck()
+
+
 # --- failing storage
 
 
@@ -328,7 +339,7 @@ def sqlite_error(name: str) -> sqlite3.OperationalError:
 
 
 @pytest.mark.parametrize("persist", [False, True])
-@pytest.mark.parametrize("name", ["SQLITE_FULL", "SQLITE_IOERR_FSYNC"])
+@pytest.mark.parametrize("name", ["SQLITE_FULL", "SQLITE_BUSY", "SQLITE_IOERR_FSYNC"])
 def test_nothing_is_signed_after_a_failed_commit(directory: Path, persist: bool, name: str) -> None:
     log = Log.create(directory, KEY)
     fill(log, 2)
@@ -338,14 +349,14 @@ def test_nothing_is_signed_after_a_failed_commit(directory: Path, persist: bool,
         fill(log, 1)
     assert log.checkpoint() == before == (directory / "checkpoint").read_bytes()
     log._tree = tree
-    if name == "SQLITE_FULL" and not persist:
-        assert [item.index for item in fill(log, 1)] == [2]  # rolled back for certain: go on when there is space
+    if name != "SQLITE_IOERR_FSYNC" and not persist:
+        assert [item.index for item in fill(log, 1)] == [2]  # rolled back for certain: go on
     else:
         with pytest.raises(LedgerError, match="restart to recover"):
             fill(log, 1)
     log.close()
     with Log.open(directory, KEY) as log:
-        assert log.size == 3 if persist or name == "SQLITE_FULL" else 2
+        assert log.size == (2 if name == "SQLITE_IOERR_FSYNC" and not persist else 3)
         log.fsck()
 
 

@@ -67,6 +67,12 @@ def test_malformed_files_are_refused(change: tuple[bytes, bytes]) -> None:
         InclusionBundle.from_text(text)
 
 
+@pytest.mark.parametrize("text", [b"", b"c2sp.org/tlog-proof@v1\nindex 0", BUNDLE.to_text() + bytes(80_000)])
+def test_files_without_checkpoint_or_without_end_are_refused(text: bytes) -> None:
+    with pytest.raises(EncodingError, match="an empty line and a checkpoint"):
+        InclusionBundle.from_text(text)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, len(BUNDLE.to_text()) - 1), st.integers(1, 255))
 def test_a_changed_byte_never_verifies_as_something_else(at: int, flip: int) -> None:
