@@ -55,8 +55,8 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
-from ragseal.ledger.checkpoint import Checkpoint
-from ragseal.ledger.merkle import verify_consistency
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 
 __all__ = ["Client", "Ranked", "Result", "known_class"]
@@ -216,9 +216,28 @@ class Client:
         )
         if self._embedder is not None and self._embedder.identity().digest() != window.manifest.embedder:
             raise CommitmentError("the window commits to another embedder than this client's: its e would mean nothing")
+        if all(known.digest != window.digest for known in self.state.windows()):
+            self._find_in_log(announced, evidence)
         memory = self.state.window(signed, window.account)
         self.state.pin_provider(window.manifest.provider_key)
         return window, memory
+
+    def _find_in_log(self, announced: Announced, evidence: Evidence) -> None:
+        """A manifest seen for the first time is in the log that everybody sees, before anything is sent under it."""
+        note = evidence.add("received-checkpoint", self._ledger.checkpoint())
+        point = open_checkpoint(note, self._log).checkpoint
+        newest = self._consistent(point, evidence)
+        index = announced.ledger_index
+        if index >= point.size:
+            raise LedgerError(f"the manifest would be entry {index}, the log has {point.size}")
+        path = self._ledger.inclusion(index, point.size)
+        evidence.add("received-inclusion", b"".join(path))
+        try:
+            verify_inclusion(leaf_hash(announced.manifest), index, point.size, path, point.root)
+        except LedgerError as error:
+            raise LedgerError(f"the log does not hold the manifest that the provider shows: {error}") from None
+        if newest:
+            self.state.remember_checkpoint(note)
 
     # --- phase B ---
 
@@ -334,7 +353,7 @@ class Client:
         try:
             verify_consistency(old.size, new.size, path, old.root, new.root)
         except LedgerError as error:
-            raise LedgerError(f"the receipt's checkpoint contradicts the one this account remembers: {error}") from None
+            raise LedgerError(f"the log's checkpoint contradicts the one this account remembers: {error}") from None
         return checkpoint.size > known.checkpoint.size
 
     # --- parts ---

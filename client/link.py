@@ -20,6 +20,7 @@ class Announced:
 
     manifest: bytes  #: SignedManifest
     accounts: tuple[bytes, ...]  #: Account, sorted by name
+    ledger_index: int  #: of the manifest's entry
     stage: Stage
 
 
@@ -43,6 +44,14 @@ class ProviderLink(Protocol):
 
 class LedgerLink(Protocol):
     """The ledger that the provider's receipts point into."""
+
+    def checkpoint(self) -> bytes:
+        """The log's newest signed note."""
+        ...
+
+    def inclusion(self, index: int, size: int) -> list[bytes]:
+        """RFC 6962 inclusion path of entry ``index`` among the first ``size``."""
+        ...
 
     def consistency(self, old: int, new: int) -> list[bytes]:
         """RFC 6962 consistency path between two sizes, 0 < old <= new."""

@@ -77,7 +77,8 @@ class ProviderOverGrpc:
     def announced(self) -> Announced:
         answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest())
         accounts = tuple(bytes(line) for line in answer.accounts)
-        return Announced(bytes(answer.canonical), accounts, _STAGES.get(answer.state, "preparing"))
+        stage = _STAGES.get(answer.state, "preparing")
+        return Announced(bytes(answer.canonical), accounts, int(answer.ledger_index), stage)
 
     def prepare(self, canonical: bytes, signature: bytes) -> bytes:
         request = provider_pb2.PrepareRequest(canonical=canonical, signature=signature)
@@ -97,6 +98,12 @@ class LedgerOverGrpc:
         """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.open_channel`."""
         self._connection = _Connection(target, ca, timeout)
         self._remote = RemoteLedger(self._connection.channel, target, timeout)
+
+    def checkpoint(self) -> bytes:
+        return self._connection.run(self._remote.checkpoint())
+
+    def inclusion(self, index: int, size: int) -> list[bytes]:
+        return self._connection.run(self._remote.inclusion(index, size))
 
     def consistency(self, old: int, new: int) -> list[bytes]:
         return self._connection.run(self._remote.consistency(old, new))

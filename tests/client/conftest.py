@@ -112,7 +112,7 @@ class Provider:
         }  # fmt: skip
         self.manifest = Manifest(**(values | changes))  # type: ignore[arg-type]
         self.seal()
-        self.append(self.signed)
+        self.index_in_log = self.append(self.signed).index
         self.prepared: dict[bytes, tuple[Prepare, Prepared]] = {}
         self.answers: dict[bytes, bytes] = {}
         self.records = 0
@@ -141,7 +141,10 @@ class Provider:
     def announced(self) -> Announced:
         self._call("announced")
         return Announced(
-            self.tamper(self.signed).encode(), tuple(a.encode() for a in self.tamper(self.accounts)), self.stage
+            self.tamper(self.signed).encode(),
+            tuple(a.encode() for a in self.tamper(self.accounts)),
+            self.index_in_log,
+            self.stage,
         )
 
     def prepare(self, canonical: bytes, signed: bytes) -> bytes:
@@ -210,6 +213,14 @@ class Provider:
 
     def sign_receipt(self, body: ReceiptBody) -> bytes:
         return signature.sign(self.key, "receipt", body.encode())
+
+    def checkpoint(self) -> bytes:
+        self._call("checkpoint")
+        return self.log.checkpoint()
+
+    def inclusion(self, index: int, size: int) -> list[bytes]:
+        self._call("inclusion")
+        return self.log.inclusion(index, size)
 
     def consistency(self, old: int, new: int) -> list[bytes]:
         self._call("consistency")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def test_a_provider_that_forgot_the_prepare_gets_it_again(bench: Any) -> None:
     bench.provider.forget = True
     result = bench.client().ask("json")
     assert result.checked
-    assert bench.provider.calls == ["announced", "prepare", "retrieve", "prepare", "retrieve"]
+    assert bench.provider.calls[3:] == ["prepare", "retrieve", "prepare", "retrieve", "consistency"]
 
 
 def test_a_crash_between_answer_and_retiring_the_request(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +235,36 @@ def test_an_old_answer_is_proven_against_the_newer_checkpoint(bench: Any, outage
     newest = client.state.checkpoint()
     client.ask("csv")
     assert client.state.checkpoint() == newest  # never replaced by an older one
+
+
+def test_a_manifest_outside_the_log_is_refused_before_anything_is_sent(bench: Any) -> None:
+    bench.provider.index_in_log = 1
+    with pytest.raises(LedgerError, match="would be entry 1, the log has 1"):
+        bench.client().ask("json")
+    bench.provider.append(bench.provider.signed)
+    bench.provider.append(bench.provider.signed)
+    bench.provider.manifest = dataclasses.replace(bench.provider.manifest, c_seed=8)
+    bench.provider.seal()  # signed, shown to this account only
+    with pytest.raises(LedgerError, match="does not hold the manifest"):
+        bench.client().ask("json")
+    assert "prepare" not in bench.provider.calls
+    assert len(bench.evidence()) == 2
+    assert bench.client().state.windows() == []
+
+
+def test_a_manifest_in_a_forked_log(bench: Any, tmp_path: Path) -> None:
+    from ragseal.ledger.log import Log
+
+    client = bench.client()
+    client.ask("json")
+    honest = bench.provider.log
+    bench.provider.log = Log.create(tmp_path / "fork", bench.provider.log_signer)
+    for window in ("w2", "w3", "w4"):
+        bench.provider.open(window)
+    with pytest.raises(LedgerError, match="contradicts the one this account remembers"):
+        client.ask("csv")
+    bench.provider.log.close()
+    bench.provider.log = honest
 
 
 def test_evidence_tells_what_happened(bench: Any) -> None:

@@ -39,7 +39,10 @@ class Service(provider_pb2_grpc.ProviderServiceServicer, ledger_pb2_grpc.LedgerS
             "closed": provider_pb2.WINDOW_STATE_CLOSED,
         }[announced.stage]
         return provider_pb2.GetManifestResponse(
-            canonical=announced.manifest, accounts=list(announced.accounts), state=state
+            canonical=announced.manifest,
+            accounts=list(announced.accounts),
+            state=state,
+            ledger_index=announced.ledger_index,
         )
 
     @answers
@@ -49,6 +52,14 @@ class Service(provider_pb2_grpc.ProviderServiceServicer, ledger_pb2_grpc.LedgerS
     @answers
     async def Retrieve(self, request: Any, context: Any) -> Any:
         return provider_pb2.RetrieveResponse(canonical=self.provider.retrieve(request.canonical))
+
+    @answers
+    async def GetCheckpoint(self, request: Any, context: Any) -> Any:
+        return ledger_pb2.GetCheckpointResponse(checkpoint=self.provider.checkpoint())
+
+    @answers
+    async def GetInclusionProof(self, request: Any, context: Any) -> Any:
+        return ledger_pb2.GetInclusionProofResponse(path=self.provider.inclusion(request.index, request.size))
 
     @answers
     async def GetConsistencyProof(self, request: Any, context: Any) -> Any:
