@@ -193,6 +193,11 @@ def test_settings_are_the_durable_ones(log: Log) -> None:
     assert settings == {"journal_mode": "wal", "synchronous": 2}
 
 
+def test_a_place_that_cannot_hold_a_write_ahead_log_is_refused() -> None:
+    with pytest.raises(LedgerError, match="write-ahead log"):
+        log_module._connect(Path(":memory:"))
+
+
 def test_another_key_or_origin_is_refused(directory: Path) -> None:
     Log.create(directory, KEY).close()
     for other in (
