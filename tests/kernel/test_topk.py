@@ -207,3 +207,33 @@ def test_nonsense_is_refused() -> None:
         N, K, shift, n, delta = (value if i == place else x for i, x in enumerate(good))
         with pytest.raises(PolicyError):
             topk.topk_epsilon(table, N=int(N), K=int(K), shift=int(shift), n=int(n), delta=delta)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(("N", "K", "shift"), [(3, 1, 1), (4, 2, 2)])
+def test_renyi_moment_by_definition(weights: tuple[int, ...], N: int, K: int, shift: int) -> None:
+    table = tiny(weights)
+    C = table.cut
+
+    def reach(theta: int) -> Fraction:
+        return Fraction(table.tail(theta - 1), TOTAL)
+
+    def moment(p: tuple[Fraction, Fraction], q: tuple[Fraction, Fraction], order: float) -> float:
+        return math.fsum(math.pow(x, order) * math.pow(y, 1 - order) for x, y in zip(p, q, strict=True) if x > 0)
+
+    law = topk.threshold_law(table, N, K)
+    chances = {x: (law[x + C + 1] - law[x + C]) / (1 << 1024) for x in range(-C, C + 1)}
+    lost = reach(C - shift + 1)  # one-sided infinite losses are charged elsewhere
+    for order in (1.5, 3.0, 8.0):
+        total = 0.0
+        for tau, chance in chances.items():
+            worst = 0.0
+            for theta in range(tau, tau + shift + 2):
+                plain, raised = reach(theta), reach(theta - shift)
+                up = moment((max(Fraction(0), raised - lost), 1 - raised), (plain, 1 - plain), order)
+                down = moment((plain, max(Fraction(0), 1 - plain - lost)), (raised, 1 - raised), order)
+                worst = max(worst, up, down)
+            total += chance * worst
+        found = topk.SetRenyi(table, shift, N, K).log_moment(order)
+        assert math.log(total) <= found + 1e-12
+        assert found == pytest.approx(math.log(total), abs=1e-9)
