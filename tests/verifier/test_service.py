@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The auditor's service: keys for everyone, audits of configured providers only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError
+from ragseal.ledger.rpc import call, error_of, open_channel
+from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
+from ragseal.verifier import service
+from ragseal.verifier.conduct import Target
+from ragseal.verifier.service import VerifierServicer
+from ragseal.verifier.state import KeyLine, State
+from tests.verifier.simulator import World
+from tests.verifier.wire import provider, served
+
+KEY = KeyLine("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
+UNSAFE = KeyLine("ef" * 32, "tiny", "cd" * 32, "provider", "keys/tiny-efef")
+ZKEY = bytes(range(256)) * 10_000
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    made = State.create(tmp_path / "auditor", Ed25519PrivateKey.generate())
+    for line in (KEY, UNSAFE):
+        made.add_key(line)
+        (made.directory / line.path).mkdir()
+        (made.directory / line.path / "proving_key.zkey").write_bytes(ZKEY)
+    return made
+
+
+@contextmanager
+def auditor(state: State, targets: dict[str, Target], working: bool = True) -> Iterator[str]:
+    def mount(server: Any) -> Any:
+        servicer = VerifierServicer(state, targets)
+        servicer.mount(server)
+        return [servicer.work()] if working else []
+
+    with served(mount) as address:
+        yield address
+
+
+def ask(address: str, method: str, request: Any) -> Any:
+    async def once() -> Any:
+        async with open_channel(address) as channel:
+            stub = verifier_pb2_grpc.VerifierServiceStub(channel)  # type: ignore[no-untyped-call]
+            return await call(getattr(stub, method), request, address)
+
+    return asyncio.run(once())
+
+
+def get_key(address: str, digest: bytes) -> bytes:
+    import grpc
+
+    async def stream() -> bytes:
+        async with open_channel(address) as channel:
+            stub = verifier_pb2_grpc.VerifierServiceStub(channel)  # type: ignore[no-untyped-call]
+            try:
+                return b"".join([c.data async for c in stub.GetKey(verifier_pb2.GetKeyRequest(key_digest=digest))])
+            except grpc.RpcError as error:
+                raise error_of(error, address) from None
+
+    return asyncio.run(stream())
+
+
+def test_keys_are_listed_and_streamed(state: State) -> None:
+    with auditor(state, {}) as address:
+        listed = ask(address, "ListKeys", verifier_pb2.ListKeysRequest()).keys
+        assert [(k.class_name, k.key_digest.hex(), k.size, k.made_by) for k in listed] == [
+            ("tiny", KEY.key_digest, len(ZKEY), "auditor")
+        ], "a key that the provider made is not handed out as the auditor's"
+        assert get_key(address, KEY.digest) == ZKEY
+        with pytest.raises(ConfigurationError, match="holds no proving key"):
+            get_key(address, bytes(32))
+        with pytest.raises(EncodingError, match="32 bytes"):
+            get_key(address, b"short")
+
+
+def test_only_configured_providers_are_audited(state: State) -> None:
+    with auditor(state, {}) as address, pytest.raises(ConfigurationError, match="is not set up for"):
+        ask(address, "RequestAudit", verifier_pb2.RequestAuditRequest(provider="198.51.100.7:1"))
+    assert not (state.directory / "reports").exists()
+
+
+def finished(address: str, audit_id: str) -> Any:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = ask(address, "GetReport", verifier_pb2.GetReportRequest(audit_id=audit_id))
+        if found.done:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("no report")
+
+
+def test_an_audit_runs_in_the_background_and_its_report_stays(state: State) -> None:
+    world = World.honest()
+    with provider(world) as (where, _):
+        target = Target(where, world.signer.verifier)
+        with auditor(state, {where: target}) as address:
+            request = verifier_pb2.RequestAuditRequest(provider=where, window="w1")
+            audit_id = ask(address, "RequestAudit", request).audit_id
+            found = finished(address, audit_id)
+    # The simulator's class digest is not this build's, so the very first policy check refuses.
+    assert found.line.startswith("FAIL step=2 manifest: the policy names another circuit class")
+    values = json.loads(found.report_json)
+    assert values["failure"]["step"] == 2
+    assert (state.directory / "reports" / audit_id / "report.html").is_file()
+    assert state.remembered(world.signer.verifier) is not None
+
+
+def test_a_provider_that_is_away_gives_no_verdict(state: State) -> None:
+    world = World.honest()
+    with provider(world) as (where, _):
+        pass
+    with auditor(state, {where: Target(where, world.signer.verifier)}) as address:
+        audit_id = ask(address, "RequestAudit", verifier_pb2.RequestAuditRequest(provider=where)).audit_id
+        found = finished(address, audit_id)
+    assert found.line.startswith("ERROR no verdict: Transport")
+    assert found.report_json == b""
+
+
+def test_waiting_audits_are_bounded(state: State) -> None:
+    target = Target("127.0.0.1:9", World().signer.verifier)
+    with auditor(state, {"127.0.0.1:9": target}, working=False) as address:
+        request = verifier_pb2.RequestAuditRequest(provider="127.0.0.1:9", sample=3)
+        for _ in range(service.WAITING):
+            ask(address, "RequestAudit", request)
+        with pytest.raises(BudgetError, match="ask again later"):
+            ask(address, "RequestAudit", request)
+
+
+def test_unknown_reports_are_refused(state: State) -> None:
+    with auditor(state, {}) as address, pytest.raises(AuditError, match="no such audit"):
+        ask(address, "GetReport", verifier_pb2.GetReportRequest(audit_id="../../etc"))
