@@ -185,10 +185,11 @@ def test_strangers_have_limited_room(tmp_path: Path, monkeypatch: pytest.MonkeyP
             book.add(0, witness(3).verifier.vkey(), witness(3).sign(text(log, 0), NOW).line(), NOW)
 
 
-@pytest.mark.parametrize("line", [b"x\n", b"1 a b\n", b"\xff\n", b"99 VKEY BLOB\n"])
+@pytest.mark.parametrize("line", [b"x\n", b"1 a b\n", b"\xff\n", b"99 VKEY BLOB\n", b"0 LOG BLOB\n", b"0 VKEY AAAA\n"])
 def test_a_damaged_book_is_refused(tmp_path: Path, line: bytes) -> None:
     one = witness(1)
     with Log.create(tmp_path / "l", LOG) as log:
+        line = line.replace(b"LOG", LOG.verifier.vkey().encode())
         line = line.replace(b"VKEY", one.verifier.vkey().encode()).replace(b"BLOB", b"A" * 96)
         (tmp_path / "l" / "cosignatures").write_bytes(line)
         with pytest.raises(LedgerError, match="line 1"):
