@@ -56,10 +56,9 @@ class R1cs:
     def row_names(self, index: int) -> set[str]:
         return {self.names[w] for form in self.rows[index] for w, _ in form}
 
-    def quotient_rows(self, pattern: str) -> set[int]:
-        """Rows f * (...) = ... of the fractions and inverses whose names match."""
-        wires = self.named(pattern)
-        return {i for w in wires for i in self.rows_of[w] if any(x == w for x, _ in self.rows[i][0] + self.rows[i][1])}
+    def factor_rows(self, wires: Iterable[int]) -> set[int]:
+        """Rows in which one of the wires stands in a factor: of a quotient f, the row f * (...) = ... that defines it."""
+        return {i for w in wires for i in self.rows_of[w] if any(x == w for side in self.rows[i][:2] for x, _ in side)}
 
     def plan(self, known: Collection[int], dropped: Collection[int] = ()) -> Plan:
         """In which order rows with a single unknown wire determine wires, from ``known`` on; ``dropped`` is not used.

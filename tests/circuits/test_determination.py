@@ -50,9 +50,8 @@ def test_exempt_wires_follow_from_quotients(setting: Setting) -> None:
     """Given the quotients, sums and products with beta have one value each: no free wire hides behind their names."""
     r1cs = setting.r1cs
     quotients = {w for w in r1cs.named(QUOTIENT) if w not in r1cs.inputs}
-    defining = {i for w in quotients for i in r1cs.rows_of[w] if any(x == w for x, _ in r1cs.rows[i][0])}
     known = set(r1cs.inputs) | quotients
-    reached = {w for _, w in r1cs.plan(known, defining)}
+    reached = {w for _, w in r1cs.plan(known, r1cs.factor_rows(quotients))}
     assert known | reached == set(range(1, r1cs.wires))
 
 
@@ -60,8 +59,7 @@ def test_every_quotient_has_one_defining_row(setting: Setting) -> None:
     """f * (denominator) = numerator, with f nowhere else but in sums: one product row each."""
     r1cs = setting.r1cs
     for w in r1cs.named(QUOTIENT) - set(r1cs.inputs):
-        products = [i for i in r1cs.rows_of[w] if r1cs.rows[i][0] and r1cs.rows[i][1]]
-        assert len(products) == 1, r1cs.names[w]
+        assert len(r1cs.factor_rows([w])) == 1, r1cs.names[w]
 
 
 @pytest.mark.parametrize("private", ["s_hi", "s_lo"])
