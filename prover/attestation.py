@@ -35,7 +35,14 @@ from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.prover.commitment import WindowSecrets, window_account
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.randomness import Draw, derived_scalar
-from ragseal.prover.retrieval import QuerySecrets, answer_query, decode_embedding, encode_embedding
+from ragseal.prover.retrieval import (
+    PLACE,
+    QuerySecrets,
+    answer_query,
+    decode_embedding,
+    encode_embedding,
+    query_place,
+)
 from ragseal.prover.state import State
 from ragseal.prover.window import Stage, Window, coarse
 
@@ -282,7 +289,7 @@ class Attestation:
             raise AttestationError("the request names another index version than its Prepare brought")
         async with self._work:
             await asyncio.to_thread(self._check_acknowledgement, window, message)
-            kept = await asyncio.to_thread(self._fix_secrets, window, secrets, message, canonical, pending)
+            kept = await asyncio.to_thread(self._fix_secrets, window, secrets, message, pending)
         entry, record = await self._append(window, message, kept)
         answer = await asyncio.to_thread(self._complete, window, secrets, record, entry, kept)
         self._pending.drop(window.digest, request.account, request.request_id)
@@ -294,10 +301,10 @@ class Attestation:
         expected = NO_RECEIPT
         if request.ctr > 1:
             stored = self._state.row(
-                "SELECT answer FROM queries WHERE manifest = ? AND account = ? AND ctr = ?",
+                "SELECT answer FROM queries WHERE manifest = ? AND account = ? AND ctr = ? AND answer IS NOT NULL",
                 (window.digest, request.account, request.ctr - 1),
             )
-            if stored is None or stored[0] is None:
+            if stored is None:
                 raise AttestationError(f"request {request.ctr - 1} was never answered: send it again first")
             expected = Answer.decode(stored[0]).receipt.digest()
         if request.last_receipt != expected:
@@ -306,14 +313,18 @@ class Attestation:
             )
 
     def _fix_secrets(
-        self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes, pending: Pending
+        self, window: Window, secrets: WindowSecrets, message: SignedRequest, pending: Pending
     ) -> QuerySecrets:
-        """Compute the answer and make durable all that its proof will need."""
+        """Compute the answer and make durable all that its proof will need.
+
+        Rows are kept by the signed bytes and never replaced: after a storage failure nobody knows which of two requests
+        with one ctr is in the ledger, and the secrets of both must be there.
+        """
         request, tools = message.request, self._tools
-        place = (window.digest, request.account, request.ctr)
-        stored = self._state.row("SELECT signed, secrets FROM queries WHERE manifest=? AND account=? AND ctr=?", place)
-        if stored is not None and stored[0] == canonical:  # stopped between here and the record: same bytes again
-            return QuerySecrets.decode(stored[1])
+        place = query_place(window.digest, message)
+        stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+        if stored is not None:  # stopped between here and the record: same bytes again
+            return QuerySecrets.decode(stored[0])
         if window.beacon is None:
             raise AttestationError("the window is not open")
         kept = answer_query(
@@ -328,8 +339,7 @@ class Attestation:
             tools.draw,
         )
         with self._state.transaction() as db:
-            values = (*place, canonical, kept.encode())
-            db.execute("INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, NULL)", values)
+            db.execute("INSERT INTO queries VALUES (?, ?, ?, ?, ?, NULL)", (*place, kept.encode()))
         return kept
 
     async def _append(self, window: Window, message: SignedRequest, kept: QuerySecrets) -> tuple[Entry, Record]:
@@ -367,9 +377,9 @@ class Attestation:
         )
         signed = signature.sign(self._tools.signing_key, "receipt", body.encode())
         answer = Answer(record, openings, Receipt(body, signed, entry.path)).encode()
-        place = (window.digest, request.account, request.ctr)
+        place = query_place(window.digest, record.signed)
         with self._state.transaction() as db:
-            update = "UPDATE queries SET answer = ? WHERE manifest = ? AND account = ? AND ctr = ? AND answer IS NULL"
+            update = f"UPDATE queries SET answer = ? WHERE {PLACE} AND answer IS NULL"
             if db.execute(update, (answer, *place)).rowcount != 1:
                 raise AttestationError("the request was answered already: send it again to get the same bytes")
         return answer
@@ -377,20 +387,21 @@ class Attestation:
     def _again(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> bytes:
         """The stored answer, or the one that a crash left undone."""
         request = message.request
-        stored = self._state.row(
-            "SELECT signed, secrets, answer FROM queries WHERE manifest = ? AND account = ? AND ctr = ?",
-            (window.digest, request.account, request.ctr),
-        )
-        if stored is None or stored[0] != canonical:
+        index = window.records[window.places[request.account, request.ctr]]
+        record = Record.decode(self._journal.data(index))
+        if record.signed.encode() != canonical:
             raise AttestationError(
                 f"request {request.ctr} of {request.account} was another one: every ctr is signed once; go on with "
                 f"{window.counters.get(request.account, 0) + 1}"
             )
-        if stored[2] is not None:
-            return bytes(stored[2])
-        seq = window.places[request.account, request.ctr]
-        entry = self._journal.entry(window.records[seq])
-        return self._complete(window, secrets, Record.decode(entry.data), entry, QuerySecrets.decode(stored[1]))
+        place = query_place(window.digest, message)
+        stored = self._state.row(f"SELECT secrets, answer FROM queries WHERE {PLACE}", place)
+        if stored is None:
+            raise AttestationError("the answer to this request is lost: the provider must restore state.db")
+        if stored[1] is not None:
+            return bytes(stored[1])
+        entry = self._journal.entry(index)
+        return self._complete(window, secrets, record, entry, QuerySecrets.decode(stored[0]))
 
     # --- checks ---
 

@@ -28,7 +28,7 @@ from ragseal.prover.commitment import WindowSecrets
 from ragseal.prover.index import Version
 from ragseal.prover.journal import Journal
 from ragseal.prover.randomness import Draw, packed_scalars
-from ragseal.prover.retrieval import QuerySecrets, decode_embedding, shifted_scores
+from ragseal.prover.retrieval import PLACE, QuerySecrets, decode_embedding, query_place, shifted_scores
 from ragseal.prover.state import State
 from ragseal.prover.window import Window
 
@@ -61,6 +61,7 @@ class Proofs:
         journal: Journal,
         group: Group,
         engine: Engine,
+        key_of: Callable[[bytes], KeyView],
         backend_of: Callable[[bytes], Backend],
         secrets_of: Callable[[bytes], WindowSecrets],
         draw: Draw,
@@ -69,6 +70,7 @@ class Proofs:
         self._journal = journal
         self._group = group
         self._engine = engine
+        self._key_of = key_of
         self._backend_of = backend_of
         self._secrets_of = secrets_of
         self._draw = draw
@@ -120,13 +122,11 @@ class Proofs:
             raise AttestationError(f"window {window.manifest.window!r} has no record {seq}, only {len(window.records)}")
         record = Record.decode(self._journal.data(window.records[seq]))
         request = record.signed.request
-        stored = self._state.row(
-            "SELECT signed, secrets FROM queries WHERE manifest = ? AND account = ? AND ctr = ?",
-            (window.digest, request.account, request.ctr),
-        )
-        if stored is None or stored[0] != record.signed.encode() or window.beacon is None:
+        place = query_place(window.digest, record.signed)
+        stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+        if stored is None or window.beacon is None:
             raise ProofError(f"the secrets of record {seq} are missing: restore state.db from a backup")
-        kept = QuerySecrets.decode(stored[1])
+        kept = QuerySecrets.decode(stored[0])
         if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
             raise ProofError(f"the stored secrets of record {seq} belong to another record")
         return _Case(
@@ -150,7 +150,7 @@ class Proofs:
         return self._engine.hints(case.key, w, policy.hmax)
 
     def _key(self, window: Window) -> KeyView:
-        return self._backend_of(window.manifest.key_digest).key
+        return self._key_of(window.manifest.key_digest)
 
     def _c_w(self, window: Window, record: Record) -> bytes:
         return attestation.shifted_scores(self._group, record.c_y, self._key(window).sum_y, window.manifest.policy)

@@ -147,6 +147,7 @@ class Serving:
             journal,
             machinery.group,
             machinery.engine,
+            machinery.keys.view,
             machinery.keys.backend,
             provider.window_secrets,
             edges.draw,

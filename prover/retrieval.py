@@ -6,6 +6,7 @@ Every query does the same work: all N scores, noise over every slot, no filter i
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from ragseal.groth16.engine import Engine, Scores
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation, hints
+from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.curve import Group
 from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
@@ -59,6 +61,15 @@ class QuerySecrets(Message):
 
     def __repr__(self) -> str:
         return "QuerySecrets(...)"
+
+
+#: Where the table ``queries`` keeps a request's secrets; the values are those of :func:`query_place`.
+PLACE = "manifest = ? AND account = ? AND ctr = ? AND request = ?"
+
+
+def query_place(manifest: bytes, signed: SignedRequest) -> tuple[bytes, str, int, bytes]:
+    """The key of a request's row: two requests with one ctr have two rows, whichever enters the ledger."""
+    return manifest, signed.request.account, signed.request.ctr, hashlib.sha256(signed.encode()).digest()
 
 
 def answer_query(

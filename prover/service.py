@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -50,6 +52,11 @@ def streams(handler: Callable[[Any, Any, Any], AsyncIterator[Any]]) -> Callable[
         except AuditError as error:
             code, text, name = status_of(error)
             await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
+        except Exception as error:
+            if isinstance(error, grpc.aio.AbortError):
+                raise
+            log.exception("%s failed", handler.__name__)
+            await context.abort(grpc.StatusCode.INTERNAL, "internal error; the operator finds it in the log")
 
     return wrapped
 

@@ -51,8 +51,8 @@ CREATE TABLE IF NOT EXISTS version_texts (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, text TEXT NOT NULL,
     PRIMARY KEY (manifest, tenant, slot));
 CREATE TABLE IF NOT EXISTS queries (
-    manifest BLOB NOT NULL, account TEXT NOT NULL, ctr INTEGER NOT NULL, signed BLOB NOT NULL, secrets BLOB NOT NULL,
-    answer BLOB, PRIMARY KEY (manifest, account, ctr));
+    manifest BLOB NOT NULL, account TEXT NOT NULL, ctr INTEGER NOT NULL, request BLOB NOT NULL, secrets BLOB NOT NULL,
+    answer BLOB, PRIMARY KEY (manifest, account, ctr, request));
 CREATE TABLE IF NOT EXISTS proofs (
     manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
 """

@@ -402,6 +402,41 @@ def test_secrets_fixed_before_a_crash_are_used_again(tmp_path: Path, tiny: Circu
     play(scene, tmp_path / "p", tiny, keys)
 
 
+def test_a_second_request_of_one_ctr_never_replaces_the_secrets_of_the_first(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    """The record is in the ledger, but its checkpoint could not be written: nobody knows, until the restart tells."""
+    directory, kept = tmp_path / "p", {}
+
+    async def before(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        messages = [alice.message("first"), alice.message("second")]
+        signed = [alice.request(m, await alice.prepare(m)).encode() for m in messages]
+        real = serving.journal.append
+
+        async def lost(make: Callable[[], Record]) -> None:
+            await real(make)
+            raise LedgerError("publish a checkpoint: the file system failed")
+
+        serving.journal.append = lost  # type: ignore[assignment, method-assign]
+        await refused(LedgerError, "publish", serving.attestation.retrieve(signed[0]))
+        window = serving.journal.history.newest
+        assert window is not None
+        window.counters.clear()  # what a provider knows that was not told of the record
+        serving.journal.append = _disk_full  # type: ignore[assignment, method-assign]
+        await refused(LedgerError, "disk is full", serving.attestation.retrieve(signed[1]))
+        kept["signed"] = signed[0]
+
+    async def after() -> None:
+        async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
+            answer = Answer.decode(await serving.attestation.retrieve(kept["signed"]))
+            assert answer.record.seq == 0
+            await asyncio.to_thread(serving.proofs.prove, answer.record.manifest, 0)
+
+    play(before, directory, tiny, keys)
+    asyncio.run(after())
+
+
 async def _disk_full(make: Callable[[], Record]) -> None:
     raise LedgerError("append: the disk is full")
 

@@ -186,6 +186,7 @@ def test_a_proof_that_does_not_hold_stops_the_key(
                 serving.journal,
                 machinery.group,
                 machinery.engine,
+                machinery.keys.view,
                 lambda _: forger,
                 provider.window_secrets,
                 provider.edges.draw,
@@ -205,7 +206,7 @@ def test_secrets_of_another_record_are_refused(tmp_path: Path, tiny: CircuitClas
         async with asked(tmp_path, tiny, keys) as serving:
             digest, state = newest(serving).digest, serving.provider.state
             statements: Sequence[str] = (
-                "UPDATE queries SET secrets = (SELECT secrets FROM queries WHERE account = 'carol')",
+                "UPDATE queries SET secrets = (SELECT secrets FROM queries WHERE account = 'carol' LIMIT 1)",
                 "DELETE FROM queries",
             )
             for statement in statements:
