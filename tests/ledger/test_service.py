@@ -49,7 +49,8 @@ class Served:
         self.log = Log.create(directory, LOG)
         self.book = CosignatureBook(directory, self.log)
         self.server = rpc.new_server()
-        LedgerServicer(self.log, self.book, clock=lambda: float(NOW)).mount(self.server)
+        self.servicer = LedgerServicer(self.log, self.book, clock=lambda: float(NOW))
+        self.servicer.mount(self.server)
         self.port = rpc.bind(self.server, "127.0.0.1:0")
 
     async def __aenter__(self) -> Served:
@@ -271,3 +272,7 @@ async def test_a_lying_server_is_caught_by_shape(served: Served) -> None:
     served.log.append_now([])
     with pytest.raises(TransportError, match="no Merkle path"):
         await served.remote.inclusion(0, 0)
+    for answer in ([], [b"x"] * 3, [bytes(65_536)]):
+        served.servicer._page = lambda *_, answer=answer: answer  # type: ignore[method-assign,misc]
+        with pytest.raises(TransportError, match="oversized"):
+            await served.remote.entries(0, 2)
