@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
+from ragseal.verifier.epsilon import upward
+
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --paper: #ffffff; --card: #f6f8fa; --line: #d0d7de;
   --good: #116329; --good-bg: #dafbe1; --mid: #7d4e00; --mid-bg: #fff8c5; --bad: #a40e26; --bad-bg: #ffebe9; }
@@ -42,11 +44,13 @@ summary:focus-visible { outline: 2px solid var(--tone, var(--ink)); outline-offs
   padding: 0 .6rem; font-size: .82rem; white-space: nowrap; }
 .time { color: var(--soft); font-size: .82rem; min-width: 4.5rem; text-align: right;
   font-variant-numeric: tabular-nums; }
+summary > span:nth-child(2)::after { content: " \\25B8"; color: var(--soft); }
+details[open] > summary > span:nth-child(2)::after { content: " \\25BE"; }
 .inside { padding: 0 .9rem .9rem 3.65rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th[scope=row] { font-weight: 500; color: var(--soft); width: 16rem; } td.n { text-align: right; }
+th[scope=row] { font-weight: 500; color: var(--soft); width: 16rem; } .n { text-align: right; }
 blockquote { margin: 0; padding: .8rem 1.1rem; background: var(--card); border-left: .25rem solid var(--line); }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 @media print { details > .inside { display: block; } }
@@ -91,18 +95,18 @@ def _verdict(report: Mapping[str, Any], verdict: str) -> str:
     tone = _TONES.get(verdict, "bad")
     failure = report["failure"]
     if failure:
-        facts: list[tuple[str, Any]] = [("failed step", failure["step"]), ("records", report["records"])]
+        facts: list[tuple[str, Any]] = [("failed step", failure["step"]), ("records checked", report["records"])]
         said = f"<p>{_text(failure['message'])}</p>"
     else:
         facts = [
-            ("epsilon of the coalition", _number(report["epsilon_audit"])),
+            ("epsilon of the coalition", _bound(report["epsilon_audit"])),
             ("delta", report["delta"]),
             ("mode", report["mode"]),
             ("keys made by", report["keys"]),
             ("records proven", f"{report['proven']} of {report['records']}"),
         ]
         if report["beta"] is not None:
-            facts += [("beta", _number(report["beta"])), ("confidence", report["confidence"])]
+            facts += [("beta", _bound(report["beta"])), ("confidence", report["confidence"])]
         said = ""
     boxes = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in facts)
     return (
@@ -136,7 +140,7 @@ def _tenants(tenants: Iterable[Mapping[str, Any]]) -> str:
     )
     if not rows:
         return ""
-    head = "".join(f'<th scope="col">{c}</th>' for c in columns)
+    head = "".join(f'<th scope="col"{" class=n" if c != "tenant" else ""}>{c}</th>' for c in columns)
     return (
         "<h2>Records by tenant</h2><div class=scroll><table><thead><tr>"
         f"{head}</tr></thead><tbody>{rows}</tbody></table></div>"
@@ -148,18 +152,26 @@ def _section(title: str, values: Any) -> str:
 
 
 def _table(rows: Iterable[tuple[str, Any]]) -> str:
-    cells = "".join(f'<tr><th scope="row">{_text(k)}</th><td class="mono">{_value(v)}</td></tr>' for k, v in rows)
+    cells = "".join(f'<tr><th scope="row">{_label(k)}</th><td class="mono">{_value(v)}</td></tr>' for k, v in rows)
     return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>'
 
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "<br>".join(f"{_text(k)}: {_value(v)}" for k, v in value.items())
+        return "<br>".join(f"{_label(k)}: {_value(v)}" for k, v in value.items())
     if isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
         return "<br>".join(_value(entry) for entry in value)
     if isinstance(value, list):
         return _text(", ".join(str(entry) for entry in value))
     return _number(value) if isinstance(value, float) else _text(value)
+
+
+def _bound(value: Any) -> str:
+    return upward(value) if isinstance(value, float) else _text(value)
+
+
+def _label(value: Any) -> str:
+    return _text(value).replace("_", " ")
 
 
 def _number(value: Any) -> str:
