@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -19,6 +19,10 @@ from ragseal.client.folder import need
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.ledger.note import NoteVerifier
+
+if TYPE_CHECKING:
+    from ragseal.client.client import Client
+    from ragseal.client.result import Result
 
 PATIENCE = 2.0  #: seconds of silence before progress is shown
 
@@ -66,7 +70,7 @@ def main() -> None:
     Every answer is checked before it is shown: the slots against the ledger's commitment, each text against the index
     committed before the window opened, the receipt's signature, and the record's place in the ledger. What does not
     hold is refused, and everything sent and received is saved under evidence/ in the account's folder. A request that
-    was signed but not answered is repeated, byte for byte, by the next "ask".
+    was signed but not answered is repeated, byte for byte, by the next "ask" or by "resume".
     """
 
 
@@ -99,56 +103,72 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
     )
 
 
-@main.command()
-@click.argument("text")
-@STATE
-@click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves.")
-@click.option("--ledger", metavar="HOST:PORT", help="Where the ledger is read; by default at the provider.")
-@LOG_KEY
-@click.option("--provider-key", metavar="HEX", help="The provider's public key; else the first one seen is pinned.")
-@click.option(
-    "--embedder",
-    default="minilm",
-    show_default=True,
-    help='"minilm", "sentence-transformers:NAME", or "none": then the provider embeds, and records say unchecked.',
-)
-@click.option("--ca", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Root certificate for TLS.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds for one call.")
-@JSON
-def ask(
-    text: str,
-    directory: Path,
-    provider: str,
-    ledger: str | None,
-    log_key: str | None,
-    provider_key: str | None,
-    embedder: str,
-    ca: Path | None,
-    timeout: float,
-    as_json: bool,
-) -> None:
-    """Ask one question; print the texts, best first, after every check."""
+def connection(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of commands that talk to a provider."""
+    folder = click.Path(path_type=Path, exists=True, dir_okay=False)
+    options = [
+        STATE,
+        click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves."),
+        click.option("--ledger", metavar="HOST:PORT", help="Where the ledger is read; by default at the provider."),
+        LOG_KEY,
+        click.option("--provider-key", metavar="HEX", help="The provider's public key; else the first seen is pinned."),
+        click.option(
+            "--embedder",
+            default="minilm",
+            show_default=True,
+            help='"minilm", "sentence-transformers:NAME", or "none": the provider embeds, and records say unchecked.',
+        ),
+        click.option("--ca", type=folder, help="Root certificate for TLS."),
+        click.option("--timeout", default=60.0, show_default=True, help="Seconds for one call."),
+        JSON,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _connected(
+    directory: Path, provider: str, provider_key: str | None, embedder: str, **rest: Any
+) -> Iterator[Client]:
     from ragseal.client.client import Client  # loads numpy and gRPC: only where they are needed
 
     expected = None if provider_key is None else _key(provider_key)
+    model = None if embedder == "none" else embedder
     with (
         _progress(f"asking {provider}"),
-        Client(
-            provider,
-            directory,
-            log_key,
-            None if embedder == "none" else embedder,
-            ledger=ledger,
-            provider_key=expected,
-            ca=ca,
-            timeout=timeout,
-        ) as client,
+        Client(provider, directory, embedder=model, provider_key=expected, **rest) as client,
     ):
+        yield client
+
+
+@main.command()
+@click.argument("text")
+@connection
+def ask(text: str, as_json: bool, **where: Any) -> None:
+    """Ask one question; print the texts, best first, after every check."""
+    with _connected(**where) as client:
         result = client.ask(text)
+    _show(result, as_json)
+
+
+@main.command()
+@connection
+def resume(as_json: bool, **where: Any) -> None:
+    """Fetch answers that are still owed, in every window, and print them."""
+    with _connected(**where) as client:
+        results = client.resume()
+    for result in results:
+        _show(result, as_json)
+    if not results and not as_json:
+        click.echo("no answer is owed")
+
+
+def _show(result: Result, as_json: bool) -> None:
     request, body = result.record.signed.request, result.receipt.body
     order = result.ranked
     shown = (
-        [{"slot": slot, "text": body_} for slot, body_ in zip(result.slots, result.texts, strict=True)]
+        [{"slot": slot, "text": passage} for slot, passage in zip(result.slots, result.texts, strict=True)]
         if order is None
         else [{"slot": r.slot, "cosine": round(r.cosine, 4), "text": r.text} for r in order]
     )

@@ -34,6 +34,7 @@ from ragseal.client.attestation import (
     check_prepared,
     encode_embedding,
 )
+from ragseal.client.classes import known_class
 from ragseal.client.commitment import ClassOf, check_window
 from ragseal.client.evidence import Evidence
 from ragseal.client.link import Announced, LedgerLink, ProviderLink, Stage
@@ -50,24 +51,31 @@ from ragseal.kernel.errors import (
     CommitmentError,
     ConfigurationError,
     LedgerError,
-    PolicyError,
     TransportError,
 )
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import Policy
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 
-__all__ = ["Client", "Ranked", "Result", "known_class"]
+__all__ = ["Client", "Ranked", "Result"]
 
 
 class _RefusedError(Exception):
-    """The provider refused to prepare, with a reason of its own; nothing has been signed."""
+    """The provider refused a call with a reason of its own: no answer was given, nothing was checked."""
 
     def __init__(self, reason: AuditError) -> None:
         super().__init__(str(reason))
         self.reason = reason
+
+
+def _refusable(call: Callable[[], bytes], first: _RefusedError | None = None) -> bytes:
+    """What a call brings; a refusal becomes a _RefusedError (``first`` where an earlier one is the better reason)."""
+    try:
+        return call()
+    except TransportError:
+        raise
+    except AuditError as reason:
+        raise (first or _RefusedError(reason)) from None
 
 
 class Client:
@@ -164,31 +172,43 @@ class Client:
             TransportError: the provider or its ledger cannot be reached, or the window is not open yet; ask again.
         """
         with self._mutex:
-            window, memory = self._window()
-            pending = memory.pending()
-            if pending is not None:
-                result = self._finish(window, memory, pending)
-                if pending.prepare.query == text:
-                    return result
-            if self._stage != "open":
-                window, memory = self._window(renew=True)
+            window, memory = self._window(renew=self._stage != "open")
             try:
-                exchange = self._prepare(window, memory, text)
+                return self._ask(window, memory, text)
             except _RefusedError as refusal:
                 renewed, memory = self._window(renew=True)
-                if renewed.digest == window.digest or memory.pending() is not None:
+                if renewed.digest == window.digest:
                     raise refusal.reason from None
-                window = renewed  # the window changed under us
-                exchange = self._prepare(window, memory, text)
-            memory.begin(exchange)
-            return self._finish(window, memory, exchange)
+            try:  # the window changed under us; what the old one still owes is left to resume()
+                return self._ask(renewed, memory, text)
+            except _RefusedError as refusal:
+                raise refusal.reason from None
 
-    def resume(self) -> Result | None:
-        """Complete the pending request of the current window, if there is one; errors as for :meth:`ask`."""
+    def _ask(self, window: Window, memory: WindowState, text: str) -> Result:
+        pending = memory.pending()
+        if pending is not None:
+            result = self._finish(window, memory, pending)
+            if pending.prepare.query == text:
+                return result
+        exchange = self._prepare(window, memory, text)
+        memory.begin(exchange)
+        return self._finish(window, memory, exchange)
+
+    def resume(self) -> list[Result]:
+        """Complete what is pending in every window, closed ones too, oldest first; errors as for :meth:`ask`."""
         with self._mutex:
-            window, memory = self._window()
-            pending = memory.pending()
-            return None if pending is None else self._finish(window, memory, pending)
+            done: list[Result] = []
+            for memory in self.state.windows():
+                pending = memory.pending()
+                if pending is not None:
+                    manifest, account = memory.manifest, memory.account
+                    index, cls = manifest.index_of(account.tenant), self._class_of(manifest.policy)
+                    window = Window(manifest, memory.digest, account, index, cls)
+                    try:
+                        done.append(self._finish(window, memory, pending))
+                    except _RefusedError as refusal:
+                        raise refusal.reason from None
+            return done
 
     # --- phase A ---
 
@@ -267,13 +287,7 @@ class Client:
         evidence = self._evidence(memory)
         evidence.add("sent-prepare", body)
         evidence.add("sent-prepare-signature", signature)
-        try:
-            received = self._provider.prepare(body, signature)
-        except TransportError:
-            raise
-        except AuditError as reason:
-            raise _RefusedError(reason) from None
-        evidence.add("received-prepared", received)
+        received = evidence.add("received-prepared", _refusable(lambda: self._provider.prepare(body, signature)))
         with evidence.on_failure():
             prepared = Prepared.decode(received)
             bases = self._bases(window.manifest.policy.dimension)
@@ -318,18 +332,16 @@ class Client:
             return self._provider.retrieve(sent)
         except TransportError:
             raise
-        except AuditError as refusal:
-            try:
-                again = self._provider.prepare(exchange.prepare.encode(), exchange.prepare_signature)
-            except TransportError:
-                raise
-            except AuditError:
-                raise refusal from None  # the first reason is the one that counts
+        except AuditError as reason:
+            refusal = _RefusedError(reason)
+        again = _refusable(
+            lambda: self._provider.prepare(exchange.prepare.encode(), exchange.prepare_signature), refusal
+        )
         evidence.add("received-prepared-again", again)
         with evidence.on_failure():
             if again != exchange.prepared.encode():
                 raise AttestationError("the provider answers the same Prepare with other bytes than before")
-        return self._provider.retrieve(sent)
+        return _refusable(lambda: self._provider.retrieve(sent))
 
     def _consistent(self, checkpoint: Checkpoint, evidence: Evidence) -> bool:
         """The checkpoint and the remembered one are of one history; True if the new one is to be remembered."""
@@ -372,22 +384,6 @@ class Client:
         if memory is not None:
             evidence.add("manifest", memory.signed.encode())
         return evidence
-
-
-def known_class(policy: Policy) -> CircuitClass:
-    """The circuit class a policy names, from this installation's parameter files.
-
-    Raises:
-        PolicyError: unknown here, or other parameters or circuit sources under the same name.
-    """
-    from ragseal.circuits.build import class_digest, load_classes  # reads files: only where a window is looked at
-
-    cls = load_classes().get(policy.class_name)
-    if cls is None:
-        raise PolicyError(f"the window uses the circuit class {policy.class_name!r}, which this installation lacks")
-    if class_digest(cls) != policy.class_digest:
-        raise PolicyError(f"the window's circuit class {policy.class_name!r} is another one than this installation's")
-    return cls
 
 
 def _links(

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from ragseal.circuits.build import class_digest, load_classes
 from ragseal.client.attestation import build_request, decode_embedding, encode_embedding
+from ragseal.client.classes import known_class
 from ragseal.kernel.attestation import NO_RECEIPT
-from ragseal.kernel.errors import AttestationError, BudgetError
+from ragseal.kernel.errors import AttestationError, BudgetError, PolicyError
 
 
 @pytest.fixture
@@ -55,3 +57,14 @@ def test_embeddings_as_bytes() -> None:
     for odd in (128, -129):
         with pytest.raises(AttestationError, match="int8"):
             encode_embedding([odd])
+
+
+def test_circuit_classes_are_this_installation_s_own(bench: Any) -> None:
+    policy = bench.provider.manifest.policy
+    for name, cls in load_classes().items():
+        named = dataclasses.replace(policy, class_name=name, class_digest=class_digest(cls))
+        assert known_class(named) == cls
+        with pytest.raises(PolicyError, match="another one than this installation's"):
+            known_class(dataclasses.replace(named, class_digest=bytes(32)))
+    with pytest.raises(PolicyError, match="which this installation lacks"):
+        known_class(dataclasses.replace(policy, class_name="huge"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragseal.client.account import AccountState
-from ragseal.kernel.attestation import NO_RECEIPT, Answer, Receipt, SignedRequest
+from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepared, Receipt, SignedRequest
 from ragseal.kernel.errors import (
     AttestationError,
     AuditError,
@@ -104,17 +104,30 @@ def test_a_pending_request_is_completed_before_another_question(bench: Any, outa
     assert memory.exchange(1).prepare.query == "json"
 
 
-def test_resume_completes_what_is_pending(bench: Any, outage: Any) -> None:
+def test_resume_completes_what_is_pending_also_in_an_older_window(bench: Any, outage: Any) -> None:
     client = bench.client()
-    assert client.resume() is None
+    assert client.resume() == []
+    for window in ("w2", "w3"):
+        bench.provider.on_call = outage("retrieve")
+        with pytest.raises(TransportError):
+            client.ask("json")
+        bench.provider.on_call = lambda _: None
+        (result,) = client.resume()
+        assert result.record.signed.request.ctr == 1
+        assert client.resume() == []
+        bench.provider.open(window)
+        client = bench.client()
     bench.provider.on_call = outage("retrieve")
     with pytest.raises(TransportError):
         client.ask("json")
     bench.provider.on_call = lambda _: None
-    result = client.resume()
-    assert result is not None
-    assert result.record.signed.request.ctr == 1
-    assert client.resume() is None
+    kept, prepared = bench.provider.manifest, bench.provider.prepared
+    bench.provider.open("w4")
+    result = client.ask("json")  # refused in w3: nothing of it stands in the way of the new window
+    assert (result.record.signed.request.window, result.record.signed.request.ctr) == ("w4", 1)
+    bench.provider.manifest, bench.provider.prepared = kept, prepared  # the answer that w3 still owes
+    (result,) = client.resume()
+    assert (result.record.signed.request.window, result.record.signed.request.ctr) == ("w3", 1)
 
 
 def test_a_provider_that_forgot_the_prepare_gets_it_again(bench: Any) -> None:
@@ -122,6 +135,40 @@ def test_a_provider_that_forgot_the_prepare_gets_it_again(bench: Any) -> None:
     result = bench.client().ask("json")
     assert result.checked
     assert bench.provider.calls[3:] == ["prepare", "retrieve", "prepare", "retrieve", "consistency"]
+
+
+def test_a_refusal_in_the_same_window_keeps_the_request(bench: Any) -> None:
+    client = bench.client()
+
+    def refuse(call: str) -> None:
+        if call == "retrieve":
+            raise AttestationError("not today")
+
+    bench.provider.on_call = refuse
+    for _ in range(2):
+        with pytest.raises(AttestationError, match="not today"):
+            client.ask("json")
+        with pytest.raises(AttestationError, match="not today"):
+            client.resume()
+    bench.provider.on_call = lambda _: None
+    assert client.ask("json").record.signed.request.ctr == 1
+    assert bench.evidence() == []
+
+
+def test_a_provider_that_prepares_anew_after_the_signature(bench: Any) -> None:
+    """The same Prepare must bring the same C_e: another one would be chosen knowing the nonce."""
+    client = bench.client()
+    bench.provider.forget = True
+    prepare = bench.provider.prepare
+    count = iter(range(9))
+
+    def anew(canonical: bytes, signed: bytes) -> bytes:
+        out: bytes = prepare(canonical, signed)
+        return out if next(count) == 0 else dataclasses.replace(Prepared.decode(out), blinder=1).encode()
+
+    bench.provider.prepare = anew
+    with pytest.raises(AttestationError, match=r"same Prepare with other bytes.*evidence saved"):
+        client.ask("json")
 
 
 def test_a_crash_between_answer_and_retiring_the_request(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,7 @@ def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, mo
     assert "embedding NOT checked by this client" in said
     told = json.loads(run(*common, "--json"))
     assert (told["ctr"], told["checked"], len(told["returned_slots"])) == (2, False, 3)
+    assert run("resume", *common[2:]) == "no answer is owed\n"
     bench.provider.tamper = lambda m: m if isinstance(m, SignedManifest | list) else dataclasses.replace(m, **_bad(m))
     refused = run(*common, fails=True)
     assert "Traceback" not in refused

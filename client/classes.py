@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The circuit class that a policy names, from this installation's own parameter files, never from the provider."""
+
+from __future__ import annotations
+
+from ragseal.circuits.build import class_digest, load_classes
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import Policy
+
+
+def known_class(policy: Policy) -> CircuitClass:
+    """The circuit class a policy names, from this installation's parameter files.
+
+    Raises:
+        PolicyError: unknown here, or other parameters or circuit sources under the same name.
+    """
+    cls = load_classes().get(policy.class_name)
+    if cls is None:
+        raise PolicyError(f"the window uses the circuit class {policy.class_name!r}, which this installation lacks")
+    if class_digest(cls) != policy.class_digest:
+        raise PolicyError(f"the window's circuit class {policy.class_name!r} is another one than this installation's")
+    return cls
