@@ -124,18 +124,18 @@ class Tenant:
     index: TenantIndex
 
     @classmethod
-    def make(cls, name: str, rng: random.Random) -> Tenant:
+    def make(cls, name: str, rng: random.Random, key: Any) -> Tenant:
         rows = [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(CLS.N)]
         blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
-        bases = KEY.scores.y + KEY.scores.b
+        bases = key.scores.y + key.scores.b
         columns = b"".join(
             GROUP.msm(bases, field.pack([*(row[j] for row in rows), blinders[j]])) for j in range(DIMENSION)
         )
-        chi = powers(commitment.columns_fold(KEY.digest, columns), DIMENSION)
+        chi = powers(commitment.columns_fold(key.digest, columns), DIMENSION)
         witness = [sum(c * row[j] for j, c in enumerate(chi)) % R for row in rows]
         witness.append(sum(c * b for c, b in zip(chi, blinders, strict=True)) % R)
         opening = commitment.prove_columns(
-            GROUP, KEY.scores, KEY.digest, columns, field.pack(witness), scalars(rng, CLS.N + 1)
+            GROUP, key.scores, key.digest, columns, field.pack(witness), scalars(rng, CLS.N + 1)
         )
         file = IndexFile(columns, opening)
         texts = MerkleTree([text_leaf(bytes(32), i, f"{name} {i}".encode()) for i in range(CLS.N)])
@@ -157,9 +157,10 @@ class Kept:
     rho: int
     hints: list[int]
     rho_hint: int
+    t_salt: int
 
 
-TENANTS = {name: Tenant.make(name, random.Random(name)) for name in ("north", "south")}
+TENANTS = {name: Tenant.make(name, random.Random(name), KEY) for name in ("north", "south")}
 ACCOUNTS = (("alice", "north"), ("bob", "north"), ("carol", "south"))
 GENERATORS = commitment.generators(GROUP, DIMENSION)
 
@@ -191,7 +192,9 @@ def policy(**changes: Any) -> Policy:
 class World:
     """One origin's log and everybody's secrets.  Build windows with :meth:`window`, audit with :meth:`audit`."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: Any = None, tenants: dict[str, Tenant] | None = None) -> None:
+        self.key = key or KEY
+        self.tenants = tenants or TENANTS
         self.rng = random.Random(1)
         self.signer = NoteSigner(ORIGIN, key_of("log"))
         self.provider = key_of("provider")
@@ -204,7 +207,7 @@ class World:
         self.nonces: dict[bytes, bytes] = {}
         self.made_by = "auditor"
         self.remembered: SignedCheckpoint | None = None
-        self.files = {name: tenant.file for name, tenant in TENANTS.items()}
+        self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         self.shown_manifest: bytes | None = None
         self.tamper_batch: Callable[[ProofBatch], ProofBatch] = lambda batch: batch
         self.tamper_entry: Callable[[ProofEntry], ProofEntry] = lambda entry: entry
@@ -227,8 +230,8 @@ class World:
             window=name,
             policy=policy_ or policy(),
             embedder=bytes(32),
-            key_digest=KEY.digest,
-            tenants=tuple(TENANTS[t].index for t in sorted(TENANTS)),
+            key_digest=self.key.digest,
+            tenants=tuple(self.tenants[t].index for t in sorted(self.tenants)),
             c_seed=int.from_bytes(hashlib.sha256(name.encode()).digest()[:31], "big"),
             registry_root=MerkleTree(registry_leaves(self.registry)).root(),
             accounts=len(self.registry),
@@ -293,37 +296,45 @@ class World:
             request_id=rng.randbytes(16),
             query_digest=rng.randbytes(32),
             c_e=commitment.embedding_commitment(GROUP, GENERATORS, e, blinder),
-            index_digest=TENANTS[tenant].index.digest(),
+            index_digest=self.tenants[tenant].index.digest(),
             checked=checked,
             nonce=rng.randbytes(16),
             last_receipt=self.last.get(account, NO_RECEIPT),
         )
         wanted = replace(wanted, **(request or {}))
         signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
-        columns = TENANTS[columns_of or tenant].file.columns
-        ids = sorted(rng.sample(range(CLS.N), CLS.K))
+        columns = self.tenants[columns_of or tenant].file.columns
+        ids, hints = self.select(wanted, tenant, e)
         salt = rng.randrange(R)
         entry = Record(
             manifest=self.digest,
             seq=self.seq,
             signed=signed,
-            c_y=attestation.score_commitment(GROUP, columns, KEY.scores, e, rho),
+            c_y=attestation.score_commitment(GROUP, columns, self.key.scores, e, rho),
             t_commit=places_commitment(CLS, salt, ids),
             time=OPENS + 120 + 60 * (self.seq // 2),
             proof_mode=attestation.ON_DEMAND,
         )
         entry = replace(entry, **(record or {}))
-        self.kept[self.digest, entry.seq] = Kept(
-            tenant, e, blinder, rho, [rng.randrange(R) for _ in range(HINTS)], rho_hint
-        )
+        self.kept[self.digest, entry.seq] = Kept(tenant, e, blinder, rho, hints, rho_hint, salt)
         self.seq += 1
         self.messages.append(entry)
         self.answers.append(self._answer(entry, tenant, ids, salt))
         self.last[account] = self.answers[-1].receipt.digest()
         return entry
 
+    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[int], list[int]]:
+        """T and the hints; any will do for a key that looks at statements only."""
+        ids = sorted(self.rng.sample(range(CLS.N), CLS.K))
+        return ids, [self.rng.randrange(R) for _ in range(HINTS)]
+
+    def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
+        """The proof of one statement."""
+        proof: bytes = self.key.prove(clear, c_w, c_h)
+        return proof
+
     def _answer(self, record: Record, tenant: str, ids: list[int], salt: int) -> Answer:
-        texts = TENANTS[tenant].texts
+        texts = self.tenants[tenant].texts
         openings = Openings(
             salt, tuple(SlotOpening(i, True, f"{tenant} {i}", bytes(32), tuple(texts.path(i))) for i in ids)
         )
@@ -378,22 +389,23 @@ class World:
     def batch(self, manifest: bytes, seqs: Sequence[int]) -> ProofBatch:
         records = {m.seq: m for m in self.messages if isinstance(m, Record) and m.manifest == manifest}
         items = [self._item(records[seq], self.kept[manifest, seq]) for seq in seqs]
-        context = attestation.batch_context(KEY.digest, manifest, items)
+        context = attestation.batch_context(self.key.digest, manifest, items)
         weights = powers(attestation.fold_of("hints", context), len(items))
         kept = [self.kept[manifest, seq] for seq in seqs]
         hints = [[*k.hints, k.rho_hint] for k in kept]
-        witness = [sum(w * h[j] for w, h in zip(weights, hints, strict=True)) % R for j in range(HINTS + 1)]
-        relation = attestation.hint_relation(KEY.hints, KEY.scores.b, items)
-        opening = prove_opening(GROUP, "hints", context, [relation], field.pack(witness), scalars(self.rng, HINTS + 1))
+        size = len(hints[0])
+        witness = [sum(w * h[j] for w, h in zip(weights, hints, strict=True)) % R for j in range(size)]
+        relation = attestation.hint_relation(self.key.hints, self.key.scores.b, items)
+        opening = prove_opening(GROUP, "hints", context, [relation], field.pack(witness), scalars(self.rng, size))
         links = []
         for tenant in sorted({item.tenant for item in items}):
             own = [(i, k) for i, k in zip(items, kept, strict=True) if i.tenant == tenant]
-            here = attestation.link_context(context, tenant, TENANTS[tenant].index.digest())
+            here = attestation.link_context(context, tenant, self.tenants[tenant].index.digest())
             fold = powers(attestation.fold_of("link", here), len(own))
             vectors = [[*k.e, k.blinder, k.rho] for _, k in own]
             mixed = [sum(f * v[j] for f, v in zip(fold, vectors, strict=True)) % R for j in range(DIMENSION + 2)]
             relations = attestation.link_relations(
-                GENERATORS, TENANTS[tenant].file.columns, KEY.scores.b, [i for i, _ in own]
+                GENERATORS, self.tenants[tenant].file.columns, self.key.scores.b, [i for i, _ in own]
             )
             links.append(
                 LinkOpening(
@@ -404,25 +416,26 @@ class World:
         return ProofBatch(manifest, tuple(i.entry for i in items), tuple(links), opening)
 
     def _item(self, record: Record, kept: Kept) -> BatchItem:
-        c_h = GROUP.msm(KEY.hints + KEY.scores.b, field.pack([*kept.hints, kept.rho_hint]))
-        c_w = attestation.shifted_scores(GROUP, record.c_y, KEY.sum_y, self.manifest.policy)
+        c_h = GROUP.msm(self.key.hints + self.key.scores.b, field.pack([*kept.hints, kept.rho_hint]))
+        c_w = attestation.shifted_scores(GROUP, record.c_y, self.key.sum_y, self.manifest.policy)
         statement = Statement(
             self.manifest.c_seed, self.beacon, record.signed.request.ctx(), self.manifest.policy.hmax, record.t_commit
         )
         entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), c_h, bytes(256)))
         if entry.proof == bytes(256):
-            alpha, beta = attestation.challenges(KEY.digest, record.digest(), statement, c_w, entry.c_h)
-            entry = replace(entry, proof=KEY.prove([*statement.clear(), alpha, beta], c_w, entry.c_h))
+            alpha, beta = attestation.challenges(self.key.digest, record.digest(), statement, c_w, entry.c_h)
+            proof = self.prove(record, kept, [*statement.clear(), alpha, beta], c_w, entry.c_h)
+            entry = replace(entry, proof=proof)
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry)
 
     # --- phase D ---
 
     def auditor(self) -> Auditor:
-        key = ConfiguredKey(KEY.digest, "tiny", CLASS_DIGEST, self.made_by, lambda: KEY)
+        key = ConfiguredKey(self.key.digest, "tiny", CLASS_DIGEST, self.made_by, lambda: self.key)
         return Auditor(
             self.signer.verifier,
             {"tiny": (CLS, CLASS_DIGEST)},
-            {KEY.digest: key},
+            {self.key.digest: key},
             signature.public_bytes(self.auditor_key),
             self.nonces,
             self.remembered,

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The checklist with a compiled circuit, a real Groth16 key and real proofs of class tiny; attacks on them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragseal.circuits.build import HERE, build, class_digest, find_compiler
+from ragseal.groth16 import group
+from ragseal.groth16.engine import Engine, open_engine
+from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.groth16.proving import Assignment, Backend, open_backend
+from ragseal.kernel import attestation, field
+from ragseal.kernel.attestation import ProofEntry, Record, Request
+from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.hints import noise_key, seed_commitment
+from ragseal.verifier.state import State
+from tests.verifier.simulator import CLS, GROUP, Kept, Tenant, World, key_of
+
+SEED = (12345, 67890)
+
+
+@dataclass(frozen=True)
+class Real:
+    paths: KeyPaths
+    backend: Backend
+    engine: Engine
+    tenants: dict[str, Tenant]
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
+    if not group.available():
+        pytest.skip("the native module is not installed")
+    try:
+        find_compiler()
+        built = build(CLS)
+    except ConfigurationError as error:
+        pytest.skip(f"no circuit: {error}")
+    paths = make_keys(built.r1cs, CLS, class_digest(CLS), tmp_path_factory.mktemp("keys"))
+    backend = open_backend(CLS, built.r1cs, built.wasm, paths.directory, HERE / "node_modules")
+    tenants = {name: Tenant.make(name, random.Random(name), backend.key) for name in ("north", "south")}
+    return Real(paths, backend, open_engine(CLS), tenants)
+
+
+class ProvenWorld(World):
+    """The simulator with the mechanism and the proofs of the product."""
+
+    def __init__(self, real: Real) -> None:
+        super().__init__(real.backend.key, real.tenants)
+        self.real = real
+        self.proofs: dict[tuple[bytes, int], bytes] = {}
+
+    def scores(self, tenant: str, e: list[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        policy = self.manifest.policy
+        rows = np.array(self.tenants[tenant].rows, dtype=np.int64)
+        return policy.gain * (rows @ np.array(e, dtype=np.int64) - policy.lo)
+
+    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[int], list[int]]:
+        key, w = noise_key(SEED, self.beacon, request.ctx()), self.scores(tenant, e)
+        hmax = self.manifest.policy.hmax
+        return list(self.real.engine.answer(key, w, hmax)), field.unpack(self.real.engine.hints(key, w, hmax))
+
+    def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
+        known = self.proofs.get((c_w, record.seq))
+        if known is None:
+            blinders = self.tenants[kept.tenant].blinders
+            known = self.real.backend.prove(
+                Assignment(
+                    clear=tuple(clear),
+                    w=tuple(int(x) for x in self.scores(kept.tenant, kept.e)),
+                    h=field.pack(kept.hints),
+                    blind=attestation.total_blinder(self.manifest.policy, kept.e, blinders, kept.rho, kept.rho_hint),
+                    seed=SEED,
+                    t_salt=kept.t_salt,
+                )
+            )
+            self.proofs[c_w, record.seq] = known
+        return known
+
+
+@pytest.fixture(scope="module")
+def proven(real: Real) -> ProvenWorld:
+    world = ProvenWorld(real)
+    world.commit(c_seed=seed_commitment(SEED))
+    for account in ("alice", "carol", "bob"):
+        world.ask(account)
+    world.close()
+    world.batch(world.digest, range(3))
+    return world
+
+
+@pytest.fixture
+def world(proven: ProvenWorld) -> Any:
+    before = (list(proven.messages), proven.tamper_entry, proven.tamper_batch)
+    yield proven
+    proven.messages, proven.tamper_entry, proven.tamper_batch = list(before[0]), before[1], before[2]
+
+
+def test_real_proofs_pass(world: ProvenWorld) -> None:
+    verdict = world.audit(receipts=world.receipts())
+    assert verdict.verdict == "PASS", verdict.line()
+    assert verdict.proven == 3
+
+
+def entry(change: Callable[[ProofEntry], ProofEntry], seq: int = 1) -> Callable[[ProofEntry], ProofEntry]:
+    return lambda one: change(one) if one.seq == seq else one
+
+
+def refused(world: ProvenWorld, match: str, what: str = "") -> None:
+    verdict = world.audit()
+    assert verdict.failure is not None, (what, verdict.line())
+    assert verdict.failure.number == 8, (what, verdict.line())
+    assert match in verdict.failure.message, (what, verdict.line())
+
+
+def test_every_part_of_a_proof_counts(world: ProvenWorld) -> None:
+    honest = {e.seq: e for e in world.batch(world.digest, range(3)).entries}
+    a, b, c = (honest[1].proof[x:y] for x, y in ((0, 64), (64, 192), (192, 256)))
+    other = honest[0].proof
+    negated = GROUP.msm(a, field.pack([-1]))
+    forgeries = {
+        "A of another proof": other[:64] + b + c,
+        "B of another proof": a + other[64:192] + c,
+        "C of another proof": a + b + other[192:],
+        "A negated": negated + b + c,
+        "A the identity": bytes(64) + b + c,
+        "C the identity": a + b + bytes(64),
+        "B the identity": a + bytes(128) + c,
+        "A off the curve": b"\x01" * 64 + b + c,
+        "a whole other proof": other,
+        "one bit flipped": bytes([*honest[1].proof[:-1], honest[1].proof[-1] ^ 1]),
+    }
+    for name, proof in forgeries.items():
+        world.tamper_entry = entry(lambda one, p=proof: replace(one, proof=p))
+        refused(world, "does not hold", name)
+
+
+def test_a_proof_moved_to_another_record(world: ProvenWorld) -> None:
+    honest = {e.seq: e for e in world.batch(world.digest, range(3)).entries}
+    world.tamper_entry = entry(lambda one: replace(one, proof=honest[0].proof, c_h=honest[0].c_h))
+    refused(world, "the proof of record 1 does not hold")
+
+
+def test_another_t_than_the_mechanisms(world: ProvenWorld) -> None:
+    index = world.at(Record, 1)
+    world.messages[index] = replace(world.messages[index], t_commit=7)  # type: ignore[type-var]
+    refused(world, "the proof of record 1 does not hold")
+
+
+def test_another_hint_commitment(world: ProvenWorld) -> None:
+    shift = world.key.hints[:64]
+    world.tamper_entry = entry(lambda one: replace(one, c_h=GROUP.msm(one.c_h + shift, field.pack([1, 1]))))
+    refused(world, "the proof of record 1 does not hold")
+
+
+def test_scores_of_another_document(world: ProvenWorld) -> None:
+    """C_y shifted by one document's score: neither the proof nor the link holds."""
+    index = world.at(Record, 1)
+    record = world.messages[index]
+    assert isinstance(record, Record)
+    shifted = GROUP.msm(record.c_y + world.key.scores.y[:64], field.pack([1, 500]))
+    old = {e.seq: e for e in world.batch(world.digest, range(3)).entries}
+    world.messages[index] = replace(record, c_y=shifted)
+    world.tamper_entry = entry(lambda one: replace(one, proof=old[1].proof))
+    refused(world, "the proof of record 1 does not hold")
+
+
+def test_noise_of_another_seed_cannot_be_proven(real: Real) -> None:
+    """The manifest commits to a seed that the provider does not use: its own back end finds no witness."""
+    world = ProvenWorld(real)
+    world.commit(c_seed=seed_commitment((1, 2)))
+    world.ask("alice")
+    world.close()
+    with pytest.raises(ProofError):
+        world.batch(world.digest, [0])
+
+
+def test_sampled_audit_of_real_proofs(world: ProvenWorld) -> None:
+    from ragseal.verifier.sample import Sample
+
+    verdict = world.audit(sample=Sample(2))
+    assert verdict.verdict == "SAMPLED-PASS", verdict.line()
+    assert verdict.proven == 2
+
+
+def test_foreign_keys_are_imported_by_their_digest(real: Real, tmp_path: Path) -> None:
+    state = State.create(tmp_path / "auditor", key_of("someone"))
+    digest = class_digest(CLS)
+    classes = {"tiny": (CLS, digest)}
+    with pytest.raises(ConfigurationError, match="not the one that you named"):
+        state.import_key(real.paths.directory, CLS, digest, bytes(32), "ceremony")
+    assert state.key_lines() == []
+    for source in (real.paths.directory, real.paths.zkey, real.paths.vkey):
+        line = state.import_key(source, CLS, digest, real.paths.digest, "ceremony")
+        assert state.configured(classes)[line.digest].load().digest == real.paths.digest
+    assert state.proving_key(real.paths.digest).stat().st_size == real.paths.zkey.stat().st_size
+    (tmp_path / "cut.zkey").write_bytes(real.paths.zkey.read_bytes()[:-1000])
+    with pytest.raises(ProofError):
+        state.import_key(tmp_path / "cut.zkey", CLS, digest, real.paths.digest, "ceremony")
+    assert not list((state.directory / "keys").glob("*.part"))
