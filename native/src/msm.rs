@@ -10,6 +10,7 @@ use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
 use ark_ec::{AdditiveGroup, PrimeGroup};
 use ark_ff::{BigInteger, Field, PrimeField, Zero};
 use rayon::prelude::*;
+use zeroize::Zeroizing;
 
 /// At most this many terms are multiplied one by one.
 const NAIVE: usize = 4;
@@ -353,10 +354,14 @@ impl<P: SWCurveConfig<ScalarField = Fr>> FixedBase<P> {
         out.par_chunks_mut(BATCH)
             .zip(scalars.par_chunks(BATCH))
             .for_each(|(acc, ks)| {
-                let shifted: Vec<[u64; 4]> = ks.iter().map(|k| add_limbs(&k.into_bigint().0, &offset)).collect();
+                let shifted: Zeroizing<Vec<[u64; 4]>> = ks
+                    .iter()
+                    .map(|k| add_limbs(&k.into_bigint().0, &offset))
+                    .collect::<Vec<_>>()
+                    .into();
                 let mut next = vec![Pt::<P::BaseField>::IDENTITY; ks.len()];
                 for (j, row) in self.table.iter().enumerate() {
-                    for (slot, k) in next.iter_mut().zip(&shifted) {
+                    for (slot, k) in next.iter_mut().zip(shifted.iter()) {
                         let d = i64::from(bits(k, j * width, width)) - bias(j);
                         *slot = match d.unsigned_abs() as usize {
                             0 => Pt::IDENTITY,

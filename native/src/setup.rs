@@ -17,12 +17,32 @@ use sha2::{Digest, Sha512};
 use std::path::Path;
 use zeroize::{Zeroize, Zeroizing};
 
-/// tau, alpha, beta, delta: whoever knows them can forge.  Wiped when dropped.
-struct Toxic(Zeroizing<Vec<Fr>>);
+/// Whoever knows these can forge.  Wiped when dropped, on every path.
+struct Toxic {
+    tau: Fr,
+    alpha: Fr,
+    beta: Fr,
+    delta: Fr,
+    delta_inverse: Fr,
+}
+
+impl Drop for Toxic {
+    fn drop(&mut self) {
+        for x in [
+            &mut self.tau,
+            &mut self.alpha,
+            &mut self.beta,
+            &mut self.delta,
+            &mut self.delta_inverse,
+        ] {
+            x.zeroize();
+        }
+    }
+}
 
 impl Toxic {
     fn draw(entropy: Option<&[u8]>) -> Result<Toxic> {
-        let mut values = match entropy {
+        let values = Zeroizing::new(match entropy {
             None => scalars::random(4)?,
             Some(seed) => (0u8..4)
                 .map(|i| {
@@ -34,13 +54,18 @@ impl Toxic {
                     Fr::from_be_bytes_mod_order(&digest)
                 })
                 .collect(),
-        };
-        let kept = Zeroizing::new(std::mem::take(&mut values));
+        });
         ensure!(
-            kept.iter().all(|x| *x != Fr::ZERO && *x != Fr::ONE),
+            values.iter().all(|x| *x != Fr::ZERO && *x != Fr::ONE),
             "the random source returned 0 or 1"
         );
-        Ok(Toxic(kept))
+        Ok(Toxic {
+            tau: values[0],
+            alpha: values[1],
+            beta: values[2],
+            delta: values[3],
+            delta_inverse: values[3].inverse().expect("delta is not zero"),
+        })
     }
 }
 
@@ -93,17 +118,13 @@ pub fn setup(r1cs_path: &Path, zkey_path: &Path, entropy: Option<&[u8]>) -> Resu
     let (n, wires, rows) = (system.domain(), system.n_wires, system.n_rows);
     ensure!(n <= 1 << 27, "{rows} constraints are too many for the field");
     let toxic = Toxic::draw(entropy)?;
-    let [tau, alpha, beta, delta] = toxic.0[..] else {
-        unreachable!("four values are drawn");
-    };
     let double_root = root_of_unity(2 * n);
     let root = double_root.square();
     ensure!(
-        tau.pow([2 * n as u64]) != Fr::ONE,
+        toxic.tau.pow([2 * n as u64]) != Fr::ONE,
         "the random source returned a root of unity"
     );
-    let delta_inverse = delta.inverse().expect("delta is not zero");
-    let basis = lagrange(tau, Fr::ONE, root, n, n as u64, Fr::ONE);
+    let basis = lagrange(toxic.tau, Fr::ONE, root, n, n as u64, Fr::ONE);
     let (mut a, (b, c)) = rayon::join(
         || columns_at(&system.a, &system.values, &basis, rows, wires),
         || {
@@ -117,16 +138,20 @@ pub fn setup(r1cs_path: &Path, zkey_path: &Path, entropy: Option<&[u8]>) -> Resu
     for s in 0..=system.n_public {
         a[s] += basis[rows + s];
     }
-    let mut k: Zeroizing<Vec<Fr>> = Zeroizing::new((0..wires).map(|s| beta * a[s] + alpha * b[s] + c[s]).collect());
+    let mut k: Zeroizing<Vec<Fr>> = Zeroizing::new(
+        (0..wires)
+            .map(|s| toxic.beta * a[s] + toxic.alpha * b[s] + c[s])
+            .collect(),
+    );
     for x in k[system.n_public + 1..].iter_mut() {
-        *x *= delta_inverse;
+        *x *= toxic.delta_inverse;
     }
-    let h = lagrange(tau, double_root, root, n, 2 * n as u64, delta_inverse);
+    let h = lagrange(toxic.tau, double_root, root, n, 2 * n as u64, toxic.delta_inverse);
 
     let table = FixedBase::<g1::Config>::new(G1Projective::generator(), 4 * wires);
     let table2 = FixedBase::<g2::Config>::new(G2Projective::generator(), wires);
-    let mut single: [Vec<G1>; 3] = [alpha, beta, delta].map(|x| table.multiply(&[x]));
-    let mut pair: [Vec<G2>; 2] = [beta, delta].map(|x| table2.multiply(&[x]));
+    let mut single: [Vec<G1>; 3] = [toxic.alpha, toxic.beta, toxic.delta].map(|x| table.multiply(&[x]));
+    let mut pair: [Vec<G2>; 2] = [toxic.beta, toxic.delta].map(|x| table2.multiply(&[x]));
     let one2 = Pt::from_projective(&G2Projective::generator());
     let points_a = table.multiply(&a);
     let points_b1 = table.multiply(&b);
@@ -158,7 +183,7 @@ pub fn setup(r1cs_path: &Path, zkey_path: &Path, entropy: Option<&[u8]>) -> Resu
         .chain(list_b)
         .chain((0..extra).map(|s| (0, rows as u32 + s, s, Fr::ONE)));
     let circuit_hash = Sha512::digest(std::fs::read(r1cs_path)?);
-    let written = write(
+    write(
         zkey_path,
         KeyParts {
             key: &key,
@@ -175,8 +200,5 @@ pub fn setup(r1cs_path: &Path, zkey_path: &Path, entropy: Option<&[u8]>) -> Resu
             h: &points_h,
             circuit_hash: circuit_hash.into(),
         },
-    );
-    let mut copies = [tau, alpha, beta, delta, delta_inverse];
-    copies.zeroize();
-    written
+    )
 }
