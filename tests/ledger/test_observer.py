@@ -20,6 +20,7 @@ from ragseal.ledger.witness import Witness
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 KEY = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x02"), COSIGNATURE)
+WRONG = b"A" * 43 + b"=\n"
 
 
 class Peer:
@@ -183,7 +184,7 @@ async def test_wrong_entries_are_found_at_first_contact_too(bench: Bench) -> Non
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("damage", [b"", b"junk", b"5\nAAAA\n", b"99\n", None])
+@pytest.mark.parametrize("damage", [b"", b"junk", b"5\nAAAA\n", b"99\n", b"5\n" + WRONG + WRONG, None])
 async def test_a_lost_or_damaged_frontier_costs_time_only(bench: Bench, damage: bytes | None) -> None:
     peer = Peer(5)
     await bench.observer(peer).step()

@@ -273,6 +273,6 @@ async def test_a_lying_server_is_caught_by_shape(served: Served) -> None:
     with pytest.raises(TransportError, match="no Merkle path"):
         await served.remote.inclusion(0, 0)
     for answer in ([], [b"x"] * 3, [bytes(65_536)]):
-        served.servicer._page = lambda *_, answer=answer: answer  # type: ignore[method-assign,misc]
+        served.servicer._page = lambda *_, answer=answer: answer  # type: ignore[method-assign]
         with pytest.raises(TransportError, match="oversized"):
             await served.remote.entries(0, 2)
