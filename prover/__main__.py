@@ -9,6 +9,7 @@ import logging
 import secrets
 import sys
 import time
+import tomllib
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -182,8 +183,39 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
     """Register an account for the windows committed from now on."""
     public = _hex(key, 32, "--key")
     with State(directory) as state:
-        commitment.add_account(state, Account(name, tenant, public))
+        commitment.add_accounts(state, [Account(name, tenant, public)])
     _tell(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered")
+
+
+@accounts.command("load")
+@STATE
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@JSON
+def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
+    """Register the accounts of a TOML file, all of them or none.
+
+    \b
+    [alice]
+    tenant = "acme"
+    key = "64 hexadecimal digits"
+    """
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"cannot read the accounts {file}: {error}") from None
+    found = []
+    for name, values in tables.items():
+        if (
+            not isinstance(values, dict)
+            or set(values) != {"tenant", "key"}
+            or not all(isinstance(value, str) for value in values.values())
+        ):
+            raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
+        found.append(Account(name, values["tenant"], _hex(values["key"], 32, f"key of [{name}]")))
+    with State(directory) as state:
+        added = commitment.add_accounts(state, found)
+    values = {"added": added, "skipped": len(found) - added}
+    _tell(as_json, values, f"{added} accounts added, {len(found) - added} were there already")
 
 
 @accounts.command("list")

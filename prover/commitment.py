@@ -7,7 +7,7 @@ be served and proven is durable before its manifest enters the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,26 +85,32 @@ def make_version(
 # --- registry --------------------------------------------------------------------------------------------------------
 
 
-def add_account(state: State, account: Account) -> None:
-    """Register an account for the windows committed from now on.
+def add_accounts(state: State, new: Iterable[Account]) -> int:
+    """Register accounts for the windows committed from now on, all of them or none; returns how many were new.
 
     Raises:
-        CommitmentError: the name or the key is taken, or the name is malformed.
+        CommitmentError: a name or a key is taken, or malformed.
     """
-    try:
-        account.encode()
-        Ed25519PublicKey.from_public_bytes(account.public_key)
-    except (EncodingError, ValueError) as error:
-        raise CommitmentError(f"account {account.name[:80]!r} cannot be registered: {error}") from None
-    for name, tenant, key in state.rows("SELECT name, tenant, public_key FROM accounts"):
-        if (name, tenant, key) == (account.name, account.tenant, account.public_key):
-            return
-        if name == account.name:
-            raise CommitmentError(f"account {name!r} is registered with another key or tenant: choose another name")
-        if key == account.public_key:
-            raise CommitmentError(f"this public key belongs to account {name!r} already: every account has its own")
+    by_name = {account.name: account for account in accounts(state)}
+    by_key = {account.public_key: account.name for account in by_name.values()}
+    fresh = []
+    for account in new:
+        try:
+            account.encode()
+            Ed25519PublicKey.from_public_bytes(account.public_key)
+        except (EncodingError, ValueError) as error:
+            raise CommitmentError(f"account {account.name[:80]!r} cannot be registered: {error}") from None
+        if by_name.get(account.name) == account:
+            continue
+        if account.name in by_name:
+            raise CommitmentError(f"account {account.name!r} is registered with another key or tenant: take a new name")
+        if account.public_key in by_key:
+            raise CommitmentError(f"the key of {account.name!r} belongs to {by_key[account.public_key]!r} already")
+        by_name[account.name], by_key[account.public_key] = account, account.name
+        fresh.append((account.name, account.tenant, account.public_key))
     with state.transaction() as db:
-        db.execute("INSERT INTO accounts VALUES (?, ?, ?)", (account.name, account.tenant, account.public_key))
+        db.executemany("INSERT INTO accounts VALUES (?, ?, ?)", fresh)
+    return len(fresh)
 
 
 def accounts(state: State) -> list[Account]:

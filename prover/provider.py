@@ -198,6 +198,8 @@ class Serving:
             await self.beacon.run()
         except AuditError as error:
             log.error("the window cannot be opened: %s", error)
+        except Exception:
+            log.exception("the window cannot be opened")
 
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""

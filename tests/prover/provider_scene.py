@@ -88,8 +88,8 @@ def new_state(directory: Path) -> State:
     embedder = TrigramEmbedder()
     for tenant, names in TENANTS.items():
         index.ingest(state, tenant, 126, DIMENSION, documents(tenant), embed_with(embedder), Edges().draw)
-        for name in names:
-            commitment.add_account(state, Account(name, tenant, signature.public_bytes(account_key(name))))
+        new = [Account(name, tenant, signature.public_bytes(account_key(name))) for name in names]
+        commitment.add_accounts(state, new)
     return state
 
 

@@ -46,15 +46,22 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     corpus.write_text("\n".join(lines) + "\n")
     ingested = answer("ingest", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
     assert ingested == {"tenant": "acme", "added": 12, "skipped": 0}
-    public = signature.public_bytes(account_key("alice")).hex()
+    public = _public("alice")
     answer("accounts", "add", "alice", "--state", state, "--tenant", "acme", "--key", public)
     assert answer("accounts", "list", "--state", state)["accounts"][0]["key"] == public
+    file = folder / "accounts.toml"
+    file.write_text("".join(f'[{n}]\ntenant = "acme"\nkey = "{_public(n)}"\n' for n in ("alice", "bob")))
+    assert answer("accounts", "load", file, "--state", state) == {"added": 1, "skipped": 1}
     (state / "keys" / f"tiny-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
     policy = folder / "policy.toml"
     policy.write_text(run("policy", "--state", state).stdout)
     committed = answer("commit", "--state", state, "--policy", policy, "--window", "w1")
     assert committed["ledger_index"] == 0
     return state
+
+
+def _public(name: str) -> str:
+    return signature.public_bytes(account_key(name)).hex()
 
 
 def test_status_tells_what_there_is(prepared: Path) -> None:
@@ -66,7 +73,10 @@ def test_status_tells_what_there_is(prepared: Path) -> None:
 def test_refusals_are_one_line_with_a_way_out(prepared: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text(TEMPLATE.format(class_name="base", gain=1))
-    public = signature.public_bytes(account_key("x")).hex()
+    public = _public("x")
+    for text in ("[a", "a = 1", '[a]\ntenant = "t"', '[a]\ntenant = "t"\nkey = "00"'):
+        (tmp_path / "accounts.toml").write_text(text)
+        assert run("accounts", "load", tmp_path / "accounts.toml", "--state", prepared).exit_code == 1
     cases: list[tuple[list[str | Path], str]] = [
         (["init", "--state", prepared, "--origin", "o", "--class", "tiny"], "already"),
         (["init", "--state", tmp_path / "n", "--origin", "o", "--class", "huge"], "no circuit class"),

@@ -198,7 +198,7 @@ def test_secrets_that_are_not_the_manifests_are_refused(
 
 def test_a_window_needs_documents_accounts_and_a_key(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     state = new_state(tmp_path / "p")
-    commitment.add_account(state, Account("dave", "nowhere", signature.public_bytes(account_key("dave"))))
+    commitment.add_accounts(state, [Account("dave", "nowhere", signature.public_bytes(account_key("dave")))])
     state.close()
     provider = open_provider(tmp_path / "p", tiny, keys, Clock())
     with pytest.raises(CommitmentError, match="nowhere"):
@@ -217,7 +217,8 @@ def test_a_window_needs_documents_accounts_and_a_key(tmp_path: Path, tiny: Circu
 def test_accounts_have_their_own_names_and_keys(tmp_path: Path) -> None:
     state = new_state(tmp_path / "p")
     alice = signature.public_bytes(account_key("alice"))
-    commitment.add_account(state, Account("alice", "acme", alice))  # the same again is no change
+    good = Account("dave", "acme", signature.public_bytes(account_key("dave")))
+    assert commitment.add_accounts(state, [Account("alice", "acme", alice)]) == 0  # the same again is no change
     for account in (
         Account("alice", "acme", signature.public_bytes(account_key("x"))),
         Account("alice", "globex", alice),
@@ -226,7 +227,7 @@ def test_accounts_have_their_own_names_and_keys(tmp_path: Path) -> None:
         Account("short", "acme", b"k"),
     ):
         with pytest.raises(CommitmentError):
-            commitment.add_account(state, account)
+            commitment.add_accounts(state, [good, account])
     assert [a.name for a in commitment.accounts(state)] == ["alice", "bob", "carol"]
     state.close()
 
