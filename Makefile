@@ -13,7 +13,8 @@ export PYTHONUNBUFFERED := 1
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
 
-demo: setup  ## one audit window end to end; CORPUS=beir:PATH takes a BEIR folder
+demo:  ## one audit window end to end; CORPUS=beir:PATH takes a BEIR folder
+	@$(PYTHON) scripts/setup.py --run-only
 	@$(BIN)/python -m ragseal.demo --corpus "$(CORPUS)"
 
 test: setup  ## the whole test suite, Python and Rust

