@@ -225,9 +225,9 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     t_commit === commitment;
 
     // The identities: every look-up, the slots that are open, the winners.
-    signal coarseTable <== CoarseTable(m)(alpha, beta, mc);
+    signal coarseTable <== CoarseBounds(m)(alpha, beta, mc);
     signal rangeTable <== RangeTable(c)(alpha, mr);
-    signal noiseTable <== NoiseTable(CUT)(alpha, beta, beta2, mz);
+    signal noiseTable <== FoldedRows(CUT)(alpha, beta, beta2, mz);
     coarse === coarseTable;
     ranges === rangeTable;
     noises === noiseTable;

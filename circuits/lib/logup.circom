@@ -42,7 +42,7 @@ template RangeTable(c) {
 
 // Right side of the look-up of coarse bits and their bound: sum_k mult_k / (alpha - k - beta B(k)).
 // COARSE_BOUNDS comes from the class's generated tables.
-template CoarseTable(m) {
+template CoarseBounds(m) {
     signal input alpha;
     signal input beta;
     signal input mult[2 ** m];
@@ -61,7 +61,7 @@ template CoarseTable(m) {
 
 // Right side of the look-up of folded noise: sum_x mult_x / (alpha - x - beta F(x-1) - beta^2 F(x)), x = 0, ..., cut.
 // NOISE_CDF()[x] is F(x - 1).
-template NoiseTable(cut) {
+template FoldedRows(cut) {
     signal input alpha;
     signal input beta;
     signal input beta2;

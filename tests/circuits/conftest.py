@@ -15,21 +15,30 @@ from drafts import Setting
 from r1cs import R1cs, read
 
 from ragseal.circuits.build import build, load_classes
+from ragseal.circuits.search import complete
+from ragseal.kernel.params import CircuitClass
 
 CACHE = Path(__file__).resolve().parents[2] / "var" / "build"
 
 
+def probe() -> CircuitClass:
+    """A class for tests whose ids need more than one chunk, the highest of them narrow."""
+    return complete("probe", "geometric", N=270, K=3, m=8, q=18, c=8, s=3)
+
+
 @cache
-def compiled(name: str) -> R1cs:
-    built = build(load_classes()[name], CACHE)
+def compiled(cls: CircuitClass) -> R1cs:
+    built = build(cls, CACHE)
     return read(built.r1cs, built.sym)
 
 
 @pytest.fixture(scope="session")
 def tiny() -> Setting:
-    return Setting(load_classes()["tiny"], compiled("tiny"))
+    cls = load_classes()["tiny"]
+    return Setting(cls, compiled(cls))
 
 
-@pytest.fixture(scope="session", params=["tiny", "tiny-geo"])
+@pytest.fixture(scope="session", params=["tiny", "tiny-geo", "probe"])
 def setting(request: pytest.FixtureRequest) -> Setting:
-    return Setting(load_classes()[request.param], compiled(request.param))
+    cls = probe() if request.param == "probe" else load_classes()[request.param]
+    return Setting(cls, compiled(cls))

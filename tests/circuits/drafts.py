@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A prover that may lie: statements of the attestation circuit, honest or edited, as complete sets of inputs.
 
-A :class:`Draft` starts honest.  Tests edit what a cheat would edit; :meth:`Draft.inputs` then recomputes everything that
-follows (chunks, multiplicities, commitments) without refusing anything, so that only the attacked rule is left violated.
-It is written from protocol section 4 and shares no hint code with kernel/hints.py, which it is compared with.
+A :class:`Draft` starts honest.  Tests edit what a cheat would edit; :meth:`Draft.inputs` then recomputes everything
+that follows (chunks, multiplicities, commitments) without refusing anything, so that only the attacked rule is left
+violated.  It is written from protocol section 4 and shares no hint code with kernel/hints.py; tests compare the two.
 """
 
 from __future__ import annotations
@@ -97,9 +97,7 @@ class Draft:
     def open(self, slot: int) -> DraftPlace:
         """The honest place of a slot (its X is chosen by :meth:`settle`)."""
         element = hints.fine_element(self.key, slot)
-        return self.with_noise(
-            DraftPlace(slot, self.w[slot], self.u[slot], self.b[slot], 0, element, 0, 0, 0, 0, 0, 0)
-        )
+        return self.with_noise(DraftPlace(slot, self.w[slot], self.u[slot], self.b[slot], 0, element, 0, 0, 0, 0, 0, 0))
 
     def with_noise(self, place: DraftPlace) -> DraftPlace:
         """Recompute sign, row and clip cases of a place from its u, element and w."""

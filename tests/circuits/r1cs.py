@@ -28,7 +28,8 @@ class R1cs:
     """Rows A * B = C, and the source names of the wires that survived compilation."""
 
     wires: int
-    public: int  #: public inputs (there are no outputs); wires 1 .. public
+    outputs: int  #: wires 1 .. outputs; none in main components of this project, some in test circuits
+    public: int  #: public inputs, the wires after them
     private: int
     rows: tuple[Row, ...]
     names: tuple[str, ...]  #: first name of every wire, "main." left out; "one" for wire 0
@@ -38,7 +39,7 @@ class R1cs:
 
     @property
     def inputs(self) -> range:
-        return range(1, 1 + self.public + self.private)
+        return range(1 + self.outputs, 1 + self.outputs + self.public + self.private)
 
     def holds(self, index: int, witness: Sequence[int]) -> bool:
         a, b, c = self.rows[index]
@@ -57,7 +58,7 @@ class R1cs:
         return {self.names[w] for form in self.rows[index] for w, _ in form}
 
     def factor_rows(self, wires: Iterable[int]) -> set[int]:
-        """Rows in which one of the wires stands in a factor: of a quotient f, the row f * (...) = ... that defines it."""
+        """Rows in which one of the wires stands in a factor: for a quotient f, its defining row f * (...) = ..."""
         return {i for w in wires for i in self.rows_of[w] if any(x == w for side in self.rows[i][:2] for x, _ in side)}
 
     def plan(self, known: Collection[int], dropped: Collection[int] = ()) -> Plan:
@@ -172,6 +173,4 @@ def read(r1cs: Path, sym: Path) -> R1cs:
     for i, row in enumerate(rows):
         for w in {w for form in row for w, _ in form}:
             rows_of[w].append(i)
-    return R1cs(
-        wires, outputs + public, private, tuple(rows), tuple(names), wire_of, tuple(tuple(x) for x in rows_of)
-    )
+    return R1cs(wires, outputs, public, private, tuple(rows), tuple(names), wire_of, tuple(tuple(x) for x in rows_of))

@@ -48,9 +48,7 @@ def linear_row(r1cs: R1cs, *names: str) -> set[int]:
     return rows
 
 
-def assert_only_rule(
-    setting: Setting, inputs: dict[int, int], rows: set[int], zero: set[int] | None = None
-) -> None:
+def assert_only_rule(setting: Setting, inputs: dict[int, int], rows: set[int], zero: set[int] | None = None) -> None:
     r1cs = setting.r1cs
     assert r1cs.violations(r1cs.solve(inputs)), "the circuit accepts the forgery"
     relaxed = r1cs.solve({**inputs, **dict.fromkeys(zero or (), 0)}, rows)
@@ -140,7 +138,7 @@ def test_the_threshold_slot_reaches_beyond_its_bits(tiny: Setting) -> None:
 
     def forge(d: Draft) -> list[str] | None:
         cls = d.cls
-        assert cls.L < cls.c
+        assert cls.c > cls.L
         for i in range(cls.N):
             victim = d.open(i)
             exact = d.score(victim) - min(max(victim.w, 0), d.hmax)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Honest statements satisfy the compiled circuit, edge cases included; row order and names are the layout's.  SPEC B."""
+"""Honest statements satisfy the compiled circuit, edge cases included; public signals are the layout's.  SPEC B."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def test_public_signals_stand_in_layout_order(setting: Setting) -> None:
 def cases(setting: Setting) -> list[tuple[str, list[int] | None, int]]:
     """Scores that reach the corners: ties, all below lo, all above hi, one far out, a window of one step."""
     n, rng = setting.cls.N, random.Random(11)
+    far = 1 << (2 * setting.cls.c - 4)
     return [
         ("random", None, 4000),
-        ("random again", [rng.randrange(-(10**5), 10**5) for _ in range(n)], 30000),
+        ("random again", [rng.randrange(-far, far) for _ in range(n)], far // 2),
         ("equal", [77] * n, 100),
         ("all below the window", [-5000 - i for i in range(n)], 2000),
         ("all above the window", [5000 + i for i in range(n)], 2000),
         ("edges of the window", [(0, 2000, -1, 2001)[i % 4] for i in range(n)], 2000),
-        ("one far out", [60000] + [-60000] * (n - 1), 50000),
+        ("one far out", [far] + [-far] * (n - 1), far),
         ("narrowest window", [rng.randrange(-2, 4) for _ in range(n)], 1),
     ]
 

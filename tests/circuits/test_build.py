@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Classes, their proven parameters, and the build: cache, digests, numbers, failures with a way out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from conftest import CACHE, probe
+from drafts import Setting
+from r1cs import P
+
+from ragseal.circuits import build as building
+from ragseal.circuits import stats
+from ragseal.circuits.__main__ import main
+from ragseal.circuits.build import HERE, build, class_digest, load_classes
+from ragseal.circuits.search import complete, count_rows
+from ragseal.kernel import noise, overflow
+from ragseal.kernel.errors import ConfigurationError, PolicyError
+
+CLASSES = load_classes()
+DOMAINS = {"tiny": 15, "small": 16, "base": 17, "large": 18}
+
+
+def test_the_classes_are_the_agreed_ones() -> None:
+    assert list(CLASSES) == [*DOMAINS, *(f"{name}-geo" for name in DOMAINS)]
+    assert {c.law for c in CLASSES.values()} == {"gaussian", "geometric"}
+    assert all((3 if c.name.startswith("tiny") else 10) == c.K for c in CLASSES.values())
+    assert CLASSES["base"].N >= 5184
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_places_are_proven_enough_and_not_one_too_many(name: str) -> None:
+    """The overflow bound holds exactly for the file's R, a, b, and for no a, b with one place less."""
+    cls = CLASSES[name]
+    table = noise.build_table(cls.law)
+    assert overflow.overflow_bound_holds(cls, table)
+    assert not overflow.overflow_bound_holds(dataclasses.replace(cls, R=cls.R - 1), table)
+    assert overflow.find_bound(cls.N, cls.K, cls.m, table)[0] == cls.R
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_rows_fit_the_domain(name: str) -> None:
+    rows = count_rows(CLASSES[name])
+    assert rows.rows + 1 <= rows.domain == 1 << DOMAINS[name.removesuffix("-geo")]
+    if not name.startswith("tiny"):
+        assert rows.scaling / CLASSES[name].N <= 14.16
+    if name.startswith("base"):
+        assert rows.scaling / CLASSES[name].N <= 14.07
+        assert rows.rows - rows.scaling <= 36000
+
+
+def test_stats_file_is_current() -> None:
+    """For tiny always; for other classes if their formula says something else, or their build is there."""
+    lines = stats.read()
+    assert list(lines) == list(CLASSES)
+    assert lines["tiny"] == stats.line(build(CLASSES["tiny"], CACHE))
+    for name, cls in CLASSES.items():
+        rows = count_rows(cls)
+        assert (lines[name]["constraints"], lines[name]["hidden"]) == (str(rows.constraints), str(rows.hidden))
+        assert lines[name]["rows_per_slot"] == f"{rows.scaling / cls.N:.3f}"
+
+
+def test_rows_per_slot_is_the_measured_slope() -> None:
+    """Two capacities of one shape compiled: the difference is what the formula calls scaling."""
+    small = CLASSES["tiny"]
+    large = dataclasses.replace(small, name="tiny-slope", N=small.N - 2 * small.q)
+    one, two = build(small, CACHE), build(large, CACHE)
+    a, b = count_rows(small), count_rows(large)
+    assert (two.constraints, two.public) == (b.constraints, b.public)
+    grid = overflow.grid_size(small, noise.build_table(small.law)) - overflow.grid_size(
+        large, noise.build_table(large.law)
+    )
+    # A point of the threshold grid is a hint and two rows; its number falls with N.
+    assert one.constraints + one.public - two.constraints - two.public == a.scaling - b.scaling + 3 * grid
+
+
+def test_formula_is_the_compilers_for_an_unusual_shape() -> None:
+    built = build(probe(), CACHE)
+    rows = count_rows(built.cls)
+    assert (rows.constraints, rows.public) == (built.constraints, built.public)
+
+
+def test_build_is_found_again_and_never_half_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def fake(main_text: str, folder: Path, compiler: building.Compiler, flags: tuple[str, ...] = ()) -> None:
+        calls.append(main_text)
+        for kind in ("r1cs", "wasm", "sym"):
+            shutil.copyfile(real.folder / f"attestation.{kind}", folder / f"attestation.{kind}")
+        if len(calls) == 1:
+            raise ConfigurationError("the compiler was interrupted")
+
+    real = build(CLASSES["tiny"], CACHE)
+    monkeypatch.setattr(building, "compile_main", fake)
+    with pytest.raises(ConfigurationError, match="interrupted"):
+        build(CLASSES["tiny"], tmp_path)
+    assert [p for p in tmp_path.iterdir() if p.is_dir()] == []
+    said: list[str] = []
+    first = build(CLASSES["tiny"], tmp_path, said.append)
+    assert build(CLASSES["tiny"], tmp_path, said.append) == first
+    assert len(calls) == 2
+    assert len(said) == 2
+    assert first.r1cs.exists()
+    assert first.wasm.exists()
+    assert first.sym.exists()
+    about = json.loads((first.folder / "class.json").read_text())
+    assert about["class"] == CLASSES["tiny"].to_mapping()
+    assert about["class_digest"] == class_digest(CLASSES["tiny"]).hex()
+
+
+def test_digest_changes_with_every_parameter() -> None:
+    tiny = CLASSES["tiny"]
+    digests = {class_digest(cls) for cls in CLASSES.values()}
+    for change in ({"R": tiny.R + 1}, {"a": tiny.a + Fraction(1, 7)}, {"s": tiny.s - 1}, {"name": "other"}):
+        digests.add(class_digest(dataclasses.replace(tiny, **change)))  # type: ignore[arg-type]
+    assert len(digests) == len(CLASSES) + 4
+    assert all(len(d) == 32 for d in digests)
+
+
+def test_missing_tools_name_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building.shutil, "which", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"Node\.js"):
+        build(CLASSES["tiny"], tmp_path)
+    monkeypatch.setattr(building.shutil, "which", lambda name: None if name == "circom" else "node")
+    monkeypatch.setattr(building, "HERE", tmp_path)
+    with pytest.raises(ConfigurationError, match="npm ci --prefix circuits"):
+        building.find_compiler()
+
+
+def test_class_files_are_read_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "classes.toml"
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        load_classes(path)
+    path.write_text("[x\n")
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        load_classes(path)
+    path.write_text('law = "gaussian"\n')
+    with pytest.raises(ConfigurationError, match="outside"):
+        load_classes(path)
+    path.write_text('[x]\nlaw = "gaussian"\nN = 100\n')
+    with pytest.raises(PolicyError, match="unknown or missing"):
+        load_classes(path)
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    text = (HERE / "package-lock.json").read_text(encoding="utf-8")
+    assert "resolved" not in text
+    assert "://" not in text.replace("https://github.com/sponsors", "").replace("https://opencollective.com", "")
+
+
+def test_command_line() -> None:
+    runner = CliRunner()
+    listed = runner.invoke(main, ["list"])
+    assert listed.exit_code == 0
+    assert "base-geo" in listed.output
+    found = runner.invoke(main, ["search", "-N", "126", "-K", "3", "-m", "8", "-q", "18", "-c", "10", "-s", "4"])
+    assert f"R = {CLASSES['tiny'].R}\n" in found.output
+    wrong = runner.invoke(main, ["build", "nothing"])
+    assert wrong.exit_code == 1
+    assert "no circuit class nothing; there are tiny" in wrong.output
+    assert complete("tiny", "gaussian", 126, 3, 8, 18, 10, 4) == CLASSES["tiny"]
+
+
+def test_the_compilers_witness_generator_agrees(tiny: Setting, tmp_path: Path) -> None:
+    """attestation.wasm, run by snarkjs, gives wire for wire what propagation through the rows gives."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs Node.js")
+    built = build(tiny.cls, CACHE)
+    inputs = tiny.honest(3).inputs()
+    signals: dict[str, list[str]] = {}
+    for w, x in inputs.items():
+        signals.setdefault(tiny.r1cs.names[w].split("[")[0], []).append(str(x % P))
+    (tmp_path / "input.json").write_text(
+        json.dumps({k: v if "[" in first_name(tiny, k) else v[0] for k, v in signals.items()})
+    )
+    snarkjs = HERE / "node_modules" / "snarkjs" / "build" / "cli.cjs"
+    files = (str(built.wasm), str(tmp_path / "input.json"), str(tmp_path / "witness.wtns"))
+    subprocess.run([node, str(snarkjs), "wtns", "calculate", *files], check=True, capture_output=True)
+    data = (tmp_path / "witness.wtns").read_bytes()
+    values = data[len(data) - 32 * tiny.r1cs.wires :]
+    ours = tiny.r1cs.solve(inputs)
+    assert b"".join(x.to_bytes(32, "little") for x in ours) == values
+
+
+def first_name(setting: Setting, group: str) -> str:
+    return next(name for name in setting.r1cs.names if name.split("[")[0] == group)
