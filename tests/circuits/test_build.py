@@ -152,7 +152,7 @@ def test_class_files_are_read_strictly(tmp_path: Path) -> None:
 def test_the_lock_file_names_no_registry() -> None:
     text = (HERE / "package-lock.json").read_text(encoding="utf-8")
     assert "resolved" not in text
-    assert "://" not in text.replace("https://github.com/sponsors", "").replace("https://opencollective.com", "")
+    assert "://" not in text
 
 
 def test_command_line() -> None:
@@ -178,9 +178,9 @@ def test_the_compilers_witness_generator_agrees(tiny: Setting, tmp_path: Path) -
     signals: dict[str, list[str]] = {}
     for w, x in inputs.items():
         signals.setdefault(tiny.r1cs.names[w].split("[")[0], []).append(str(x % P))
-    (tmp_path / "input.json").write_text(
-        json.dumps({k: v if "[" in first_name(tiny, k) else v[0] for k, v in signals.items()})
-    )
+    arrays = {name.split("[")[0] for name in tiny.r1cs.names if "[" in name}
+    text = json.dumps({name: v if name in arrays else v[0] for name, v in signals.items()})
+    (tmp_path / "input.json").write_text(text)
     snarkjs = HERE / "node_modules" / "snarkjs" / "build" / "cli.cjs"
     files = (str(built.wasm), str(tmp_path / "input.json"), str(tmp_path / "witness.wtns"))
     subprocess.run([node, str(snarkjs), "wtns", "calculate", *files], check=True, capture_output=True)
@@ -188,7 +188,3 @@ def test_the_compilers_witness_generator_agrees(tiny: Setting, tmp_path: Path) -
     values = data[len(data) - 32 * tiny.r1cs.wires :]
     ours = tiny.r1cs.solve(inputs)
     assert b"".join(x.to_bytes(32, "little") for x in ours) == values
-
-
-def first_name(setting: Setting, group: str) -> str:
-    return next(name for name in setting.r1cs.names if name.split("[")[0] == group)
