@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pymerkle import SqliteTree  # type: ignore[import-untyped]
+from pymerkle import SqliteTree
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
