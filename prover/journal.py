@@ -87,17 +87,24 @@ class Journal:
 
     def _refused(self, error: AuditError, taken: list[bool]) -> None:
         if taken:  # the history is ahead of the log now: only a new replay can tell what is there
-            self._failure = f"the ledger refused an entry ({error}): start the provider again"
+            self._failure = f"the provider stopped taking entries ({error}): start it again once that is mended"
 
     @staticmethod
     def _entry(appended: Appended) -> Entry:
         bundle = appended.bundle
         return Entry(bundle.index, appended.entry, bundle.checkpoint, tuple(bundle.path))
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing more is taken; None while all is well."""
+        return self._failure
+
     # --- reads: what is durable and signed, never more ---
 
     def data(self, index: int) -> bytes:
         """The bytes of an entry; LedgerError beyond the log's size."""
+        if self._failure is not None and index >= self.ledger.size:
+            raise LedgerError(self._failure)
         return self.ledger.entry(index)
 
     def entry(self, index: int) -> Entry:

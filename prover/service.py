@@ -29,6 +29,7 @@ from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
 
 CHUNK_BYTES = 1 << 20
 MAX_PAGE_RECORDS = 1024
+WATCH_SECONDS = 1.0
 GRACE = 5.0  #: seconds that running calls get when the provider stops
 
 _STATES = {
@@ -196,10 +197,20 @@ class Server:
         await self._server.start()
         for name in ("", *names):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._watching = asyncio.create_task(self._watch(names))
         self.address = f"{listening.address.rpartition(':')[0]}:{port}"
+
+    async def _watch(self, names: list[str]) -> None:
+        """Health says NOT_SERVING from the moment the ledger takes nothing more."""
+        while self.serving.journal.failure is None:
+            await asyncio.sleep(WATCH_SECONDS)
+        log.error("%s", self.serving.journal.failure)
+        for name in ("", *names):
+            await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
 
     async def stop(self) -> None:
         """Take nothing new, finish what runs, then stop the workers."""
+        self._watching.cancel()
         await self._health.enter_graceful_shutdown()
         await self._server.stop(GRACE)
         await self.serving.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from provider_scene import (
     open_window,
     serving_on,
 )
+from pymerkle import SqliteTree
 
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths
@@ -432,6 +434,37 @@ def test_a_second_request_of_one_ctr_never_replaces_the_secrets_of_the_first(
             answer = Answer.decode(await serving.attestation.retrieve(kept["signed"]))
             assert answer.record.seq == 0
             await asyncio.to_thread(serving.proofs.prove, answer.record.manifest, 0)
+
+    play(before, directory, tiny, keys)
+    asyncio.run(after())
+
+
+def test_a_full_disk_stops_the_provider_until_it_is_started_again(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, kept = tmp_path / "p", {}
+
+    def full(self: SqliteTree, entries: list[bytes]) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorname = "SQLITE_FULL"
+        raise error
+
+    async def before(serving: Serving) -> None:
+        alice, bob = Asker("alice", serving), Asker("bob", serving)
+        message = alice.message("first")
+        kept["signed"] = alice.request(message, await alice.prepare(message)).encode()
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteTree, "append_entries", full)
+            await refused(LedgerError, "disk is full", serving.attestation.retrieve(kept["signed"]))
+        await refused(LedgerError, "start it again", serving.attestation.retrieve(kept["signed"]))
+        await refused(LedgerError, "start it again", bob.ask("others wait too"))
+        assert serving.journal.failure is not None
+
+    async def after() -> None:
+        async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
+            alice = Asker("alice", serving)
+            await alice.prepare(alice.message("first"))
+            assert Answer.decode(await serving.attestation.retrieve(kept["signed"])).record.seq == 0
 
     play(before, directory, tiny, keys)
     asyncio.run(after())
