@@ -204,10 +204,9 @@ def check_receipts(
 
 
 def _receipt(log: LogView, window: Window, file: ReceiptFile, log_key: NoteVerifier) -> Record:
-    """One receipt against the log; returns the record that it is for."""
+    """One receipt against the log; returns the record that it is for.  Step 1 found its checkpoint in the log."""
     body = file.receipt.body
     checkpoint = open_checkpoint(body.checkpoint, log_key)
-    log.extends(checkpoint, "the receipt's checkpoint")
     if body.index >= log.size:
         raise AttestationError(f"its record would be entry {body.index}, the log has {log.size}")
     record = log.messages[body.index]

@@ -8,14 +8,17 @@ choice.  One audit runs at a time, a few wait; reports stay on disk in the audit
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import logging
 import secrets
 import signal
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -40,12 +43,44 @@ WAITING = 8  #: audits that may wait for the one at hand
 KEPT = 256  #: finished audits that GetReport still knows
 POLL, POLL_AWAY = 0.5, 2.0  #: seconds between two looks at a log, and at a provider that is away
 
+T = TypeVar("T")
+
 log = logging.getLogger("ragseal.verifier")
 
 
 def surroundings(progress: Callable[[int, str], None] = lambda number, title: None) -> Surroundings:
     """The edge: this machine's clock, its CSPRNG and its fastest group."""
     return Surroundings(default_group(), int(time.time()), time.monotonic, secrets.token_bytes, progress)
+
+
+async def detached(action: Callable[[], T]) -> T:
+    """Run blocking work in a thread that does not keep the process alive.
+
+    An audit may wait for proofs for minutes; stopping the service does not wait with it.  Whatever the work writes is
+    there completely or not at all.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(cast(T, result))
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = action()
+        except BaseException as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="ragseal-audit", daemon=True).start()
+    return await future
 
 
 @dataclass(slots=True)
@@ -149,7 +184,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         """Conduct queued audits, one after the other, until cancelled."""
         while True:
             job = await self._queue.get()
-            await asyncio.to_thread(self._conduct, job)
+            await detached(functools.partial(self._conduct, job))
 
     def _conduct(self, job: Job) -> None:
         folder = self._state.directory / "reports" / job.audit_id
@@ -199,7 +234,7 @@ async def take_part(state: State, target: Target) -> None:
         while True:
             pause = POLL
             try:
-                stage, window = await asyncio.to_thread(part.advance)
+                stage, window = await detached(part.advance)
                 say(f"window {window}: {stage.value}" if stage is not Stage.NOTHING else stage.value)
             except TransportError as error:
                 say(f"away: {error}")

@@ -116,6 +116,30 @@ def test_show_decodes_messages(tmp_path: Path) -> None:
         assert json.loads(run("show", str(tmp_path / "any")).stdout)["message"] == message.TAG
 
 
+def test_serve_announces_itself_and_ends_on_sigterm(tmp_path: Path) -> None:
+    import grpc
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+    run("init", "--state", str(tmp_path / "auditor"))
+    # The provider is away: the auditor goes on serving keys and waits for it.
+    command = [sys.executable, "-m", "ragseal.verifier", "serve", "--state", str(tmp_path / "auditor"), "--json"]
+    command += ["--listen", "127.0.0.1:0", "--provider", "127.0.0.1:1", "--log-key", LOG_KEY]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = json.loads(process.stdout.readline())["listening"]
+            with grpc.insecure_channel(address) as channel:
+                stub = health_pb2_grpc.HealthStub(channel)
+                request = health_pb2.HealthCheckRequest(service="ragseal.v1.VerifierService")
+                assert stub.Check(request, timeout=20).status == health_pb2.HealthCheckResponse.SERVING
+            taken = run("serve", "--state", str(tmp_path / "auditor"), "--listen", address)
+            assert (taken.exit_code, "port is taken" in taken.output) == (1, True)
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
 def test_runs_without_torch_faiss_and_embedder() -> None:
     code = (
         "import sys\n"

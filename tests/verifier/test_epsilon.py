@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel import noise
+from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.commitment import (
     SignedManifest,
     WindowClose,
@@ -116,8 +117,7 @@ def test_an_earlier_window_that_broke_its_budget_is_charged_in_full() -> None:
 
 
 def test_routes_that_disagree_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = epsilon.epsilon_audit
-    monkeypatch.setattr(epsilon, "epsilon_audit", lambda *a, **k: replace(original(*a, **k), agree=False))
+    monkeypatch.setattr(epsilon, "epsilon_audit", lambda *a, **k: replace(epsilon_audit(*a, **k), agree=False))
     verdict = World.honest().audit()
     assert verdict.failure is not None
     assert (verdict.failure.number, "disagree" in verdict.line()) == (11, True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -139,7 +140,7 @@ def test_every_part_of_a_proof_counts(world: ProvenWorld) -> None:
         "one bit flipped": bytes([*honest[1].proof[:-1], honest[1].proof[-1] ^ 1]),
     }
     for name, proof in forgeries.items():
-        world.tamper_entry = entry(lambda one, p=proof: replace(one, proof=p))
+        world.tamper_entry = entry(functools.partial(replace, proof=proof))
         refused(world, "does not hold", name)
 
 
