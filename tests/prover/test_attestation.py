@@ -36,7 +36,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, Com
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
-from ragseal.prover.attestation import PENDING_PER_ACCOUNT, Pending, PendingTable
+from ragseal.prover.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.provider import Serving
 from ragseal.prover.retrieval import decode_embedding, shifted_scores
 
