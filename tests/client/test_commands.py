@@ -20,6 +20,7 @@ from ragseal.client.receipts import export, kept
 from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
+from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.rpc import answers, bind, new_server
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 
@@ -232,6 +233,10 @@ def test_an_offline_check_names_what_is_wrong(bench: Any, tmp_path: Path) -> Non
     wrong = ("--provider-key", "11" * 32)
     assert "another provider key" in run("receipts", "check", path, "--state", bench.state, *wrong, fails=True)
     assert "missing" in run("receipts", "check", path, "--state", bench.state, "--record", tmp_path / "x", fails=True)
+    signer = bench.provider.log_signer
+    other = NoteSigner("else.example/log", signer.private_key).verifier.vkey()
+    nobody = ("--state", tmp_path / "nobody", "--log-key", other)
+    assert "the window is kept in the log 'test.example/log'" in run("receipts", "check", path, *nobody, fails=True)
     lone = tmp_path / "lone"
     lone.mkdir()
     (lone / path.name).write_bytes(path.read_bytes())
