@@ -22,6 +22,9 @@ from ragseal.prover.commitment import WindowSecrets
 from ragseal.prover.journal import Journal
 from ragseal.prover.window import AUDITOR, PROVIDER, Stage, Window, coarse
 
+OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open
+POLL_SECONDS = 0.5  #: while the window's opening time is awaited
+
 log = logging.getLogger("ragseal.provider")
 
 
@@ -89,7 +92,7 @@ class Beacon:
         entry = await self._journal.append(lambda: message)
         self._changed.set()
         if message.owner == AUDITOR:
-            await self._until(lambda: window.stage is Stage.OPEN, 30.0)
+            await self._until(lambda: window.stage is Stage.OPEN, OPENING_SECONDS)
         return entry.index, window
 
     async def run(self) -> None:
@@ -112,6 +115,13 @@ class Beacon:
             await self._seal(window, tuple(o for o in window.seal.owners if o not in absent))
         while not await self._until(lambda: not window.missing(), self._rules.wait):
             log.warning("beacon: waiting for the auditor to open its nonce")
+        while self._clock() < window.manifest.policy.opens:
+            await asyncio.sleep(POLL_SECONDS)
+        if self._clock() > window.manifest.policy.closes:
+            raise CommitmentError(
+                f"the closing time of window {window.manifest.window!r} passed before its beacon was complete: "
+                "commit a new window"
+            )
         await self._journal.append(lambda: WindowOpen(window.digest, window.seal_value(), coarse(self._clock())))
         self._changed.set()
         log.info("window %s is open", window.manifest.window)

@@ -293,6 +293,39 @@ def test_the_auditor_opens_last_and_strangers_not_at_all(tmp_path: Path, tiny: C
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(("early", "later", "stage"), [(-600, 0, Stage.OPEN), (0, 86460, Stage.SEALED)])
+def test_a_window_opens_in_its_time_only(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, early: int, later: int, stage: Stage
+) -> None:
+    clock = Clock()
+
+    async def run() -> None:
+        provider = open_provider(tmp_path / "p", tiny, keys, clock)
+        provider.commit(make_policy(tiny), "w1")
+        window = provider.journal.history.named("w1")
+        auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+        serving = Serving(provider, Conduct(False, 0.0, BeaconRules(1, 5.0)))
+        clock.now = NOW + early
+        await serving.start()
+        await serving.beacon.commit(auditor.commit().encode())
+        while "provider" not in window.openings:
+            await asyncio.sleep(0.01)
+        if early == 0:
+            clock.now = NOW + later
+        opening = asyncio.create_task(serving.beacon.open(auditor.open().encode()))
+        await asyncio.sleep(1.0)
+        assert window.stage is Stage.SEALED
+        clock.now = NOW + later
+        if stage is Stage.OPEN:
+            await opening
+        assert window.stage is stage
+        opening.cancel()
+        await serving.stop()
+        provider.close()
+
+    asyncio.run(run())
+
+
 def test_a_missing_observer_is_left_out_before_the_auditor_opens(
     tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
 ) -> None:
