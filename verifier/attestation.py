@@ -241,11 +241,8 @@ def _answer(window: Window, answer: Answer, record: Record, entry: bytes) -> Non
         raise AttestationError(f"the answer does not hold {cls.K} slots in increasing order")
     if places_commitment(cls, answer.openings.t_salt, ids) != record.t_commit:
         raise AttestationError("the answer's slots are not those that the record commits to")
-    root = next(
-        (t.text_root for t in window.manifest.tenants if t.digest() == record.signed.request.index_digest), None
-    )
-    if root is None:
-        raise AttestationError("the record names no index of this window")
+    roots = {index.digest(): index.text_root for index in window.manifest.tenants}
+    root = roots[record.signed.request.index_digest]  # step 6 found it to be one of them
     for slot in slots:
         text = slot.text.encode("utf-8") if slot.present else None
         verify_inclusion(leaf_hash(text_leaf(slot.salt, slot.slot, text)), slot.slot, cls.N, slot.path, root)

@@ -13,6 +13,7 @@ CLAIM = (
 DOES_NOT_SAY = (
     "The generator's output and the returned text: once a slot is returned, its text is read.",
     "Coalitions of more than k_max accounts, and how many accounts one person holds (collusion is not estimated here).",
+    "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
     "What happens outside the ledger: other channels, logs, timing.",
     "That documents were embedded and assigned to tenants honestly.",
     "That the provider keeps its seed secret.",

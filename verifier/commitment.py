@@ -100,6 +100,7 @@ def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str
         class_digest=class_digest,
         tenants=len(manifest.tenants),
         manifests_in_log=len(log.manifests()),
+        abandoned_before=_abandoned(log, index),
     )
     return Window(index, signed, digest, cls)
 
@@ -118,6 +119,12 @@ def _never_seen(log: LogView, index: int, manifest: Manifest) -> None:
             raise Refused("the seed commitment was used by an earlier window", **seen)
         if signed.manifest.beacon_commitment == manifest.beacon_commitment:
             raise Refused("the provider's beacon commitment was used by an earlier window", **seen)
+
+
+def _abandoned(log: LogView, index: int) -> int:
+    """How many earlier windows were committed to and never opened: they stay in the log for everybody to see."""
+    opened = {message.manifest for _, message in log.of(WindowOpen)}
+    return sum(at < index and signed.manifest.digest() not in opened for at, signed in log.manifests())
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,12 +86,12 @@ class Budget:
 
 
 def period(log: LogView, window: Window) -> tuple[Spent, ...]:
-    """The opened windows, up to this one, that share its period's budget.
+    """The windows opened up to this one that share its period's budget, whenever their manifests were entered.
 
     Raises:
         Refused: a manifest among them is not signed.
     """
-    opened = {m.manifest for _, m in log.of(WindowOpen)}
+    opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}
     closed = {m.manifest: m.time for _, m in log.of(WindowClose)}
     asked: Counter[tuple[bytes, str]] = Counter()
     for _, record in log.of(Record):
@@ -100,7 +100,7 @@ def period(log: LogView, window: Window) -> tuple[Spent, ...]:
     out: list[Spent] = []
     for index, signed in log.manifests():
         digest = signed.manifest.digest()
-        if index > window.index or digest not in opened or closed.get(digest, start) < start:
+        if opened.get(digest, log.size) > opened[window.digest] or closed.get(digest, start) < start:
             continue
         _hold(signed, index)
         most = max((count for (of, _), count in asked.items() if of == digest), default=0)

@@ -116,6 +116,33 @@ def test_an_earlier_window_that_broke_its_budget_is_charged_in_full() -> None:
     assert [spent.queries for spent in verdict.budget.windows] == [3, 3]
 
 
+def test_windows_count_by_when_they_opened_not_by_when_their_manifest_was_entered() -> None:
+    """w0 is committed to after w1 and runs before it: auditing w1 must charge it."""
+    world = World()
+    world.enter_manifest("w1")
+    first = (world.manifest, world.digest, world.provider_nonce)
+    world.commit("w0", policy_=policy(n_max=5))
+    world.messages[-1] = WindowOpen(world.digest, world.beacon, OPENS)
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 60))
+    world.manifest, world.digest, world.provider_nonce = first
+    world.enter_beacon()
+    world.close()
+    verdict = world.audit(window="w1")
+    assert verdict.budget is not None, verdict.line()
+    assert {spent.window: spent.queries for spent in verdict.budget.windows} == {"w0": 5, "w1": 3}
+
+
+def test_abandoned_windows_are_counted_and_cost_nothing() -> None:
+    world = World()
+    world.enter_manifest("w0")
+    world.commit("w1")
+    world.close()
+    verdict = world.audit()
+    assert verdict.budget is not None, verdict.line()
+    assert [spent.window for spent in verdict.budget.windows] == ["w1"]
+    assert verdict.steps[1].evidence["abandoned_before"] == 1
+
+
 def test_routes_that_disagree_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epsilon, "epsilon_audit", lambda *a, **k: replace(epsilon_audit(*a, **k), agree=False))
     verdict = World.honest().audit()
