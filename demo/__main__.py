@@ -34,7 +34,7 @@ ORIGIN = "ragseal.example/demo"
 BEACON_SECONDS = 120.0
 TARGET_MU = 3.0  #: score window over noise scale of one query: what the demo pays for useful answers
 
-out = Console(stderr=True, highlight=False)
+out = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class Stopwatch:
