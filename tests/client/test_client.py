@@ -366,3 +366,17 @@ def test_another_embedder_than_the_window_s(bench: Any) -> None:
     with pytest.raises(CommitmentError, match="another embedder"):
         bench.client().ask("json")
     assert bench.client(embedder=None).ask("json").checked is False
+
+
+def test_a_provider_key_given_by_hand_counts_from_the_first_contact(bench: Any) -> None:
+    with pytest.raises(CommitmentError, match="by the provider key"):
+        bench.client(provider_key=b"x" * 32).ask("json")
+    assert "prepare" not in bench.provider.calls
+
+
+def test_the_first_contact_pins_provider_and_log(bench: Any) -> None:
+    bench.client().ask("json")
+    state = bench.client(log_key=None).state
+    assert state.provider_key() == bench.provider.manifest.provider_key
+    assert state.log_key() == bench.provider.log_signer.verifier
+    assert state.checkpoint().note.encode() == bench.provider.log.checkpoint()
