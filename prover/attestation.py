@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.embedder import Embedder, quantise
 from ragseal.groth16.engine import Engine
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import commitment, fixedpoint, hints, signature
+from ragseal.kernel import fixedpoint, hints, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
@@ -30,9 +30,10 @@ from ragseal.kernel.attestation import (
     Record,
     SignedRequest,
 )
+from ragseal.kernel.commitment import Account, embedding_commitment
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.prover.commitment import WindowSecrets, window_account
+from ragseal.prover.commitment import WindowSecrets, embedding_generators, window_account
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.pending import Pending, PendingTable
 from ragseal.prover.randomness import Draw, derived_scalar
@@ -108,6 +109,10 @@ class Attestation:
         window = self._journal.history.window(message.manifest)
         account = await asyncio.to_thread(window_account, self._state, window.digest, message.account)
         signature.verify(account.public_key, "prepare", canonical, proof)
+        async with self._lock(window, account.name):  # one at a time: no account keeps the others waiting
+            return await self._prepare(window, account, message, canonical)
+
+    async def _prepare(self, window: Window, account: Account, message: Prepare, canonical: bytes) -> bytes:
         known = self._pending.find(window.digest, account.name, message.request_id)
         if known is not None:
             if known.request != canonical:
@@ -116,14 +121,15 @@ class Attestation:
         self._check_open(window)
         if window.counters.get(account.name, 0) >= window.manifest.policy.n_max:
             raise self._spent(window, account.name)
+        offered = decode_embedding(message.embedding)
+        if message.embedding:
+            fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
         secrets = await asyncio.to_thread(self._secrets_of, window.digest)
         version = secrets.versions[account.tenant]
         async with self._work:
             own = await asyncio.to_thread(self._embed, message.query)
         embedding = own
         if message.embedding:
-            offered = decode_embedding(message.embedding)
-            fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
             if not fixedpoint.within_one(offered, decode_embedding(own)):
                 raise AttestationError(
                     "the embedding sent is not this query's: it differs by more than 1 from the provider's own; "
@@ -142,13 +148,16 @@ class Attestation:
         )
         return reply
 
+    def _lock(self, window: Window, account: str) -> asyncio.Lock:
+        return self._locks.setdefault((window.digest, account), asyncio.Lock())
+
     def _embed(self, query: str) -> bytes:
         return encode_embedding(quantise(self._tools.embedder.embed([query], role="query"))[0])
 
     def _commit_embedding(self, embedding: bytes, blinder: int) -> bytes:
         group = self._tools.group
-        bases = commitment.generators(group, len(embedding))
-        return commitment.embedding_commitment(group, bases, decode_embedding(embedding), blinder)
+        bases = embedding_generators(group, len(embedding))
+        return embedding_commitment(group, bases, decode_embedding(embedding), blinder)
 
     # --- message 2 ---
 
@@ -198,8 +207,7 @@ class Attestation:
     async def _serialised(
         self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes
     ) -> bytes:
-        lock = self._locks.setdefault((window.digest, message.request.account), asyncio.Lock())
-        async with lock:
+        async with self._lock(window, message.request.account):
             return await self._answer(window, secrets, message, canonical)
 
     async def _answer(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> bytes:

@@ -65,6 +65,16 @@ def combine_columns(matrix: Matrix, chi: int) -> bytes:
     return field.pack(sum(w * x for w, x in zip(weights, row, strict=True) if x) % R for row in rows)
 
 
+_GENERATORS: dict[int, bytes] = {}
+
+
+def embedding_generators(group: Group, dimension: int) -> bytes:
+    """H_0 .. H_d, computed once: they are the same points whichever group computes them."""
+    if dimension not in _GENERATORS:
+        _GENERATORS[dimension] = commitment.generators(group, dimension)
+    return _GENERATORS[dimension]
+
+
 def make_version(
     group: Group, key: KeyView, tenant: str, matrix: Matrix, texts: Mapping[int, str], draw: Draw
 ) -> Version:

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from ragseal.groth16.engine import Engine
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.proving import Assignment, Backend
-from ragseal.kernel import attestation, commitment, field, hints
+from ragseal.kernel import attestation, field, hints
 from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, ProofEntry, Record, Statement
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, OverflowError_, ProofError
 from ragseal.kernel.opening import Opening, powers, prove_opening
-from ragseal.prover.commitment import WindowSecrets
+from ragseal.prover.commitment import WindowSecrets, embedding_generators
 from ragseal.prover.index import Version
 from ragseal.prover.journal import Journal
 from ragseal.prover.randomness import Draw, packed_scalars
@@ -254,7 +254,7 @@ class Proofs:
         vectors = [
             field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]) for _, case in chosen
         ]
-        generators = commitment.generators(self._group, dimension)
+        generators = embedding_generators(self._group, dimension)
         columns, b = version.public.columns, self._key(window).scores.b
         opening = prove_opening(
             self._group,
