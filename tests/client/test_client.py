@@ -145,6 +145,9 @@ def test_a_refusal_in_the_same_window_keeps_the_request(bench: Any) -> None:
             raise AttestationError("not today")
 
     bench.provider.on_call = refuse
+    with pytest.raises(AttestationError, match="not today"):
+        client.ask("json")
+    assert bench.provider.calls.count("retrieve") == 2  # once, and once after the Prepare was repeated
     for _ in range(2):
         with pytest.raises(AttestationError, match="not today"):
             client.ask("json")
