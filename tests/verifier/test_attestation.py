@@ -15,7 +15,6 @@ from ragseal.kernel.commitment import (
     Account,
     WindowClose,
 )
-from ragseal.verifier.evidence import ReceiptFile
 from tests.verifier.attacks import Attacks
 from tests.verifier.simulator import (
     OPENS,
@@ -251,7 +250,7 @@ def receipt_for_another_request() -> Any:
     )
 
 
-@attack(7, "receipt signature does not hold")
+@attack(7, "no provider of this log signed it")
 def receipt_forged() -> Any:
     return _with_receipt(lambda w, file: replace(file, receipt=replace(file.receipt, signature=bytes(64))))
 
@@ -322,18 +321,6 @@ def acknowledged_receipt_is_another() -> Any:
     world.ask("alice", request={"last_receipt": b"\x07" * 32})
     world.close()
     return world, {"receipts": world.receipts()}
-
-
-@attack(7, "belongs to no manifest")
-def receipt_for_a_record_without_manifest() -> Any:
-    world = World.honest()
-    first = world.messages[world.at(Record)]
-    assert isinstance(first, Record)
-    request = replace(first.signed.request, manifest=bytes(32))
-    foreign = replace(first, manifest=bytes(32), signed=replace(first.signed, request=request))
-    world.messages.append(foreign)
-    receipt = world.receipt(foreign, len(world.messages) - 1, bytes(32))
-    return world, {"receipts": [ReceiptFile("r", receipt)]}
 
 
 @pytest.mark.parametrize("name", ATTACKS.names())
