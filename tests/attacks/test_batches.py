@@ -68,7 +68,7 @@ def test_valid_batch_of_other_records_than_asked(seqs: list[int]) -> None:
         accepted(world)
 
 
-# --- Groth16 proofs are malleable --------------------------------------------------------------------------------------
+# --- Groth16 proofs are malleable ------------------------------------------------------------------------------------
 
 
 def rerandomised(proof: bytes, factor: int) -> bytes:

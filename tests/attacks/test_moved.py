@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proofs that are right, of something else: another record, window, key or class.  Protocol section 2, conditions 3, 5, 6."""
+"""Proofs that are right, of something else: another record, window, key, class.  Protocol section 2, conditions 3 to 6."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ def _all_under(tools: Machine, **changes: Any) -> AttackWorld:
 def test_window_under_a_key_of_another_class() -> None:
     """Class tiny-geo draws other noise over as many slots; its key must not pass for one of class tiny.
 
-    The configuration says which class a key was made for.  Were that wrong as well, the number of public inputs differs;
-    with both checks gone every proof holds and epsilon is computed for a noise that was never drawn.
+    The configuration says which class a key was made for.  Were that wrong as well, the number of public inputs
+    differs; with both checks gone every proof holds and epsilon is computed for a noise that was never drawn.
     """
     geo, tiny = machine("tiny-geo"), machine()
     world = _all_under(replace(geo, cls=tiny.cls, digest=tiny.digest, engine=geo.engine))

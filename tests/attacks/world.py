@@ -200,6 +200,9 @@ def policy(tools: Machine | None = None, **changes: Any) -> Policy:
 class Cheat:
     """What the provider does differently for one query; by default nothing."""
 
+    e: list[int] | None = None  #: the client's own e
+    blinder: int | None = None  #: r of C_e
+    e_after_nonce: Callable[[list[int]], list[int]] | None = None  #: another C_e put under the client's signature
     columns_of: str | None = None  #: C_y over another tenant's columns
     e_of_scores: Callable[[list[int]], list[int]] | None = None  #: C_y of another e than C_e
     y_extra: Extra = ()  #: added to C_y
@@ -270,8 +273,15 @@ class AttackWorld(simulator.World):
         tenant = next(a.tenant for a in self.registry if a.name == account)
         e = [rng.randrange(-64, 65) for _ in range(DIMENSION)]
         blinder, rho, rho_hint, salt = (rng.randrange(1, R) for _ in range(4))
+        e = e if plan.e is None else plan.e
+        blinder = blinder if plan.blinder is None else plan.blinder
         request = self._request(account, tenant, commitment.embedding_commitment(GROUP, GENERATORS, e, blinder), plan)
         signed = SignedRequest(request, signature.sign(simulator.key_of(account), "request", request.encode()))
+
+        if plan.e_after_nonce is not None:
+            e = plan.e_after_nonce(e)
+            request = replace(request, c_e=commitment.embedding_commitment(GROUP, GENERATORS, e, blinder))
+            signed = replace(signed, request=request)
 
         used = self.tenants[plan.columns_of or tenant]
         scored = plan.e_of_scores(e) if plan.e_of_scores else e
@@ -360,7 +370,9 @@ class AttackWorld(simulator.World):
 
     def _answer(self, record: Record, tenant: str, ids: list[int], salt: int) -> Answer:
         texts = self.tenants[tenant].texts
-        opened = tuple(SlotOpening(i, True, f"{tenant} {i}", bytes(32), tuple(texts.path(i))) for i in ids)
+        opened = tuple(
+            SlotOpening(i, True, f"{tenant} {i}", bytes(32), tuple(texts.path(i % self.tools.cls.N))) for i in ids
+        )
         openings = Openings(salt, opened)
         return Answer(record, openings, self.receipt(record, len(self.messages) - 1, openings.digest()))
 

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Alpha and beta known before C_h is fixed: every look-up can then be forged, and the proof is a real one.
+
+A look-up says sum 1/(alpha - x) = sum mult_j/(alpha - j).  At a known alpha one multiplicity makes up for any x that
+is in no table.  So each forgery below satisfies every row of the compiled circuit and has a valid Groth16 proof, for an alpha
+and a beta that the verifier does not take from anyone: it hashes C_h.  Protocol section 2, condition 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from ragseal.kernel import attestation, field
+from ragseal.kernel.attestation import Record, Statement
+from ragseal.kernel.params import R
+from tests.attacks.forgeries import left_out, loser_returned, winner_with_chosen_noise
+from tests.attacks.world import AttackWorld, Cheat, Draft, Query, accepted, machine, queried, refused
+
+
+def _packed(draft: Draft, h: Sequence[int]) -> bytes:
+    values = [*draft.public(h), *draft.seed, draft.salt]
+    return field.pack(x % R for x in values)
+
+
+def absorbed(draft: Draft, hints: list[int]) -> list[int]:
+    """Hints in which the tables' first multiplicities make up for everything that is looked up and not in a table."""
+    tools, h = machine(), list(hints)
+    spare = {name: tools.key.layout.by_name[name].offset for name in ("mc", "mr", "mz")}
+
+    def residue(row: int, at: int, by: int) -> int:
+        witness = tools.r1cs.solve(_packed(draft, [*h[:at], h[at] + by, *h[at + 1 :]]))
+        a, b, c = (
+            sum(k * int.from_bytes(witness.get(wire), "big") for wire, k in side) for side in tools.r1cs.constraint(row)
+        )
+        return (a * b - c) % R
+
+    while (row := tools.r1cs.check(tools.r1cs.solve(_packed(draft, h)))) is not None:
+        for name, at in spare.items():
+            zero, one = residue(row, at, 0), residue(row, at, 1)
+            if zero != one:
+                h[at] -= zero * pow(one - zero, -1, R)
+                del spare[name]
+                break
+        else:
+            raise AssertionError("a rule stands against it that no multiplicity can satisfy")
+    assert len(spare) < 3, "the forgery needs no forging"
+    return h
+
+
+FORGERIES = {
+    "noise_through_a_row_that_is_in_no_table": winner_with_chosen_noise,
+    "winner_not_opened_under_a_moved_threshold": left_out,
+    "win_bit_moved": loser_returned,
+}
+
+
+def picked(world: AttackWorld, record: Record, query: Query) -> Sequence[int]:
+    """Alpha and beta as the provider likes them."""
+    return (123456789, 987654321)
+
+
+def of_earlier_hints(world: AttackWorld, record: Record, query: Query) -> Sequence[int]:
+    """Alpha and beta that C_h gave before its hints were moved."""
+    return world.challenges(record, query)
+
+
+@pytest.mark.parametrize("chosen", [picked, of_earlier_hints])
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_challenge_after_the_fact(forgery: str, chosen: Callable[..., Sequence[int]]) -> None:
+    honest: list[list[int]] = []
+
+    def keep(draft: Draft) -> None:
+        honest.append(list(draft.ids))
+        FORGERIES[forgery](draft)
+        assert draft.ids != honest[-1], "nothing was gained"
+
+    world = queried(Cheat(forge=keep, h_of=absorbed, chosen=chosen))
+    refused(world, 8, "the proof of record 1 does not hold")
+    forged, query = world.records()[1], world.queries_of[world.digest, 1]
+    real = attestation.challenges
+
+    def believed(key: bytes, record: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
+        if record == forged.digest():
+            return list(query.chosen)
+        return real(key, record, statement, c_w, c_h)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attestation, "challenges", believed)
+        accepted(world)
+
+
+def test_what_the_verifier_hashes() -> None:
+    """Changing anything that a proof is about changes both challenges."""
+    world = queried()
+    record = world.records()[0]
+    query = world.queries_of[world.digest, 0]
+    parts = [world.key.digest, record.digest(), query.statement, world.c_w(record), world.hint_commitment(query)]
+    base = attestation.challenges(*parts)  # type: ignore[arg-type]
+    assert base[0] != base[1]
+    seen = {tuple(base)}
+    statement = query.statement
+    others: list[tuple[int, object]] = [(at, bytes(32)) for at in (0, 1)] + [(at, world.key.scores.b) for at in (3, 4)]
+    for name in ("c_seed", "beacon", "ctx", "hmax", "t_commit"):
+        others.append((2, replace(statement, **{name: getattr(statement, name) + 1})))
+    for at, value in others:
+        changed: list[object] = list(parts)
+        changed[at] = value
+        a, b = attestation.challenges(*changed)  # type: ignore[arg-type]
+        assert a != base[0]
+        assert b != base[1]
+        seen.add((a, b))
+    assert len(seen) == 10
