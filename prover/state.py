@@ -31,6 +31,7 @@ from ragseal.ledger.note import NoteSigner, check_name
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
 
+SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -198,7 +199,13 @@ def _open_database(path: Path) -> sqlite3.Connection:
         database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
             database.execute(f"PRAGMA {pragma}")
+        version = database.execute("PRAGMA user_version").fetchone()[0]
+        empty = not database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        if version != SCHEMA_VERSION and not (empty and version == 0):
+            database.close()
+            raise ConfigurationError(f"{path} was made by another version of ragseal (format {version})")
         database.executescript(_SCHEMA)
+        database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         return database
     except (OSError, sqlite3.Error) as error:
         raise ConfigurationError(f"cannot open {path}: {error}") from None

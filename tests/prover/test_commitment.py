@@ -145,6 +145,10 @@ def test_a_repeated_seed_or_nonce_is_refused(tmp_path: Path, tiny: CircuitClass,
         signed = commitment.sign_manifest(provider.state.key, again)
         with pytest.raises(CommitmentError, match=text):
             provider.journal.append_now(lambda signed=signed: signed)  # type: ignore[misc]
+    same = dataclasses.replace(first, c_seed=5, beacon_commitment=bytes(32))
+    renamed = commitment.sign_manifest(provider.state.key, same)
+    with pytest.raises(CommitmentError, match="opened twice"):
+        provider.journal.append_now(lambda: renamed)
     forged = SignedManifest(dataclasses.replace(first, window="w3", c_seed=5), bytes(64))
     with pytest.raises(AttestationError, match="signature"):
         provider.journal.append_now(lambda: forged)

@@ -139,6 +139,14 @@ def test_damaged_settings_are_named(tmp_path: Path, content: str) -> None:
         State(tmp_path / "nowhere")
 
 
+def test_a_database_of_another_format_is_refused(state: State) -> None:
+    with state.transaction() as db:
+        db.execute("PRAGMA user_version=7")
+    state.close()
+    with pytest.raises(ConfigurationError, match="format 7"):
+        State(state.directory)
+
+
 def test_a_failed_transaction_changes_nothing(state: State) -> None:
     def insert(*keys: bytes) -> None:
         with state.transaction() as db:
