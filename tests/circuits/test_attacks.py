@@ -8,6 +8,7 @@ what rejects.  (Inputs determine every other wire, so rejecting the completed wi
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Iterator
 
@@ -333,6 +334,44 @@ def test_a_place_with_another_score(tiny: Setting) -> None:
         return bit_patterns(d, "fOpen", p)
 
     check(tiny, forge)
+
+
+def test_a_place_with_another_x(tiny: Setting) -> None:
+    """X is part of the key: another X would let another score give the same e, (Y + w)(Y + H) = (Y' + w')(Y' + H)."""
+
+    def forge(d: Draft) -> list[str] | None:
+        for p in losers(d):
+            if p.w >= d.hmax:
+                continue
+            p.w = d.hmax
+            d.with_noise(p)
+            d.settle()
+            if not p.win:
+                return None
+            least = p.b - d.threshold + 1 + d.hmax  # Y' + H at X' = 0
+            short = d.hmax - d.w[p.slot]
+            small = max(least, short)
+            d.x[p.slot], p.x = 2 * small - least, small - least
+            p.w = d.hmax + 2 * (2 * small - short) - small
+            d.with_noise(p)
+            one = multiplier(d.w[p.slot], p.b, d.x[p.slot], d.threshold, d.hmax)
+            assert one
+            assert one == multiplier(p.w, p.b, p.x, d.threshold, d.hmax)
+            return []
+        return None
+
+    d, _ = first(tiny, forge)
+    r1cs, inputs = tiny.r1cs, d.inputs()
+    assert r1cs.violations(r1cs.solve(inputs))
+    # Live: the same rows with X taken out of the keys accept it.
+    opening = r1cs.factor_rows(r1cs.named(r"slots\.fOpen.*|place\[\d+\]\.fOpen"))
+    chunks = r1cs.named(r"p?x[01]\[\d+\]")
+    rows = list(r1cs.rows)
+    for i in opening:
+        a, b, c = ([(w, k) for w, k in form if w not in chunks] for form in rows[i])
+        rows[i] = (tuple(a), tuple(b), tuple(c))
+    weaker = dataclasses.replace(r1cs, rows=tuple(rows), _plans={})
+    assert not weaker.violations(weaker.solve(inputs))
 
 
 def test_a_slot_placed_twice(tiny: Setting) -> None:
