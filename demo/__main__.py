@@ -31,6 +31,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
+NO_PASS = 3  #: the auditor's exit status for UNSAFE and FAIL, which are verdicts too
 BEACON_SECONDS = 120.0
 TARGET_MU = 3.0  #: score window over noise scale of one query: what the demo pays for useful answers
 
@@ -189,7 +190,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
             run("client", "receipts", "export", "--state", str(home), "--out", str(receipts))
         run(
             "verifier", "audit", "--state", verifier_home, "--provider", provider, "--log-key", log_key,
-            "--receipts", str(receipts), "--out", str(folder), show=True,
+            "--receipts", str(receipts), "--out", str(folder), show=True, accept=(0, NO_PASS),
         )  # fmt: skip
         processes.check()
         watch.stage("stop", "stopping provider, auditor and observer")

@@ -54,7 +54,7 @@ class Budget:
     """What step 11 found."""
 
     epsilon: float  #: of k_max accounts over the period
-    delta: str
+    delta: float
     epsilon_account: float  #: of one account's n_max queries in this window
     advertised: str
     queries: int  #: k_max * (sum of n_max over the period)
@@ -173,7 +173,7 @@ def check_epsilon(
     unchecked = sum(tally.unchecked for tally in tallies)
     say(checked=checked, unchecked=unchecked)
     return Budget(
-        epsilon, f"{float(delta):g}", alone, policy.epsilon_account, queries, spent, checked, unchecked, reports
+        epsilon, float(delta), alone, policy.epsilon_account, queries, spent, checked, unchecked, reports
     )
 
 

@@ -114,7 +114,7 @@ class Verdict:
             what = f" step={failure.number} {TITLES[failure.number]}: {failure.message}" if failure else ""
             return " ".join(f"{FAIL}{what}".split())
         text = (
-            f"{self.verdict} epsilon_audit={upward(self.budget.epsilon)} delta={self.budget.delta} mode={self.mode} "
+            f"{self.verdict} epsilon_audit={upward(self.budget.epsilon)} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys} records={self.records}"
         )
         if self.beta is not None and self.confidence is not None:

@@ -29,7 +29,7 @@ def test_report_holds_what_machines_ask_for(honest: dict[str, Any]) -> None:
     assert values["line"].startswith("PASS epsilon_audit=")
     assert (values["mode"], values["keys"], values["records"], values["proven"]) == ("full", "auditor", 7, 7)
     assert 0 < values["epsilon_audit"] < 10
-    assert values["delta"] == "1e-06"
+    assert values["delta"] == 1e-06
     assert [step["number"] for step in values["steps"]] == list(range(1, 12))
     assert all({"title", "status", "evidence", "seconds"} <= set(step) for step in values["steps"])
     assert values["does_not_say"] == list(claim.DOES_NOT_SAY)
