@@ -439,6 +439,24 @@ def test_a_second_request_of_one_ctr_never_replaces_the_secrets_of_the_first(
     asyncio.run(after())
 
 
+def test_another_request_after_a_failed_one_is_answered_for_itself(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    async def scene(serving: Serving) -> None:
+        alice = Asker("alice", serving)
+        first, second = alice.message("first"), alice.message("a second and quite different query")
+        lost = alice.request(first, await alice.prepare(first)).encode()
+        real, serving.journal.append = serving.journal.append, _disk_full  # type: ignore[assignment, method-assign]
+        await refused(LedgerError, "disk is full", serving.attestation.retrieve(lost))
+        serving.journal.append = real  # type: ignore[method-assign]
+        signed = alice.request(second, await alice.prepare(second)).encode()
+        answer = Answer.decode(await serving.attestation.retrieve(signed))
+        entry = await asyncio.to_thread(serving.proofs.prove, second.manifest, 0)
+        assert entry.record_digest == answer.record.digest()
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
 def test_a_full_disk_stops_the_provider_until_it_is_started_again(
     tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
