@@ -15,6 +15,8 @@ use zeroize::Zeroizing;
 /// At most this many terms are multiplied one by one.
 const NAIVE: usize = 4;
 const MAX_WINDOW: usize = 16;
+/// Points gathered at a time.
+const TILE: usize = 8192;
 /// Costs in field multiplications: one batched addition, one bucket of the running sum, one level of inversions.
 const ADD_COST: u64 = 6;
 const BUCKET_COST: u64 = 27;
@@ -120,22 +122,43 @@ pub fn bucket_sum<P: SWCurveConfig>(
         *end = at;
         at += count;
     }
-    let mut current = vec![Pt::<P::BaseField>::IDENTITY; total];
+    // Index and sign of the points, by bucket.
+    let mut order = vec![0u32; total];
     for (index, digit) in entries {
-        let p = &points[index as usize];
         let slot = &mut ends[digit.unsigned_abs() as usize];
-        current[*slot as usize] = if digit < 0 { p.neg() } else { *p };
+        order[*slot as usize] = index << 1 | u32::from(digit < 0);
         *slot += 1;
     }
-    counts[0] = 0;
-    reduce_buckets(&mut current, &mut counts);
+    // Neighbouring buckets are summed in tiles that stay in the cache.
+    let mut sums: Vec<Pt<P::BaseField>> = Vec::with_capacity(buckets.min(total));
+    let mut tile: Vec<Pt<P::BaseField>> = Vec::new();
+    let mut jobs = Vec::new();
+    let (mut first, mut taken) = (0, 0);
+    while taken < total {
+        let (mut next, mut end) = (first, taken);
+        while next < counts.len() && (end == taken || end + counts[next] as usize <= taken + TILE) {
+            end += counts[next] as usize;
+            next += 1;
+        }
+        tile.clear();
+        tile.extend(order[taken..end].iter().map(|&o| {
+            let p = &points[(o >> 1) as usize];
+            if o & 1 == 1 {
+                p.neg()
+            } else {
+                *p
+            }
+        }));
+        reduce_buckets(&mut tile, &mut counts[first..next], &mut jobs);
+        sums.extend_from_slice(&tile);
+        (first, taken) = (next, end);
+    }
     let mut running = Projective::<P>::zero();
     let mut sum = Projective::<P>::zero();
-    let mut end: usize = counts.iter().map(|&c| c as usize).sum();
     for b in (1..=buckets).rev() {
         if counts[b] == 1 {
-            end -= 1;
-            running += current[end].to_affine::<P>();
+            let bucket = sums.pop().expect("a sum for every bucket in use");
+            running += bucket.to_affine::<P>();
         }
         sum += &running;
     }
@@ -143,11 +166,10 @@ pub fn bucket_sum<P: SWCurveConfig>(
 }
 
 /// Add up neighbours of the same bucket until every bucket holds at most one point.
-fn reduce_buckets<F: Field>(points: &mut Vec<Pt<F>>, counts: &mut [u32]) {
+/// `jobs` is scratch space: position * 2, the low bit set for a point without partner.
+fn reduce_buckets<F: Field>(points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
     let mut prefix = [F::ZERO; BATCH];
     let mut den = [F::ZERO; BATCH];
-    // Position * 2, the low bit set for a point without partner.
-    let mut jobs: Vec<u64> = Vec::with_capacity(points.len());
     while counts.iter().any(|&c| c > 1) {
         jobs.clear();
         let mut at = 0u64;

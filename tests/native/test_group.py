@@ -62,6 +62,21 @@ def test_msm_of_all_lengths(count: int, bits: int) -> None:
     assert native.g1_msm_int(points, small) == native.g1_msm(points, pack(small))
 
 
+def test_msm_of_many_points() -> None:
+    """More points than are gathered at a time, most of them under one digit: linear in the scalars."""
+    count = 20000
+    points = native.hash_to_curve(b"many", count)
+    ones = native.g1_msm(points, be(1) * count)
+    assert ones == native.g1_sum(points)
+    u, v = native.random_scalars(count), be(3) * (count - 50) + native.random_scalars(50)
+    both = native.linear_combination([u, v], be(1) + be(-2))
+    parts = native.g1_msm(points, u) + native.g1_msm(points, v)
+    assert native.g1_msm(points, both) == native.g1_msm(parts, be(1) + be(-2))
+    assert native.g1_msm(points[: 64 * (count - 50)], v[: 32 * (count - 50)]) == native.g1_msm(
+        native.g1_sum(points[: 64 * (count - 50)]), be(3)
+    )
+
+
 def test_sums_and_identity() -> None:
     g = encode(bn128.G1)
     minus = encode(bn128.neg(bn128.G1))
