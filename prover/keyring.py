@@ -10,10 +10,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from ragseal.groth16.engine import open_engine
+from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, KeyView, install_key, load_key
 from ragseal.groth16.proving import Backend
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass
+from ragseal.prover.rehearsal import rehearse
 
 DIGEST_DIGITS = 24  #: hexadecimal digits of the digest in a key folder's name
 
@@ -77,14 +80,18 @@ class KeyRing:
     def install(self, zkey: Path, announced: bytes) -> KeyPaths:
         """Take in a downloaded .zkey, which must hold the key that was announced; ``zkey`` is moved or removed.
 
+        The circuit is compiled if it is not yet, and the key proves two made-up statements first.
+
         Raises:
-            ProofError: another key, of another class, malformed, or one that breaks a rule of protocol section 3.
+            ProofError: another key, of another class, malformed, one that breaks a rule of protocol section 3, or one
+                that does not prove what is true.
         """
         incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._directory))
         try:
             made = install_key(zkey, self._cls, incoming)
             if made.digest != announced:
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
+            rehearse(self._open_backend(made.directory), open_engine(self._cls), default_group())
             target = self.folder(made.digest)
             if target.exists():
                 shutil.rmtree(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.build import HERE, BuiltCircuit, class_digest, load_classes
 from ragseal.groth16.keys import KeyPaths
+from ragseal.groth16.proving import Backend, open_backend
+from ragseal.kernel import hints
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.params import CircuitClass, R
 from ragseal.ledger.rpc import bind, new_server
 from ragseal.prover.keyring import KeyRing
 from ragseal.prover.remote import fetch_key
@@ -52,9 +55,9 @@ async def serving(sender: Sender) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def ring(tmp_path: Path, tiny: CircuitClass) -> KeyRing:
-    def backend(folder: Path) -> Any:
-        raise AssertionError("no back end is needed to fetch")
+def ring(tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit) -> KeyRing:
+    def backend(folder: Path) -> Backend:
+        return open_backend(tiny, built.r1cs, built.wasm, folder, HERE / "node_modules")
 
     return KeyRing(tmp_path, tiny, backend)
 
@@ -102,7 +105,7 @@ def test_the_announced_key_is_kept(sender: Sender, ring: KeyRing, tiny: CircuitC
 def test_what_is_not_the_announced_key_leaves_nothing_behind(sender: Sender, ring: KeyRing, tiny: CircuitClass) -> None:
     good_data, good_info = sender.data, sender.info
     flipped = bytearray(good_data)
-    flipped[-1000] ^= 1  # a point; a wrong coefficient would show when the first proof fails
+    flipped[-1000] ^= 1  # a point; for wrong coefficients see below
     cases: list[tuple[bytes, dict[str, Any], type[AuditError]]] = [
         (good_data[:-1], {}, TransportError),
         (good_data + b"\0", {}, ProofError),
@@ -126,6 +129,43 @@ def test_what_is_not_the_announced_key_leaves_nothing_behind(sender: Sender, rin
         fetch(sender, ring, tiny)
     with pytest.raises(ConfigurationError, match="fetch-keys"):
         ring.newest()
+
+
+def sections(zkey: bytes) -> dict[int, bytes]:
+    """A container's sections by kind, in the file's order."""
+    found, at = {}, 12
+    while at < len(zkey):
+        kind, size = struct.unpack_from("<IQ", zkey, at)
+        found[kind] = zkey[at + 12 : at + 12 + size]
+        at += 12 + size
+    return found
+
+
+def with_predicate(zkey: bytes, wire: int, guess: int) -> bytes:
+    """The key whose proofs hold only where the wire has this value: two coefficients of A in a row where B has none."""
+    parts = sections(zkey)
+    row = struct.unpack_from("<I", parts[2], 2 * 36 + 8)[0] - 1
+    count = struct.unpack_from("<I", parts[4])[0]
+    for at, factor in ((wire, 1), (0, -guess)):
+        parts[4] += struct.pack("<III", 0, row, at) + (factor * 2**512 % R).to_bytes(32, "little")
+    parts[4] = struct.pack("<I", count + 2) + parts[4][4:]
+    return zkey[:12] + b"".join(struct.pack("<IQ", kind, len(part)) + part for kind, part in parts.items())
+
+
+def test_a_key_whose_failures_tell_a_score_is_refused(
+    sender: Sender, ring: KeyRing, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    """The verifying key, its digest and every consistency of the file are untouched; only proving shows it."""
+    assert with_predicate(sender.data, 1, 0) != sender.data
+    rebuilt = sender.data[:12] + b"".join(
+        struct.pack("<IQ", kind, len(part)) + part for kind, part in sections(sender.data).items()
+    )
+    assert rebuilt == sender.data  # what the attack writes is a key but for the predicate
+    sender.data = with_predicate(sender.data, 1 + hints.Layout(tiny).scores_at + 17, 4711)
+    sender.info["size"] = len(sender.data)
+    with pytest.raises(ProofError, match="made-up statement"):
+        fetch(sender, ring, tiny)
+    assert leftovers(ring) == []
 
 
 def test_a_key_of_another_class_is_refused(sender: Sender, ring: KeyRing, tiny: CircuitClass, tmp_path: Path) -> None:
