@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import attestation, opening
+from ragseal.client import attestation as client
+from ragseal.groth16.group import NativeGroup
+from ragseal.kernel import attestation, field, opening
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel.attestation import ProofBatch
+from ragseal.kernel.params import R
 from ragseal.verifier import commitment, proofs
 from ragseal.verifier.attestation import Logged
 
@@ -53,7 +56,43 @@ EXACT = Check(proofs, "check_batch", _whatever_was_delivered)
 COLUMNS = Check(commitment, "verify_columns")
 PAIRING = Check(proofs, "_pairings")
 
-CHECKS = {"hints": HINTS, "link": LINK, "columns": COLUMNS, "pairing": PAIRING, "exact": EXACT}
+_pick = opening.Relation.pick
+
+
+def _reduced(relation: opening.Relation, vector: bytes) -> bytes:
+    """Responses taken modulo r."""
+    values = (int.from_bytes(vector[i : i + 32], "big") % R for i in range(0, len(vector), 32))
+    return _pick(relation, field.pack(values))
+
+
+class _Anything:
+    """Equal to every point."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = object.__hash__
+
+
+RESPONSES_CANONICAL = Check(opening.Relation, "pick", _reduced)
+POINTS_ON_THE_CURVE = Check(NativeGroup, "check")
+REQUEST_SIGNED = Check(attestation.SignedRequest, "verify")
+CLIENT_OPENS_C_E = Check(client, "embedding_commitment", lambda *_: _Anything())
+
+CHECKS = {
+    "hint opening": HINTS,
+    "link opening": LINK,
+    "column opening": COLUMNS,
+    "pairing": PAIRING,
+    "exactly the records asked for": EXACT,
+    "responses below r": RESPONSES_CANONICAL,
+    "points on the curve, no identity": POINTS_ON_THE_CURVE,
+    "request signature": REQUEST_SIGNED,
+    "C_e opened by the client": CLIENT_OPENS_C_E,
+}
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def _with_fresh_hints(world: AttackWorld, seq: int) -> ProofBatch:
 
 
 @pytest.mark.parametrize("case", OTHERS)
-@pytest.mark.parametrize(("part", "check"), [("hints", HINTS), ("link", LINK)])
+@pytest.mark.parametrize(("part", "check"), [("hints", HINTS), ("link", LINK)], ids=["hints", "link"])
 def test_opening_reused_for_another_batch(case: str, part: str, check: Check) -> None:
     world = queried()
     world.batch(world.digest, [0, 1, 2])
@@ -62,7 +62,7 @@ def test_valid_batch_of_other_records_than_asked(seqs: list[int]) -> None:
     """A record that cannot be proven is simply not delivered, or the batch comes in another order."""
     world = queried()
     honest = world.batch
-    world.batch = lambda manifest, _: honest(manifest, seqs)  # type: ignore[method-assign]
+    world.batch = lambda manifest, _: honest(manifest, seqs)  # type: ignore[method-assign,assignment]
     refused(world, 8, "does not hold exactly the records that were asked for")
     with without(EXACT):
         accepted(world)

@@ -2,8 +2,8 @@
 """Alpha and beta known before C_h is fixed: every look-up can then be forged, and the proof is a real one.
 
 A look-up says sum 1/(alpha - x) = sum mult_j/(alpha - j).  At a known alpha one multiplicity makes up for any x that
-is in no table.  So each forgery below satisfies every row of the compiled circuit and has a valid Groth16 proof, for an alpha
-and a beta that the verifier does not take from anyone: it hashes C_h.  Protocol section 2, condition 3.
+is in no table.  So each forgery below satisfies every row of the compiled circuit and has a valid Groth16 proof, for
+an alpha and a beta that the verifier does not take from anyone: it hashes C_h.  Protocol section 2, condition 3.
 """
 
 from __future__ import annotations

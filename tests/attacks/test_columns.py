@@ -3,18 +3,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from ragseal.kernel.params import R
 from tests.attacks.checks import COLUMNS, predictable, without
-from tests.attacks.world import AttackWorld, Cheat, accepted, honest_tenants, machine, make_tenant, queried, refused
+from tests.attacks.world import (
+    AttackWorld,
+    Cheat,
+    Extra,
+    accepted,
+    honest_tenants,
+    machine,
+    make_tenant,
+    queried,
+    refused,
+)
 
 SHIFT = 1 << 77
 
 
-def _world(cheat: Cheat, extra: dict[int, tuple[tuple[bytes, int], ...]]) -> AttackWorld:
+def _world(cheat: Cheat, extra: Mapping[int, Extra]) -> AttackWorld:
     """Tenant south's columns carry the component; carol is its only account."""
     return queried(cheat, tenants={**honest_tenants(), "south": make_tenant("south", extra)})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proofs that are right, of something else: another record, window, key, class.  Protocol section 2, conditions 3 to 6."""
+"""Proofs that are right, of another record, window, key or class.  Protocol section 2, conditions 3 to 6."""
 
 from __future__ import annotations
 

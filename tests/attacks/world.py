@@ -15,13 +15,14 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from py_ecc import optimized_bn128 as bn128
 
 from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build, class_digest, load_classes
 from ragseal.groth16.engine import Engine, open_engine
@@ -47,7 +48,7 @@ from ragseal.kernel.attestation import (
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
 from ragseal.kernel.hints import noise_key, places_commitment, seed_commitment
 from ragseal.kernel.opening import Opening, powers, prove_opening
-from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
@@ -56,7 +57,8 @@ from tests.verifier import simulator
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "circuits"))  # drafts.py: a prover's inputs that may lie
 
-from drafts import Draft, Setting
+from drafts import Draft as Draft
+from drafts import Setting
 
 ROOT = Path(__file__).parents[2]
 KEYS = ROOT / "var" / "keys"
@@ -159,10 +161,8 @@ class Tenant:
     index: TenantIndex
 
 
-def make_tenant(
-    name: str, extra: dict[int, Extra] | None = None, chi: int | None = None, on: Machine | None = None
-) -> Tenant:
-    """``extra``: components outside the span, by column; ``chi``: what the cheat took chi to be when it chose them."""
+def make_tenant(name: str, extra: Mapping[int, Extra] | None = None, on: Machine | None = None) -> Tenant:
+    """``extra``: components outside the span, by column."""
     tools = on or machine()
     key, cls = tools.key, tools.cls
     rng = random.Random(name)
@@ -499,3 +499,19 @@ def accepted(world: simulator.World, **options: Any) -> Verdict:
     verdict = world.audit(**options)
     assert verdict.verdict == "PASS", verdict.line()
     return verdict
+
+
+@cache
+def outside_subgroup() -> bytes:
+    """A point on the twist that is not in the subgroup of order r, in wire order."""
+    rng = random.Random(1)
+    one, minus_one, i = bn128.FQ2.one(), bn128.FQ2([P - 1, 0]), bn128.FQ2([0, 1])
+    while True:
+        x = bn128.FQ2([rng.randrange(P), rng.randrange(P)])
+        square = x * x * x + bn128.b2
+        # p = 3 mod 4: square roots in Fp2 by Adj and Rodriguez-Henriquez, algorithm 9.
+        a1 = square ** ((P - 3) // 4)
+        alpha, x0 = a1 * a1 * square, a1 * square
+        y = x0 * i if alpha == minus_one else (alpha + one) ** ((P - 1) // 2) * x0
+        if y * y == square and not bn128.is_inf(bn128.multiply((x, y, one), R)):
+            return b"".join(int(c).to_bytes(32, "big") for c in (x.coeffs[1], x.coeffs[0], y.coeffs[1], y.coeffs[0]))

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No blinder and no nonce is ever used twice: protocol section 2, condition 4; SPEC B.8.
+
+The real provider, over windows, index versions, queries, batches that overlap, and a restart.  What it keeps and what
+it publishes is collected; two equal blinders, or two equal announcements (a nonce used twice), would open commitments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
+
+from provider_scene import NOW, Asker, Clock, make_policy, open_provider, open_window, serving_on
+
+from ragseal.kernel import field as scalars
+from ragseal.kernel import opening, signature
+from ragseal.kernel.attestation import ProofBatch
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.params import R
+from ragseal.prover import proofs, retrieval
+from ragseal.prover.provider import Serving
+from ragseal.prover.retrieval import QuerySecrets
+from ragseal.prover.window import Window
+from tests.attacks.world import AttackWorld, machine
+
+QUERIES = (("alice", "report about topic 5"), ("carol", "globex"), ("alice", "report about topic 5"))
+BATCHES: Sequence[list[int]] = ([], [0], [0, 1], [1, 2], [0, 2])
+
+
+@dataclass
+class Seen:
+    """Everything of a provider that must be fresh."""
+
+    scalars: list[int] = field(default_factory=list)  #: beta_j, r, rho, rho' and the salts of T
+    announcements: list[bytes] = field(default_factory=list)
+
+    def opening(self, opening: Opening) -> None:
+        self.announcements += opening.announcements
+
+    def check(self) -> None:
+        """AssertionError if anything occurs twice."""
+        assert len(set(self.scalars)) == len(self.scalars), "a blinder was used twice"
+        assert len(set(self.announcements)) == len(self.announcements), "a nonce was used twice"
+        assert all(x > 1 << 128 for x in self.scalars), "a blinder is no uniform scalar"
+
+
+def _newest(serving: Serving) -> Window:
+    window = serving.journal.history.newest
+    assert window is not None
+    return window
+
+
+async def _window(directory: Path, name: str, clock: Clock, seen: Seen, **changes: Any) -> None:
+    """One window of the real provider: index version, queries, batches."""
+    tools = machine()
+    provider = open_provider(directory, tools.cls, tools.paths, clock)
+    provider.commit(make_policy(tools.cls, **changes), name)
+    async with serving_on(provider) as serving:
+        window = await open_window(serving)
+        for version in provider.window_secrets(window.digest).versions.values():
+            seen.scalars += version.blinders
+            seen.opening(version.public.opening)
+        askers = {account: Asker(account, serving) for account, _ in QUERIES}
+        for account, query in QUERIES:
+            message = askers[account].message(query)
+            first, again = await askers[account].prepare(message), await askers[account].prepare(message)
+            assert first == again  # the same Prepare is no second commitment
+            seen.scalars.append(first.blinder)
+            await askers[account].ask(query)
+        for (stored,) in provider.state.rows("SELECT secrets FROM queries WHERE manifest = ?", (window.digest,)):
+            kept = QuerySecrets.decode(stored)
+            seen.scalars += [kept.rho, kept.rho_hint, kept.t_salt]
+        await _batches(serving, window.digest, seen)
+    async with serving_on(open_provider(directory, tools.cls, tools.paths, clock)) as serving:
+        await _batches(serving, window.digest, seen)  # nothing delivered is remembered after a restart
+        clock.now += 600
+        proof = signature.sign(serving.provider.state.key, "close", window.digest)
+        await serving.close_window(_newest(serving).digest, proof)
+
+
+async def _batches(serving: Serving, manifest: bytes, seen: Seen) -> None:
+    for seqs in BATCHES:
+        batch = ProofBatch.decode(await serving.batch(manifest, seqs))
+        seen.opening(batch.hints)
+        for link in batch.links:
+            seen.opening(link.opening)
+
+
+def _two_windows(directory: Path) -> Seen:
+    seen, clock = Seen(), Clock()
+
+    async def run() -> None:
+        await _window(directory, "w1", clock, seen)
+        await _window(directory, "w2", clock, seen, opens=NOW + 600)
+
+    asyncio.run(run())
+    return seen
+
+
+def test_nothing_is_used_twice(tmp_path: Path) -> None:
+    seen = _two_windows(tmp_path / "p")
+    seen.check()
+    # d columns of two tenants and four scalars a query, in two windows
+    assert len(seen.scalars) == 2 * (2 * 24 + 4 * len(QUERIES))
+    # two column openings a window; a hint opening and two announcements a link, for every batch, twice
+    assert len(seen.announcements) > 2 * (2 + 2 * len(BATCHES) * 3)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "instead", "message"),
+    [
+        (retrieval, "scalar", lambda draw: R - 5, "a blinder was used twice"),
+        (proofs, "packed_scalars", lambda draw, n: scalars.pack(range(1, n + 1)), "a nonce was used twice"),
+    ],
+    ids=["blinder", "nonce"],
+)
+def test_a_provider_that_reuses_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, instead: Callable[..., Any], message: str
+) -> None:
+    """The collection above sees a fixed blinder and a fixed nonce."""
+    monkeypatch.setattr(module, name, instead)
+    seen, clock = Seen(), Clock()
+    asyncio.run(_window(tmp_path / "p", "w1", clock, seen))
+    with pytest.raises(AssertionError, match=message):
+        seen.check()
+
+
+def test_a_reused_nonce_opens_every_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Why: two batches of one record with one nonce give its whole hint vector, scores of the places included."""
+    world = AttackWorld()
+    world.commit()
+    record = world.ask("alice")
+    item = world.item(record)
+    query = world.queries_of[world.digest, 0]
+    monkeypatch.setattr("tests.attacks.world.packed_random", lambda rng, n: scalars.pack(range(7, n + 7)))
+    found: list[int] = []
+    real = opening.challenge
+
+    def noted(label: str, *parts: bytes) -> int:
+        value = real(label, *parts)
+        if label == "opening/hints":
+            found.append(value)
+        return value
+
+    monkeypatch.setattr(opening, "challenge", noted)
+    first, second = (scalars.unpack(world.open_hints(context, [item]).responses) for context in (b"one", b"two"))
+    inverse = pow(found[0] - found[1], -1, R)
+    recovered = [(a - b) * inverse % R for a, b in zip(first, second, strict=True)]
+    assert recovered == [*scalars.unpack(query.h_open), query.rho_hint]

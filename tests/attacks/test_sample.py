@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provider that would choose which records a sampled audit asks for.  SPEC D.8.
+
+The sample hashes a nonce that the auditor draws after it holds the final root.  A provider that knew the nonce would
+write its log until the records that it cannot prove are not drawn.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ragseal.kernel.attestation import ProofBatch
+from ragseal.kernel.commitment import WindowClose
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.verifier import verification
+from ragseal.verifier.attestation import Logged
+from ragseal.verifier.sample import Sample, draw
+from ragseal.verifier.verification import Surroundings, Verdict
+from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, refused
+from tests.verifier import simulator
+
+BAD = 3  #: the record that has no proof
+SIZE = 2
+
+
+def _broken(tools: Machine, assignment: Any) -> bytes:
+    """Some proof, of something else."""
+    proof = tools.prove(assignment)
+    return proof[192:] + proof[64:192] + proof[:64]
+
+
+@pytest.fixture(scope="module")
+def world() -> AttackWorld:
+    """Seven queries; one of them cannot be proven."""
+    made = AttackWorld()
+    made.commit()
+    for seq, account in enumerate(("alice", "bob", "carol", "alice", "carol", "alice", "bob")):
+        made.ask(account, Cheat(prover=_broken) if seq == BAD else None)
+    made.close()
+    return made
+
+
+def audit(world: AttackWorld, source: Callable[[int], bytes], evidence: Any = None) -> Verdict:
+    around = Surroundings(GROUP, simulator.NOW, lambda: 0.0, source)
+    found = evidence or simulator.SimulatedEvidence(world)
+    return verification.audit(found, world.auditor(), around, sample=Sample(SIZE))
+
+
+def drawn(world: AttackWorld, nonce: bytes) -> list[int]:
+    """What the audit would draw, computed by somebody who knows the nonce."""
+    tenants = {account.name: account.tenant for account in world.registry}
+    logged = [Logged(0, r, r.digest(), tenants[r.signed.request.account]) for r in world.records()]
+    root = MerkleTree(world.entries()).root()
+    return [one.record.seq for one in draw(logged, SIZE, nonce, root, world.digest)]
+
+
+def grind(world: AttackWorld, nonce: bytes) -> AttackWorld:
+    """Move the closing time, hence the final root, until the bad record is not drawn under this nonce."""
+    for second in range(200):
+        world.messages[-1] = WindowClose(world.digest, world.seq, simulator.OPENS + 3000 + second)
+        if BAD not in drawn(world, nonce):
+            return world
+    raise AssertionError("the sample does not depend on the root")
+
+
+def test_sample_that_the_provider_foresees(world: AttackWorld) -> None:
+    """With a known nonce grinding succeeds at once; with the auditor's own the same log is caught when it is drawn."""
+    fixed = bytes(32)
+    assert audit(grind(world, fixed), lambda n: fixed[:n]).verdict == "SAMPLED-PASS"
+    caught = 0
+    for number in range(12):
+        source = random.Random(number).randbytes
+        nonce = random.Random(number).randbytes(32)
+        hit = BAD in drawn(world, nonce)
+        verdict = audit(world, source)
+        assert (verdict.verdict == "FAIL") == hit, verdict.line()
+        if hit:
+            assert "the proof of record 3 does not hold" in verdict.line()
+        caught += hit
+    assert 1 <= caught <= 11
+
+
+def test_every_record_can_be_drawn_and_the_root_matters(world: AttackWorld) -> None:
+    nonces = [random.Random(n).randbytes(32) for n in range(60)]
+    before = [drawn(world, nonce) for nonce in nonces]
+    assert {seq for sample in before for seq in sample} == set(range(7))
+    assert all(len(sample) == SIZE for sample in before)
+    kept = world.messages[-1]
+    world.messages[-1] = WindowClose(world.digest, world.seq, simulator.OPENS + 3333)
+    assert [drawn(world, nonce) for nonce in nonces] != before
+    world.messages[-1] = kept
+
+
+class Watched(simulator.SimulatedEvidence):
+    """Notes what is asked in which order."""
+
+    def __init__(self, world: AttackWorld, events: list[str]) -> None:
+        super().__init__(world)
+        self.events = events
+
+    def checkpoint(self) -> bytes:
+        self.events.append("log")
+        return super().checkpoint()
+
+    def entries(self, start: int, stop: int) -> list[bytes]:
+        self.events.append("log")
+        return super().entries(start, stop)
+
+    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
+        self.events.append("proofs")
+        return super().proofs(manifest, seqs)
+
+
+def test_nonce_is_drawn_after_the_final_root_and_before_any_proof(world: AttackWorld) -> None:
+    events: list[str] = []
+
+    def source(count: int) -> bytes:
+        events.append(f"nonce of {count} bytes")
+        return bytes(count)
+
+    grind(world, bytes(32))
+    assert audit(world, source, Watched(world, events)).verdict == "SAMPLED-PASS"
+    at = events.index("nonce of 32 bytes")
+    assert events[at:] == ["nonce of 32 bytes", "proofs"]
+    assert set(events[:at]) == {"log"}
+
+
+def test_records_delivered_instead_of_those_drawn(world: AttackWorld) -> None:
+    """Asked for the bad record, the provider proves another."""
+    honest = world.batch
+
+    def elsewhere(manifest: bytes, seqs: Sequence[int]) -> ProofBatch:
+        return honest(manifest, [0 if seq == BAD else seq for seq in seqs])
+
+    world.batch = elsewhere  # type: ignore[method-assign]
+    try:
+        nonce = next(n for n in (random.Random(i).randbytes(32) for i in range(99)) if BAD in drawn(world, n))
+        verdict = audit(world, lambda n: nonce[:n])
+        assert verdict.verdict == "FAIL"
+        assert "does not hold exactly the records that were asked for" in verdict.line()
+    finally:
+        del world.batch
+
+
+def test_a_full_audit_always_finds_it(world: AttackWorld) -> None:
+    refused(world, 8, "the proof of record 3 does not hold")
