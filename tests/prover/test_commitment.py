@@ -425,6 +425,9 @@ def test_a_copied_commitment_is_refused(tmp_path: Path, tiny: CircuitClass, keys
     signed = dataclasses.replace(made, signature=signature.sign(key, "beacon-commit", made.body()))
     with pytest.raises(CommitmentError, match="copy"):
         window.add_commit(signed)
+    with pytest.raises(AttestationError, match="signature"):
+        window.add_commit(made)
+    assert not window.commits
     provider.close()
 
 
