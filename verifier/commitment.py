@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ragseal.kernel import noise, signature
+from ragseal.kernel import noise, overflow, signature
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.commitment import (
     BeaconCommit,
@@ -371,7 +371,7 @@ def check_seal(state: BeaconState, seal: BeaconSeal, auditor: Auditor) -> None:
 
 
 def check_noise(window: Window, say: Say = quiet) -> noise.NoiseTable:
-    """Step 10: rules T1-T5 of the class's noise table in exact integers, and the policy's digest of it.
+    """Step 10: rules T1-T5 of the class's noise table in exact integers, and the bound that the class's R rests on.
 
     Raises:
         PolicyError, Refused: names the rule.
@@ -381,4 +381,9 @@ def check_noise(window: Window, say: Say = quiet) -> noise.NoiseTable:
     say(law=table.law, cut=table.cut, table_digest=table.digest(), rules="T1 T2 T3 T4 T5")
     if table.digest() != window.manifest.policy.table_digest:
         raise Refused("T5: the policy's digest is not that of the canonical table")
+    if not overflow.overflow_bound_holds(window.cls, table):
+        raise Refused(
+            f"class {window.cls.name!r}: R = {window.cls.R} places are not proven enough by its a and b, so how often "
+            "queries overflow may depend on the index; restore circuits/classes.toml"
+        )
     return table

@@ -48,6 +48,17 @@ def test_noise_table_digest_is_the_policys(monkeypatch: pytest.MonkeyPatch) -> N
     assert (verdict.failure.number, "T5" in verdict.line()) == (10, True), verdict.line()
 
 
+def test_the_bound_on_overflows_is_evaluated_again() -> None:
+    """A class file under which R is a mere assertion: delta counts 2^-64 a query for it."""
+    world = World.honest()
+    own = world.auditor()
+    cls, digest = own.classes["tiny"]
+    edited = replace(own, classes={"tiny": (replace(cls, a=cls.a * 2), digest)})
+    verdict = world.audit(auditor=edited)
+    assert verdict.failure is not None
+    assert (verdict.failure.number, "not proven enough" in verdict.line()) == (10, True), verdict.line()
+
+
 def _audit_with_table(monkeypatch: pytest.MonkeyPatch, table: Any) -> verification.Verdict:
     world = World.honest()
     here = SimpleNamespace(build_table=lambda law: table, check_table=noise.check_table)
