@@ -35,6 +35,8 @@ CLASS_TAG = b"ragseal.circuit-class.v1"
 #: Rows are written as products only, so the simplification of signal equalities and constants is enough.
 FLAGS = ("--r1cs", "--wasm", "--sym", "--O1")
 CONSTANTS = "poseidon_constants.circom"
+#: SHA-256 of the only file that is included from elsewhere: what is compiled must be what the class digest speaks of.
+CONSTANTS_DIGEST = "94c9e4b5ea891ab4d1ba626f1d719f8c661014d9b628f6096c803f75f39e3eee"
 DEFAULT_CACHE = Path("var/build")
 
 Progress = Callable[[str], None]
@@ -180,6 +182,8 @@ def _constants() -> Path:
     path = HERE / "node_modules" / "circomlib" / "circuits" / CONSTANTS
     if not path.exists():
         raise ConfigurationError("circomlib is not installed: run npm ci --prefix circuits")
+    if hashlib.sha256(_read(path)).hexdigest() != CONSTANTS_DIGEST:
+        raise ConfigurationError(f"{CONSTANTS} is not circomlib's: run npm ci --prefix circuits")
     return path
 
 

@@ -134,6 +134,22 @@ def test_missing_tools_name_the_way_out(tmp_path: Path, monkeypatch: pytest.Monk
         building.find_compiler()
 
 
+def test_other_constants_are_not_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class digest names circomlib by its package's digest; the included file must be that package's."""
+    there = tmp_path / "node_modules" / "circomlib" / "circuits"
+    there.mkdir(parents=True)
+    text = (HERE / "node_modules" / "circomlib" / "circuits" / building.CONSTANTS).read_text(encoding="utf-8")
+    monkeypatch.setattr(building, "HERE", tmp_path)
+    for content, fits in ((text, True), (text.replace("0x", "0x1", 1), False)):
+        (there / building.CONSTANTS).write_text(content, encoding="utf-8")
+        if fits:
+            building._constants()
+            continue
+        assert content != text
+        with pytest.raises(ConfigurationError, match="not circomlib's"):
+            building._constants()
+
+
 def test_class_files_are_read_strictly(tmp_path: Path) -> None:
     path = tmp_path / "classes.toml"
     with pytest.raises(ConfigurationError, match="cannot read"):
