@@ -17,8 +17,9 @@ from rich.console import Console
 from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name
 from ragseal.client.folder import need
 from ragseal.client.receipts import check_file, export, kept
-from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
@@ -35,27 +36,12 @@ STATE = click.option(
     show_default=True,
     help="This account's folder: key, pins, receipts, evidence (also RAGSEAL_CLIENT_STATE).",
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object; progress on stderr.")
 LOG_KEY = click.option(
     "--log-key", metavar="NAME+ID+BASE64", help="The log's verifier key as the provider publishes it; pinned once."
 )
 
 
-class Teaching(click.Group):
-    """Shows commands in the order in which they are used, and every refusal as one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except AuditError as error:
-            kind = type(error).__name__.rstrip("_")
-            raise click.ClickException(f"{kind}: {error}") from None
-
-
-@click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Teaching, context_settings=CONTEXT)
 def main() -> None:
     """Ask a provider privately and keep proof of what it answered.
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ragseal.groth16 import group as backend
 from ragseal.kernel import field, hints, noise
-from ragseal.kernel.errors import AttestationError, OverflowError_
+from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass
 
 Scores = npt.NDArray[np.int64]
@@ -21,7 +21,7 @@ class Engine(Protocol):
     """Noise over every slot on a fixed schedule, exact top-K, and the committed hints."""
 
     def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
-        """T: the K slots with the largest (v_i, -i), increasing.  OverflowError_ where no proof exists."""
+        """T: the K slots with the largest (v_i, -i), increasing.  UnprovableError where no proof exists."""
 
     def hints(self, key: int, w: Scores, hmax: int) -> bytes:
         """The hint vector h, packed."""
@@ -72,7 +72,7 @@ class NativeEngine:
 def _named(error: Exception) -> Exception:
     text = str(error)
     if text.startswith("overflow"):
-        return OverflowError_(f"{text}; the record cannot be proven")
+        return UnprovableError(f"{text}; the record cannot be proven")
     return AttestationError(text)
 
 

@@ -36,7 +36,7 @@ class BudgetError(AuditError):
     """An account asks for more than n_max queries, or a window for more than its policy allows."""
 
 
-class OverflowError_(AuditError):
+class UnprovableError(AuditError):
     """A query that the circuit class cannot prove: a named completeness failure of protocol section 4."""
 
 

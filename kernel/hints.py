@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ragseal.kernel import noise, overflow
-from ragseal.kernel.errors import AttestationError, OverflowError_
+from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import (
     ELEMENTS_PER_BLOCK,
     TAG_COARSE,
@@ -183,10 +183,10 @@ def exact_noise(cls: CircuitClass, u: int, element: int) -> tuple[int, int, int]
     """(fine bits, dither, z_b) of a slot from its coarse bits and its fine element.
 
     Raises:
-        OverflowError_: the element is outside the canonical decomposition (2^-72).
+        UnprovableError: the element is outside the canonical decomposition (2^-72).
     """
     if element >> cls.place_top_position >= canonical_limit(cls.place_top_position):
-        raise OverflowError_("a fine element is outside the canonical decomposition; the record cannot be proven")
+        raise UnprovableError("a fine element is outside the canonical decomposition; the record cannot be proven")
     fine = element & ((1 << cls.fine_bits) - 1)
     dither = (element >> cls.fine_bits) & ((1 << cls.s) - 1)
     return fine, dither, noise.inverse_cdf(noise.build_table(cls.law), (u << cls.fine_bits) | fine)
@@ -200,7 +200,7 @@ def select(cls: CircuitClass, key: int, w: Sequence[int], hmax: int) -> Selectio
         hmax: H = gain * (hi - lo).
 
     Raises:
-        OverflowError_: one of the named completeness failures (more than R slots could win, grid, canonical form).
+        UnprovableError: one of the named completeness failures (more than R slots could win, grid, canonical form).
     """
     if len(w) != cls.N:
         raise AttestationError(f"{len(w)} scores for a capacity of {cls.N}")
@@ -212,7 +212,9 @@ def select(cls: CircuitClass, key: int, w: Sequence[int], hmax: int) -> Selectio
     coarse: list[int] = []
     for element in elements:
         if element >> cls.coarse_top_position >= limit:
-            raise OverflowError_("a coarse element is outside the canonical decomposition; the record cannot be proven")
+            raise UnprovableError(
+                "a coarse element is outside the canonical decomposition; the record cannot be proven"
+            )
         coarse += [(element >> (cls.m * j)) & mask for j in range(cls.q)]
     bounds = [bound_of[u] for u in coarse]
     reach = [min(max(x, 0), hmax) + b for x, b in zip(w, bounds, strict=True)]
@@ -226,12 +228,12 @@ def select(cls: CircuitClass, key: int, w: Sequence[int], hmax: int) -> Selectio
     ranked = sorted(places, key=lambda p: (-p.v, p.slot))
     last = ranked[cls.K - 1]
     if cls.R < cls.N and reach[order[cls.R]] >= last.v:
-        raise OverflowError_(f"more than R = {cls.R} slots could win; the record cannot be proven (2^-64 a query)")
+        raise UnprovableError(f"more than R = {cls.R} slots could win; the record cannot be proven (2^-64 a query)")
     grid = overflow.grid_size(cls, table)
     first = (1 << cls.m) - grid + 1
     theta = next((t for t in range(1 << cls.m, first - 1, -1) if bound_of[t - 1] < last.v), None)
     if theta is None:
-        raise OverflowError_("the threshold lies below the grid of theta; the record cannot be proven (2^-80 a query)")
+        raise UnprovableError("the threshold lies below the grid of theta; the record cannot be proven (2^-80 a query)")
     return Selection(
         elements=tuple(elements),
         coarse=tuple(coarse),

@@ -38,7 +38,7 @@ _STATUS: dict[type[AuditError], grpc.StatusCode] = {
     errors.ProofError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.LedgerError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.BudgetError: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    errors.OverflowError_: grpc.StatusCode.OUT_OF_RANGE,
+    errors.UnprovableError: grpc.StatusCode.OUT_OF_RANGE,
     errors.ConfigurationError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.TransportError: grpc.StatusCode.UNAVAILABLE,
 }

@@ -25,7 +25,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account
-from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.terminal import CONTEXT, JSON, ROOT_CERTIFICATE, Teaching
 from ragseal.prover import commitment, index, machinery, remote, service
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.corpora import open_corpus
@@ -45,27 +46,9 @@ STATE = click.option(
     show_default=True,
     help="Folder with everything this provider keeps (also RAGSEAL_PROVIDER_STATE).",
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object; progress on stderr.")
-ROOT_CERTIFICATE = click.option(
-    "--ca", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Root certificate; without it no TLS."
-)
 
 
-class Teaching(click.Group):
-    """Shows commands in the order in which they are used, and every refusal as one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except AuditError as error:
-            kind = type(error).__name__.rstrip("_")
-            raise click.ClickException(f"{kind}: {error}") from None
-
-
-@click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Teaching, context_settings=CONTEXT)
 def main() -> None:
     """Serve private retrieval that an auditor can check.
 

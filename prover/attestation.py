@@ -169,7 +169,7 @@ class Attestation:
         Raises:
             AttestationError: whatever in the request does not hold.
             BudgetError: more than n_max queries.
-            OverflowError_: a query that cannot be proven (about 2^-36); nothing was recorded.
+            UnprovableError: a query that cannot be proven (about 2^-36); nothing was recorded.
         """
         message = SignedRequest.decode(canonical)
         request = message.request
@@ -223,6 +223,9 @@ class Attestation:
         pending = self._pending.find(window.digest, request.account, request.request_id)
         if pending is None or (request.account, request.request_id) in window.request_ids:
             raise AttestationError("no Prepare waits under this request id: send Prepare first (again)")
+        if (request.account, request.nonce) in window.nonces:
+            # An auditor fails a window in which a nonce recurs, so no account may bring that about.
+            raise AttestationError("the request's nonce was used before: draw a fresh one for every request")
         if request.c_e != pending.c_e or request.query_digest != pending.query_digest:
             raise AttestationError("the request signs another query or C_e than its Prepare brought")
         version = secrets.versions[secrets.account(request.account).tenant]

@@ -22,7 +22,7 @@ from ragseal.groth16.proving import Assignment, Backend
 from ragseal.kernel import attestation, field, hints
 from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, ProofEntry, Record, Statement
 from ragseal.kernel.curve import Group
-from ragseal.kernel.errors import AttestationError, AuditError, OverflowError_, ProofError
+from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
 from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.prover.commitment import WindowSecrets, embedding_generators
 from ragseal.prover.index import Version
@@ -160,7 +160,7 @@ class Proofs:
         e = decode_embedding(kept.embedding)
         try:
             packed = self._hints(window, case)
-        except (AttestationError, OverflowError_) as error:
+        except (AttestationError, UnprovableError) as error:
             raise ProofError(f"record {case.record.seq}: {error}") from None
         bases = key.hints + key.scores.b
         c_h = self._group.msm(bases, packed + field.to_bytes(kept.rho_hint))

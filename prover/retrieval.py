@@ -86,7 +86,7 @@ def answer_query(
     """Compute T for a query whose noise key is fixed, with fresh blinders for C_y, C_h and the commitment to T.
 
     Raises:
-        OverflowError_: a named completeness failure; the query gets no answer and no record.
+        UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
     e = decode_embedding(embedding)
     ids = engine.answer(noise_key, shifted_scores(version, e, policy), policy.hmax)

@@ -54,6 +54,7 @@ class Window:
     counters: dict[str, int] = field(default_factory=dict)  #: newest ctr by account
     places: dict[tuple[str, int], int] = field(default_factory=dict)  #: seq by (account, ctr)
     request_ids: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
+    nonces: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
     close: WindowClose | None = None
 
     @property
@@ -153,6 +154,7 @@ class Window:
         self.places[request.account, request.ctr] = message.seq
         self.counters[request.account] = request.ctr
         self.request_ids.add((request.account, request.request_id))
+        self.nonces.add((request.account, request.nonce))
         self.records.append(index)
         self.time = message.time
 

@@ -21,9 +21,10 @@ from rich.status import Status
 
 from ragseal.circuits.build import build
 from ragseal.groth16.keys import make_keys
-from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.rpc import channel_credentials, server_credentials
+from ragseal.ledger.terminal import CONTEXT, JSON, ROOT_CERTIFICATE, Teaching
 from ragseal.verifier import claim, service, show
 from ragseal.verifier.beacon import Stage
 from ragseal.verifier.conduct import Target, class_build, conduct, read_receipts
@@ -47,7 +48,6 @@ STATE = click.option(
     show_default=True,
     help="Folder with everything this auditor keeps (also RAGSEAL_VERIFIER_STATE).",
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object; progress on stderr.")
 PROVIDER_OPTION = click.option(
     "--provider", default="127.0.0.1:7800", show_default=True, help="host:port where the provider serves."
 )
@@ -57,26 +57,9 @@ LOG_KEY = click.option(
     help="The log's public key as the provider printed it (name+id+base64), or a file with it. "
     "Get it from somebody you trust: it is what the whole audit hangs on.",
 )
-CA = click.option(
-    "--ca", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Root certificate; without it no TLS."
-)
 
 
-class Teaching(click.Group):
-    """Shows commands in the order in which they are used, and every refusal as one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except AuditError as error:
-            kind = type(error).__name__.rstrip("_")
-            raise click.ClickException(f"{kind}: {error}") from None
-
-
-@click.group(cls=Teaching, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Teaching, context_settings=CONTEXT)
 def main() -> None:
     """Audit private retrieval without seeing index, queries or noise.
 
@@ -245,7 +228,7 @@ def classes(as_json: bool) -> None:
 @STATE
 @PROVIDER_OPTION
 @LOG_KEY
-@CA
+@ROOT_CERTIFICATE
 @click.option(
     "--wait", type=click.FloatRange(min=0), default=300.0, show_default=True, help="Seconds to wait for the others."
 )
@@ -283,7 +266,7 @@ def beacon(directory: Path, provider: str, log_key: str, ca: Path | None, wait: 
 @click.option("--listen", default="127.0.0.1:7801", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--provider", "providers", multiple=True, help="host:port of a provider to work with; may be repeated.")
 @click.option("--log-key", "log_keys", multiple=True, help="Its log's public key, one for every --provider, in order.")
-@CA
+@ROOT_CERTIFICATE
 @click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Certificates (PEM).")
 @click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its private key (PEM).")
 @JSON
@@ -322,7 +305,7 @@ def serve(
 @STATE
 @PROVIDER_OPTION
 @LOG_KEY
-@CA
+@ROOT_CERTIFICATE
 @click.option("--window", default="", help="Default: the newest that was opened.")
 @click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of so many records only: SAMPLED-PASS.")
 @click.option(

@@ -172,9 +172,7 @@ def check_epsilon(
     checked = sum(tally.checked for tally in tallies)
     unchecked = sum(tally.unchecked for tally in tallies)
     say(checked=checked, unchecked=unchecked)
-    return Budget(
-        epsilon, float(delta), alone, policy.epsilon_account, queries, spent, checked, unchecked, reports
-    )
+    return Budget(epsilon, float(delta), alone, policy.epsilon_account, queries, spent, checked, unchecked, reports)
 
 
 def _class(auditor: Auditor, group: Sequence[Spent]) -> CircuitClass:

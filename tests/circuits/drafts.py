@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from r1cs import P, R1cs
 
 from ragseal.kernel import hints, noise
-from ragseal.kernel.errors import OverflowError_
+from ragseal.kernel.errors import UnprovableError
 from ragseal.kernel.params import CircuitClass
 
 
@@ -304,4 +304,4 @@ class Setting:
         d.places = [d.open(i) for i in sorted(order[: self.cls.R])]
         best = sorted((d.score(p) for p in d.places), reverse=True)[self.cls.K - 1]
         if max(reach[i] for i in order[self.cls.R :]) >= best:
-            raise OverflowError_("too many slots could win; take another request")
+            raise UnprovableError("too many slots could win; take another request")

@@ -17,7 +17,7 @@ from drafts import Draft, DraftPlace, Setting, multiplier
 from r1cs import P, R1cs
 
 from ragseal.kernel import hints, noise
-from ragseal.kernel.errors import OverflowError_
+from ragseal.kernel.errors import UnprovableError
 
 
 def fractions(r1cs: R1cs, *patterns: str) -> tuple[set[int], set[int]]:
@@ -63,7 +63,7 @@ def requests(setting: Setting, hmax: int = 4000, span: int = 9000) -> Iterator[D
         rng = random.Random(number)
         try:
             yield setting.honest(number, [rng.randrange(-6000, span) for _ in range(setting.cls.N)], hmax)
-        except OverflowError_:
+        except UnprovableError:
             continue
 
 
@@ -498,7 +498,7 @@ def low_scores(setting: Setting) -> Iterator[Draft]:
     for number in range(2000, 2200):
         try:
             yield setting.honest(number, [-20000 - i for i in range(setting.cls.N)], 5)
-        except OverflowError_:
+        except UnprovableError:
             continue
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ragseal.groth16 import engine
 from ragseal.groth16.group import available
-from ragseal.kernel.errors import AttestationError, OverflowError_
+from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass, R
 
 pytestmark = pytest.mark.skipif(not available(), reason="the native module is not installed")
@@ -50,7 +50,7 @@ def test_refusals() -> None:
     cls = toy("gaussian")
     native = engine.NativeEngine(cls)
     w = np.zeros(cls.N, dtype=np.int64)
-    with pytest.raises(OverflowError_, match="more than R"):
+    with pytest.raises(UnprovableError, match="more than R"):
         engine.NativeEngine(toy("gaussian", R=4, m=2)).answer(1, w, 1)
     with pytest.raises(AttestationError, match="capacity"):
         native.answer(1, w[1:], 1)

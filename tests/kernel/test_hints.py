@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from ragseal.kernel import hints, noise
-from ragseal.kernel.errors import AttestationError, OverflowError_
+from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.kernel.poseidon import poseidon
 
@@ -120,7 +120,7 @@ def test_look_ups_balance(law: str) -> None:
 
 
 def test_named_completeness_failures() -> None:
-    with pytest.raises(OverflowError_, match="more than R"):
+    with pytest.raises(UnprovableError, match="more than R"):
         hints.select(toy("gaussian", R=4, m=2), 1, [0] * 120, 1)
     with pytest.raises(AttestationError, match="capacity"):
         hints.select(toy("gaussian"), 1, [0], 1)

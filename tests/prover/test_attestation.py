@@ -168,7 +168,7 @@ def test_prepare_wants_a_registered_account_and_its_signature(
 def test_every_field_of_a_request_is_checked(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     async def scene(serving: Serving) -> None:
         alice, phase = Asker("alice", serving), serving.attestation
-        await alice.ask("first")
+        first = await alice.ask("first")
         message = alice.message("second")
         prepared = await alice.prepare(message)
         other = await alice.prepare(alice.message("third"))
@@ -184,6 +184,7 @@ def test_every_field_of_a_request_is_checked(tmp_path: Path, tiny: CircuitClass,
             "c_e": (AttestationError, "another query or C_e"),
             "index_digest": (AttestationError, "index version"),
             "last_receipt": (AttestationError, "acknowledge"),
+            "nonce": (AttestationError, "nonce was used before"),
         }
         values = {
             "origin": "example.org/other",
@@ -196,6 +197,7 @@ def test_every_field_of_a_request_is_checked(tmp_path: Path, tiny: CircuitClass,
             "c_e": other.c_e,
             "index_digest": globex,
             "last_receipt": bytes(32),
+            "nonce": first.record.signed.request.nonce,
         }
         for name, (kind, text) in cases.items():
             crooked = alice.request(message, prepared, **{name: values[name]})
@@ -334,7 +336,7 @@ def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(
 
     async def before(serving: Serving) -> None:
         alice = Asker("alice", serving)
-        await alice.ask("first")
+        first = await alice.ask("first")
         message = alice.message("second")
         signed = alice.request(message, await alice.prepare(message))
         kept["answer"] = await serving.attestation.retrieve(signed.encode())
