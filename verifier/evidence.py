@@ -89,6 +89,11 @@ class ConfiguredKey:
     load: Callable[[], Key] = field(repr=False, compare=False)
 
 
+def forgetful(seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
+    """Takes the fresh nonce and keeps nothing: whoever may break off an audit and be asked again chooses its sample."""
+    return fresh
+
+
 @dataclass(frozen=True, slots=True)
 class Auditor:
     """Everything an audit believes without evidence."""
@@ -99,6 +104,9 @@ class Auditor:
     identity: bytes  #: own public key in the beacon
     nonces: Mapping[bytes, bytes]  #: own beacon nonces by manifest digest
     remembered: SignedCheckpoint | None = None  #: the newest checkpoint seen of this log
+    #: (checkpoint just seen, manifest digest, fresh bytes) -> the nonce of all samples of that window; an auditor with
+    #: a memory keeps both before a proof is asked for (:meth:`ragseal.verifier.state.State.sample_nonce`)
+    sample_nonce: Callable[[SignedCheckpoint, bytes, bytes], bytes] = forgetful
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which records a sampled audit asks proofs for, and what a clean sample says about the others.  SPEC D.8.
 
-The sample follows from the final root and a nonce that the auditor draws after it has that root, so the provider cannot
-know, when it commits to its records, which of them it will have to prove.
+The sample follows from the window's final root and a nonce that the auditor draws after it has that root, so the
+provider cannot know, when it commits to its records, which of them it will have to prove.  An auditor draws one nonce a
+window and keeps it: a provider that breaks off an audit is asked for the same records again, however its log has grown.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def shares(sizes: Mapping[str, int], size: int) -> dict[str, int]:
 def draw(records: Sequence[Logged], size: int, nonce: bytes, root: bytes, manifest: bytes) -> tuple[Logged, ...]:
     """The sampled records, stratified by tenant, in seq order.
 
-    ``nonce``: 32 fresh random bytes, drawn after the checkpoint with the final ``root`` was seen.  Inside a tenant the
-    records with the smallest hashes of (nonce, final root, manifest, seq) are drawn.
+    ``nonce``: 32 random bytes, drawn after ``root``, that of the log up to the window's end, was seen.  Inside a tenant
+    the records with the smallest hashes of (nonce, root, manifest, seq) are drawn.
     """
     seed = tagged_hash("audit-sample", nonce, root, manifest)
     strata: dict[str, list[Logged]] = {}

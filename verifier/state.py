@@ -5,6 +5,7 @@
     keys.json               configured keys: digest, class, who made them, where they lie
     keys/                   key folders, as :mod:`ragseal.groth16.keys` writes them
     nonces/<manifest>.json  one beacon nonce a manifest, on disk before its commitment leaves (0600)
+    samples/<manifest>.json one nonce a manifest that samples are drawn with, on disk before a proof is asked for (0600)
     checkpoints/<log>.note  the newest checkpoint seen of a log
 
 Every file is there completely or not at all.  A nonce is never drawn twice for a manifest and a checkpoint is never
@@ -38,6 +39,7 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, Auditor, ConfiguredKey
 
 IDENTITY, KEYS_FILE, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys.json", "keys", "nonces", "checkpoints"
+SAMPLES = "samples"
 
 Classes = Mapping[str, tuple[CircuitClass, bytes]]  #: name -> class, digest
 
@@ -225,26 +227,38 @@ class State:
 
     def nonce(self, manifest: bytes) -> bytes | None:
         """The nonce drawn for a manifest, None if none was.  Raises ConfigurationError: its file is damaged."""
-        values = _read_json(self._nonce_path(manifest), None)
-        if values is None:
-            return None
-        if not isinstance(values, dict) or not isinstance(values.get("nonce"), str):
-            raise ConfigurationError(
-                f"{self._nonce_path(manifest)} is damaged: the window cannot be audited without it"
-            )
-        return _digest(values["nonce"])
+        return _read_nonce(self._nonce_path(manifest))
 
     def draw_nonce(self, manifest: bytes, fresh: bytes, window: str) -> bytes:
         """The nonce of a manifest: the one on disk if there is one, else ``fresh``, durable before this returns."""
-        path = self._nonce_path(manifest)
+        return self._keep_nonce(self._nonce_path(manifest), manifest, fresh, window)
+
+    def sample_nonce(self, log: NoteVerifier, seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
+        """The nonce of every sample of a window: the one on disk, else ``fresh``; the log as seen is remembered first.
+
+        Both are durable before this returns, so a provider that breaks off an audit gains neither another sample nor
+        another log.
+
+        Raises:
+            LedgerError: the log forks from what another process has meanwhile remembered.
+        """
+        self.remember(log, seen)
+        folder = self.directory / SAMPLES
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"cannot make {folder}: {error.strerror}; no sample is drawn") from None
+        return self._keep_nonce(folder / f"{manifest.hex()}.json", manifest, fresh, "")
+
+    def _keep_nonce(self, path: Path, manifest: bytes, fresh: bytes, window: str) -> bytes:
         data = json.dumps({"window": window, "manifest": manifest.hex(), "nonce": fresh.hex()}, indent=1).encode()
         try:
             write_durably(path, data, mode=0o600, replace=False)
         except FileExistsError:
             pass
         except OSError as error:
-            raise ConfigurationError(f"cannot write {path}: {error.strerror}; no part is taken in the beacon") from None
-        stored = self.nonce(manifest)
+            raise ConfigurationError(f"cannot write {path}: {error.strerror}; the nonce is not used") from None
+        stored = _read_nonce(path)
         if stored is None:
             raise ConfigurationError(f"{path} vanished while it was written")
         return stored
@@ -299,7 +313,19 @@ class State:
 
     def auditor(self, log: NoteVerifier, classes: Classes) -> Auditor:
         """What an audit of a log believes."""
-        return Auditor(log, classes, self.configured(classes), self.public_key, self.nonces(), self.remembered(log))
+
+        def sample_nonce(seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
+            return self.sample_nonce(log, seen, manifest, fresh)
+
+        return Auditor(
+            log,
+            classes,
+            self.configured(classes),
+            self.public_key,
+            self.nonces(),
+            self.remembered(log),
+            sample_nonce,
+        )
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
@@ -325,6 +351,15 @@ def _read_json(path: Path, default: Any) -> Any:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise ConfigurationError(f"{path} is damaged: restore it from a copy") from None
+
+
+def _read_nonce(path: Path) -> bytes | None:
+    values = _read_json(path, None)
+    if values is None:
+        return None
+    if not isinstance(values, dict) or not isinstance(values.get("nonce"), str):
+        raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it")
+    return _digest(values["nonce"])
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -33,6 +33,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.verifier.attestation import Logged, Tally, check_receipts, check_records, check_registry
 from ragseal.verifier.commitment import (
+    Life,
     Say,
     Window,
     check_beacon,
@@ -230,7 +231,7 @@ class _Checklist:
 
         # 8. The proofs: noise, selection and tenant of every record, or of a sample that nobody could foresee.
         with self.step(8) as say:
-            wanted = self._wanted(log, window, records, sample, say)
+            wanted = self._wanted(log, window, life, records, sample, say)
             check_proofs(Basis.of(group, window, key, columns, beacon), evidence, wanted, say)
             result.proven = len(wanted)
 
@@ -265,13 +266,20 @@ class _Checklist:
         say(remembered_size=remembered.checkpoint.size if remembered else 0, receipt_roots=len(receipts))
 
     def _wanted(
-        self, log: LogView, window: Window, records: Sequence[Logged], sample: Sample | None, say: Say
+        self,
+        log: LogView,
+        window: Window,
+        life: Life,
+        records: Sequence[Logged],
+        sample: Sample | None,
+        say: Say,
     ) -> Sequence[Logged]:
         if sample is None:
             say(mode="full", records=len(records))
             return records
-        nonce = self.around.random(32)
-        wanted = draw(records, sample.size, nonce, log.signed.checkpoint.root, window.digest)
+        # A provider that breaks off once it knows the sample, or lets its log grow, is asked for the same one again.
+        nonce = self.auditor.sample_nonce(log.signed, window.digest, self.around.random(32))
+        wanted = draw(records, sample.size, nonce, log.tree.root(life.close_index + 1), window.digest)
         strata = [(tally.total, sum(one.tenant == tally.tenant for one in wanted)) for tally in self.result.tallies]
         self.result.beta = share_bound(strata, sample.confidence)
         self.result.confidence = sample.confidence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remove every check once and list the attack tests that die: ``python -m tests.attacks.liveness [--first] [check ...]``.
+"""Remove every check once, list the attack tests that die: ``python -m tests.attacks.liveness [--first] [check ...]``.
 
-With ``--first`` a check is done when one test has died.  Ends with status 1 if some check can go without a test noticing.
+With ``--first`` a check is done when one test has died.  Ends with status 1 if a check can go without a test noticing.
 """
 
 from __future__ import annotations

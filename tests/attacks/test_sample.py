@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.commitment import WindowClose
+from ragseal.kernel.errors import TransportError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier import verification
 from ragseal.verifier.attestation import Logged
+from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.sample import Sample, draw
+from ragseal.verifier.state import State
 from ragseal.verifier.verification import Surroundings, Verdict
-from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, refused
+from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, policy, refused
 from tests.verifier import simulator
 
 BAD = 3  #: the record that has no proof
@@ -44,10 +50,12 @@ def world() -> AttackWorld:
     return made
 
 
-def audit(world: AttackWorld, source: Callable[[int], bytes], evidence: Any = None) -> Verdict:
+def audit(
+    world: AttackWorld, source: Callable[[int], bytes], evidence: Any = None, auditor: Auditor | None = None
+) -> Verdict:
     around = Surroundings(GROUP, simulator.NOW, lambda: 0.0, source)
     found = evidence or simulator.SimulatedEvidence(world)
-    return verification.audit(found, world.auditor(), around, sample=Sample(SIZE))
+    return verification.audit(found, auditor or world.auditor(), around, sample=Sample(SIZE))
 
 
 def drawn(world: AttackWorld, nonce: bytes) -> list[int]:
@@ -144,6 +152,46 @@ def test_records_delivered_instead_of_those_drawn(world: AttackWorld) -> None:
         assert "does not hold exactly the records that were asked for" in verdict.line()
     finally:
         del world.batch
+
+
+class Fleeing(simulator.SimulatedEvidence):
+    """Goes away whenever it is asked for the bad record, and lets its log grow before it comes back."""
+
+    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
+        world = self.world
+        if BAD not in seqs:
+            return super().proofs(manifest, seqs)
+        kept = world.manifest, world.digest, world.seq
+        later = policy(opens=simulator.NOW, closes=simulator.NOW + 600)
+        world.enter_manifest(f"later-{len(world.messages)}", policy_=later, c_seed=len(world.messages))
+        world.manifest, world.digest, world.seq = kept
+        raise TransportError("the provider went away")
+
+
+def test_provider_that_breaks_off_when_it_knows_the_sample(world: AttackWorld, tmp_path: Path) -> None:
+    """There is no verdict, so the auditor asks again: for the same records.  With new ones it would end in a pass."""
+    state = State.create(tmp_path / "auditor", simulator.key_of("auditor"))
+    keeping = replace(world.auditor(), sample_nonce=partial(state.sample_nonce, world.signer.verifier))
+    first = next(n for n in range(60) if BAD in drawn(world, random.Random(n).randbytes(32)))
+    size = len(world.messages)
+
+    def again(auditor: Auditor) -> list[str]:
+        found = []
+        for number in range(first, first + 8):
+            try:
+                found.append(audit(world, random.Random(number).randbytes, Fleeing(world), auditor).line())
+            except TransportError:
+                found.append("away")
+        return found
+
+    try:
+        assert again(keeping) == ["away"] * 8
+        seen = state.remembered(world.signer.verifier)
+        assert seen is not None
+        assert seen.checkpoint.size == size + 7  # what the last audit saw, though it never ended
+        assert any(line.startswith("SAMPLED-PASS") for line in again(world.auditor()))
+    finally:
+        del world.messages[size:]
 
 
 def test_a_full_audit_always_finds_it(world: AttackWorld) -> None:
