@@ -265,8 +265,13 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
     started = time.monotonic()
     with _running(directory) as provider, _progress() as bars:
         cls = machinery.circuit_class(provider.state.settings.class_name)
+        before = provider.journal.history.newest
         binding = Binding(
-            cls, machinery.class_digest(cls), provider.machinery.embedder.dimension, int(provider.edges.clock())
+            cls,
+            machinery.class_digest(cls),
+            provider.machinery.embedder.dimension,
+            int(provider.edges.clock()),
+            None if before is None else before.manifest.policy.period_start,
         )
         rules = load_policy(policy_file, binding, machinery.advertised_epsilon)
         machinery.check_promises(rules, cls)

@@ -50,6 +50,7 @@ theta = "9/10"            # estimator: cosine from which on two queries count as
 tau = 1000                # estimator: how many records apart they may be
 chunks_max = 1            # slots one document may fill
 duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
+# period_start = ...      # windows from then on share one budget; left out, the period of the window before goes on
 """
 
 
@@ -69,6 +70,7 @@ class Binding:
     class_digest: bytes
     dimension: int
     now: int  #: seconds since 1970
+    period_start: int | None = None  #: of the window before: its budget period goes on unless the file names another
 
 
 def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
@@ -102,7 +104,8 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     opens -= opens % COARSE_TIME  # records carry coarse times, which must not lie before the opening
     closes = opens + _whole(v, "duration") if v["closes"] is None else _whole(v, "closes")
     closes += -closes % COARSE_TIME
-    period = opens if v["period_start"] is None else _whole(v, "period_start")
+    running = opens if binding.period_start is None else min(binding.period_start, opens)
+    period = running if v["period_start"] is None else _whole(v, "period_start")
     auto = v["epsilon_account"] == "auto"
     draft = Policy(
         class_name=binding.cls.name,

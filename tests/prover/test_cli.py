@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +19,11 @@ from provider_scene import account_key
 
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
+from ragseal.kernel.commitment import SignedManifest
+from ragseal.kernel.policy import Policy
 from ragseal.prover.__main__ import main
 from ragseal.prover.policyfile import TEMPLATE
+from ragseal.prover.state import State
 
 
 def run(*arguments: str | Path) -> Result:
@@ -68,6 +72,31 @@ def test_status_tells_what_there_is(prepared: Path) -> None:
     found = answer("status", "--state", prepared)
     assert found["tenants"] == {"acme": 12}
     assert [(w["window"], w["stage"], w["records"]) for w in found["windows"]] == [("w1", "committed", 0)]
+
+
+def _policy_of(directory: Path, window: str) -> Policy:
+    state = State(directory)
+    try:
+        found = state.row("SELECT signed FROM windows WHERE name = ?", (window,))
+        assert found is not None
+        return SignedManifest.decode(found[0]).manifest.policy
+    finally:
+        state.close()
+
+
+def test_a_new_window_does_not_restart_the_budget(prepared: Path, tmp_path: Path) -> None:
+    """A policy file that names no period goes on with the one before, so epsilon adds up."""
+    state, policy = tmp_path / "state", tmp_path / "policy.toml"
+    shutil.copytree(prepared, state, symlinks=True)
+    first = _policy_of(state, "w1")
+    text = TEMPLATE.format(class_name="tiny", gain=1) + f"opens = {first.closes}\n"
+    policy.write_text(text)
+    answer("commit", "--state", state, "--policy", policy, "--window", "w2")
+    assert _policy_of(state, "w2").opens > first.opens
+    assert _policy_of(state, "w2").period_start == first.period_start
+    policy.write_text(text + f"period_start = {first.closes}\n")
+    answer("commit", "--state", state, "--policy", policy, "--window", "w3")
+    assert _policy_of(state, "w3").period_start == first.closes
 
 
 def test_refusals_are_one_line_with_a_way_out(prepared: Path, tmp_path: Path) -> None:
