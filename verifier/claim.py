@@ -14,6 +14,7 @@ DOES_NOT_SAY = (
     "The generator's output and the returned text: once a slot is returned, its text is read.",
     "Coalitions of more than k_max accounts, and how many accounts one person holds (collusion is not estimated here).",
     "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
+    "That the other windows of the period kept their policies: they are counted as if they had; audit each of them.",
     "What happens outside the ledger: other channels, logs, timing.",
     "That documents were embedded and assigned to tenants honestly.",
     "That the provider keeps its seed secret.",
