@@ -2,8 +2,8 @@
 """Phase A, commitment: what the provider fixes before a window opens.  SPEC A; protocol section 3.
 
 Ledger entries of this phase, in order: :class:`SignedManifest`, a :class:`BeaconCommit` of every other participant,
-the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, :class:`WindowOpen`; at the end
-of phase B :class:`WindowClose`.
+the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, :class:`WindowOpen`; at the
+end of phase B :class:`WindowClose`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """BN254's G1 in plain Python, and the interface that faster implementations share.
 
 :class:`Group` is what kernel code asks of a curve; :class:`PurePythonGroup` is the reference and the fallback, the
-native module's adapter answers the same calls.  Points are 64 bytes x || y, big-endian; the identity is written as 64 zero
-bytes inside a computation and refused on every wire (protocol section 2, condition 5).
+native module's adapter answers the same calls.  Points are 64 bytes x || y, big-endian; the identity is written as 64
+zero bytes inside a computation and refused on every wire (protocol section 2, condition 5).
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class VerifyingKey:
     def verify(self, proof: bytes, clear: bytes, commitments: bytes) -> None:
         """Raises unless the proof holds.
 
-        clear: the first public inputs (32 bytes each); commitments: points (64 bytes each) added to vk_x for the others.
+        clear: the first public inputs, 32 bytes each; commitments: points of 64 bytes, added to vk_x for the others.
         """
 
     def verify_batch(self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], weights: bytes) -> None:

@@ -336,7 +336,7 @@ def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(
 
     async def before(serving: Serving) -> None:
         alice = Asker("alice", serving)
-        first = await alice.ask("first")
+        await alice.ask("first")
         message = alice.message("second")
         signed = alice.request(message, await alice.prepare(message))
         kept["answer"] = await serving.attestation.retrieve(signed.encode())
