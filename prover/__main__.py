@@ -28,6 +28,7 @@ from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.terminal import CONTEXT, JSON, ROOT_CERTIFICATE, Teaching
 from ragseal.prover import commitment, index, machinery, remote, service
+from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.corpora import open_corpus
 from ragseal.prover.index import Matrix
@@ -389,6 +390,23 @@ def status(directory: Path, as_json: bool) -> None:
     for w in values["windows"]:
         lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven")
     _tell(as_json, values, "\n".join(lines))
+
+
+@main.command("release-key")
+@STATE
+@click.argument("digest")
+@JSON
+def release_key(directory: Path, digest: str, as_json: bool) -> None:
+    """Prove again under a key (64 hexadecimal digits) that a failed proof stopped.
+
+    A failure can be a full disk, a damaged file or a key that was crafted to learn something from it: know which first.
+    """
+    key_digest = _hex(digest, 32, "DIGEST")
+    with State(directory) as state:
+        if proofs_of_records.stopped(state, key_digest) is None:
+            raise ConfigurationError("no proof under this key has failed: there is nothing to release")
+        proofs_of_records.release(state, key_digest)
+    _tell(as_json, {"released": digest}, f"key {digest} may be used again")
 
 
 # --- helpers of the commands -----------------------------------------------------------------------------------------

@@ -52,6 +52,26 @@ class _Case:
         return f"_Case({self.record.seq})"
 
 
+def stopped(state: State, key_digest: bytes) -> str | None:
+    """Why nothing is proven under a key any more, None if it works.
+
+    It survives restarts: under a crafted key each attempt could tell whoever made it something about the witness.
+    """
+    found = state.row("SELECT reason FROM stopped_keys WHERE key_digest = ?", (key_digest,))
+    return None if found is None else str(found[0])
+
+
+def release(state: State, key_digest: bytes) -> None:
+    """Let a stopped key be used again: the operator knows why it failed."""
+    with state.transaction() as db:
+        db.execute("DELETE FROM stopped_keys WHERE key_digest = ?", (key_digest,))
+
+
+def _stop(state: State, key_digest: bytes, reason: str) -> None:
+    with state.transaction() as db:
+        db.execute("INSERT OR REPLACE INTO stopped_keys VALUES (?, ?)", (key_digest, reason))
+
+
 class Proofs:
     """Makes, keeps and delivers the proofs of one provider.  Methods block and may be called from any thread."""
 
@@ -75,7 +95,6 @@ class Proofs:
         self._secrets_of = secrets_of
         self._draw = draw
         self._one = threading.Lock()  # a proof takes every core
-        self._stopped: str | None = None
         self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
         self._jobs: queue.Queue[tuple[bytes, int] | None] = queue.Queue()
         self._worker: threading.Thread | None = None
@@ -103,14 +122,18 @@ class Proofs:
             known = self.stored(manifest, seq)
             if known is not None:
                 return known
-            if self._stopped is not None:
-                raise ProofError(f"proving was stopped by a failure ({self._stopped}): see the provider's log")
             window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
+            key_digest = window.manifest.key_digest
+            reason = stopped(self._state, key_digest)
+            if reason is not None:
+                raise ProofError(
+                    f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
+                )
             case = self._case(window, secrets, seq)
             try:
                 entry = self._make(window, secrets, case)
             except ProofError as error:
-                self._stopped = str(error)
+                _stop(self._state, key_digest, str(error))
                 log.error("record %d cannot be proven, the key is stopped: %s", seq, error)
                 raise
             with self._state.transaction() as db:

@@ -31,7 +31,7 @@ from ragseal.ledger.note import NoteSigner, check_name
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -56,6 +56,8 @@ CREATE TABLE IF NOT EXISTS queries (
     answer BLOB, PRIMARY KEY (manifest, account, ctr, request));
 CREATE TABLE IF NOT EXISTS proofs (
     manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
+CREATE TABLE IF NOT EXISTS stopped_keys (
+    key_digest BLOB PRIMARY KEY, reason TEXT NOT NULL);
 """
 
 

@@ -92,7 +92,7 @@ def test_the_honest_run(tmp_path: Path) -> None:
     ports = {"7800": str(free_port()), "7801": str(free_port())}
     holes: dict[str, str] = {}
     background: list[subprocess.Popen[bytes]] = []
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     last = ""
     try:
         for line in readme_commands():

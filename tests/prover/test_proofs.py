@@ -20,7 +20,7 @@ from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover.proofs import Proofs
+from ragseal.prover.proofs import Proofs, release
 from ragseal.prover.provider import Serving
 from ragseal.prover.window import Window
 
@@ -197,6 +197,10 @@ def test_a_proof_that_does_not_hold_stops_the_key(
             with pytest.raises(ProofError, match="stopped"):
                 proofs.prove(digest, 1)
             assert forger.calls == 1
+            with pytest.raises(ProofError, match="stopped"):
+                serving.proofs.prove(digest, 1)  # as after a restart: another object, an honest back end
+            release(provider.state, keys.digest)
+            assert serving.proofs.prove(digest, 1).seq == 1
 
     asyncio.run(run())
 
