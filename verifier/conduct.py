@@ -84,8 +84,6 @@ def conduct(
     auditor = state.auditor(target.log_key, class_build())
     with target.connect() as evidence:
         verdict = audit(evidence, auditor, around, window=window, sample=sample, receipts=receipts)
-    if verdict.log is not None:
-        state.remember(target.log_key, verdict.log)
     values = report.build(verdict)
     if out is not None:
         report.save(out, values, page.render(values))

@@ -107,6 +107,8 @@ class Auditor:
     #: (checkpoint just seen, manifest digest, fresh bytes) -> the nonce of all samples of that window; an auditor with
     #: a memory keeps both before a proof is asked for (:meth:`ragseal.verifier.state.State.sample_nonce`)
     sample_nonce: Callable[[SignedCheckpoint, bytes, bytes], bytes] = forgetful
+    #: takes a checkpoint once it is found consistent, before anything else is asked: breaking off does not undo it
+    remember: Callable[[SignedCheckpoint], None] = lambda seen: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,6 +325,7 @@ class State:
             self.nonces(),
             self.remembered(log),
             sample_nonce,
+            lambda seen: self.remember(log, seen),
         )
 
     @contextmanager

@@ -199,6 +199,7 @@ class _Checklist:
             log = read_log(evidence, auditor.log_key)
             self._append_only(log, receipts, say)
             result.log = log.signed
+            auditor.remember(log.signed)
 
         # 2. The manifest: in that log, signed, of a policy that its class can carry, and for the first time.
         with self.step(2) as say:

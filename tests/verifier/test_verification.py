@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from ragseal.kernel.commitment import (
     WindowClose,
 )
 from ragseal.kernel.errors import TransportError
-from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.verifier import verification
 from ragseal.verifier.evidence import Refused
 from ragseal.verifier.sample import Sample
@@ -231,3 +232,19 @@ def test_checkpoint_that_was_seen_is_handed_back_even_when_a_later_step_fails() 
     forked = World.honest()
     forked.remembered = verdict.log
     assert forked.audit().log is None, "a fork is never remembered"
+
+
+def test_breaking_off_does_not_undo_what_was_seen() -> None:
+    """A provider that shows a log and drops the connection cannot show another one to the next audit."""
+    world = World.honest()
+    seen: list[SignedCheckpoint] = []
+    evidence = SimulatedEvidence(world)
+
+    def drop(manifest: bytes, seqs: Sequence[int]) -> bytes:
+        raise TransportError("the connection was dropped")
+
+    evidence.proofs = drop  # type: ignore[method-assign]
+    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+    with pytest.raises(TransportError):
+        verification.audit(evidence, replace(world.auditor(), remember=seen.append), around)
+    assert [one.checkpoint for one in seen] == [open_checkpoint(world.checkpoint(), world.signer.verifier).checkpoint]
