@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 
+MAX_DEPTH = 64  #: nesting of a JSON line
 SUFFIXES = (".txt", ".md")  #: files that a text folder is made of
 
 
@@ -291,14 +293,28 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _depth(line: str) -> int:
+    """How deep arrays and objects nest.  The parser recurses, and a host program may have lifted Python's guard."""
+    deepest = depth = 0
+    for token in re.findall(r'"(?:[^"\\]|\\.)*"?|[\[{\]}]', line):  # a string, closed or not, is one token
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest
+
+
 def _jsonl(path: Path, fields: JsonFields, limits: Limits) -> Iterator[tuple[str, Document]]:
     for number, line in _lines(path, limits):
         where = f"{path}, line {number}"
         if not line.strip():
             raise EncodingError(f"{where}: empty line; every line is a document")
+        if line.count("[") + line.count("{") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
+            raise EncodingError(f"{where}: not a JSON object (nested deeper than {MAX_DEPTH})")
         try:
             value = json.loads(line, object_pairs_hook=_no_twins, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise EncodingError(f"{where}: not a JSON object ({reason[:80]})") from None
         if not isinstance(value, dict):

@@ -16,8 +16,8 @@ DOES_NOT_SAY = (
     "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
     "That the other windows of the period kept their policies: they are counted as if they had; audit each of them.",
     "What happens outside the ledger: other channels, logs, timing.",
-    "Signed requests that the provider never recorded: their accounts hold them as evidence, and asked again in a later "
-    "window they meet other noise.",
+    "Signed requests that the provider never recorded: their accounts hold them as evidence, and asked again in a "
+    "later window they meet other noise.",
     "That documents were embedded and assigned to tenants honestly.",
     "That the provider keeps its seed secret.",
     "Embeddings of queries whose clients did not check them: for those records epsilon holds only if the provider's "

@@ -67,7 +67,9 @@ def test_jsonl_fields_are_configurable(tmp_path: Path) -> None:
         (b'{"id": "b", "text": "t"} {}', "not a JSON object"),
         (b'{"id": "b", "text": "t", "x": NaN}', "not a JSON object"),
         (b'{"id": "b", "text": "t", "id": "c"}', "twice"),
-        (b"[" * 100_000, "not a JSON object"),
+        (b"[" * 100_000, "nested deeper"),
+        (b'{"a":' * 70 + b"1" + b"}" * 70, "nested deeper"),
+        (b'"\\"[' + b'\\"[' * 100_000, "not a JSON object"),
         (b'{"id": ' + b"9" * 5000 + b', "text": "t"}', "not a JSON object"),
         (b"\xef\xbb\xbf" + GOOD.strip(), "BOM"),
         (b'{"text": "t"}', "no member 'id' or '_id'"),
@@ -92,6 +94,11 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, why: str) -> None:
     assert next(reader).id == "a"
     with pytest.raises(EncodingError, match=rf"(?s)line 2\b.*{why}"):
         next(reader)
+
+
+def test_brackets_inside_strings_do_not_nest(tmp_path: Path) -> None:
+    line = b'{"id": "b", "text": "' + b"[" * 500 + b'\\"{' * 500 + b'"}\n'
+    assert [d.id for d in open_corpus(f"jsonl:{_file(tmp_path, GOOD + line)}")] == ["a", "b"]
 
 
 def test_nothing_is_skipped_after_a_bad_line(tmp_path: Path) -> None:
