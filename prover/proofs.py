@@ -24,6 +24,7 @@ from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, Proof
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
 from ragseal.kernel.opening import Opening, powers, prove_opening
+from ragseal.kernel.transcript import challenge
 from ragseal.prover.commitment import WindowSecrets, embedding_generators
 from ragseal.prover.index import Version
 from ragseal.prover.journal import Journal
@@ -50,6 +51,15 @@ class _Case:
 
     def __repr__(self) -> str:
         return f"_Case({self.record.seq})"
+
+
+def hint_blinder(secret: int, packed: bytes) -> int:
+    """rho' of C_h: a function of the record's secret and of the hints that it blinds.
+
+    Were a lost proof made again by software that fills in other hints, one rho' for both would leave C_h - C_h'
+    unblinded.
+    """
+    return challenge("hint-blinder", field.to_bytes(secret), packed)
 
 
 def stopped(state: State, key_digest: bytes) -> str | None:
@@ -186,7 +196,8 @@ class Proofs:
         except (AttestationError, UnprovableError) as error:
             raise ProofError(f"record {case.record.seq}: {error}") from None
         bases = key.hints + key.scores.b
-        c_h = self._group.msm(bases, packed + field.to_bytes(kept.rho_hint))
+        rho_hint = hint_blinder(kept.rho_hint, packed)
+        c_h = self._group.msm(bases, packed + field.to_bytes(rho_hint))
         c_w = self._c_w(window, case.record)
         alpha, beta = attestation.challenges(key.digest, case.digest, case.statement, c_w, c_h)
         clear = (*case.statement.clear(), alpha, beta)
@@ -195,7 +206,7 @@ class Proofs:
                 clear=clear,
                 w=tuple(int(x) for x in shifted_scores(case.version, e, policy)),
                 h=packed,
-                blind=attestation.total_blinder(policy, e, case.version.blinders, kept.rho, kept.rho_hint),
+                blind=attestation.total_blinder(policy, e, case.version.blinders, kept.rho, rho_hint),
                 seed=secrets.limbs,
                 t_salt=kept.t_salt,
             )
@@ -258,7 +269,8 @@ class Proofs:
         weights = powers(attestation.fold_of("hints", context), len(items))
         witness = bytes(32 * size)
         for case, weight in zip(cases, weights, strict=True):  # one at a time: a hint vector is megabytes
-            vector = self._hints(window, case) + field.to_bytes(case.kept.rho_hint)
+            packed = self._hints(window, case)
+            vector = packed + field.to_bytes(hint_blinder(case.kept.rho_hint, packed))
             witness = self._group.combine([witness, vector], [1, weight])
         relation = attestation.hint_relation(bases, b, items)
         nonces = packed_scalars(self._draw, size)

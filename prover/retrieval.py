@@ -53,7 +53,7 @@ class QuerySecrets(Message):
     embedding: bytes
     blinder: int  #: r of C_e
     rho: int  #: of C_y
-    rho_hint: int  #: rho' of C_h
+    rho_hint: int  #: secret from which rho' of C_h is derived
     t_salt: int
     ids: tuple[int, ...]  #: T
     c_y: bytes

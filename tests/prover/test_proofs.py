@@ -20,7 +20,7 @@ from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover.proofs import Proofs, release
+from ragseal.prover.proofs import Proofs, hint_blinder, release
 from ragseal.prover.provider import Serving
 from ragseal.prover.window import Window
 
@@ -220,3 +220,9 @@ def test_secrets_of_another_record_are_refused(tmp_path: Path, tiny: CircuitClas
                     serving.proofs.prove(digest, 0)
 
     asyncio.run(run())
+
+
+def test_other_hints_get_another_blinder() -> None:
+    """Two commitments to different hints of one record differ by more than the hints (SPEC B.8)."""
+    assert hint_blinder(5, bytes(64)) == hint_blinder(5, bytes(64))
+    assert len({hint_blinder(s, h) for s in (5, 6) for h in (bytes(64), bytes(63) + b"\x01")}) == 4
