@@ -14,12 +14,11 @@ from typing import Protocol
 
 from ragseal.kernel import field
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.msm import Affine, multi_scalar
 from ragseal.kernel.params import P, R
 
 POINT_BYTES = 64
 IDENTITY = bytes(POINT_BYTES)
-
-Affine = tuple[int, int] | None
 
 
 class Group(Protocol):
@@ -71,70 +70,6 @@ def split_points(points: bytes) -> list[bytes]:
     if len(points) % POINT_BYTES:
         raise ProofError("concatenated points are truncated")
     return [points[i : i + POINT_BYTES] for i in range(0, len(points), POINT_BYTES)]
-
-
-# Jacobian coordinates (X, Y, Z), Z = 0 for the identity.
-_Jacobian = tuple[int, int, int]
-_ZERO: _Jacobian = (1, 1, 0)
-
-
-def _double(p: _Jacobian) -> _Jacobian:
-    x, y, z = p
-    if z == 0 or y == 0:
-        return _ZERO
-    a = x * x % P
-    b = y * y % P
-    c = b * b % P
-    d = 2 * ((x + b) * (x + b) - a - c) % P
-    e = 3 * a % P
-    x3 = (e * e - 2 * d) % P
-    return x3, (e * (d - x3) - 8 * c) % P, 2 * y * z % P
-
-
-def _add(p: _Jacobian, q: _Jacobian) -> _Jacobian:
-    if p[2] == 0:
-        return q
-    if q[2] == 0:
-        return p
-    z1, z2 = p[2] * p[2] % P, q[2] * q[2] % P
-    u1, u2 = p[0] * z2 % P, q[0] * z1 % P
-    s1, s2 = p[1] * q[2] * z2 % P, q[1] * p[2] * z1 % P
-    if u1 == u2:
-        return _double(p) if s1 == s2 else _ZERO
-    h = (u2 - u1) % P
-    i = 4 * h * h % P
-    j = h * i % P
-    r = 2 * (s2 - s1) % P
-    v = u1 * i % P
-    x3 = (r * r - j - 2 * v) % P
-    return x3, (r * (v - x3) - 2 * s1 * j) % P, 2 * p[2] * q[2] * h % P
-
-
-def _affine(p: _Jacobian) -> Affine:
-    if p[2] == 0:
-        return None
-    inv = pow(p[2], P - 2, P)
-    return p[0] * inv * inv % P, p[1] * inv * inv * inv % P
-
-
-def multi_scalar(points: Sequence[Affine], scalars: Sequence[int]) -> Affine:
-    """sum_i scalars[i] * points[i] by windows of 4 bits with buckets (Pippenger)."""
-    lifted = [(p[0], p[1], 1) if p else _ZERO for p in points]
-    result = _ZERO
-    for shift in range(252, -1, -4):
-        for _ in range(4):
-            result = _double(result)
-        buckets = [_ZERO] * 16
-        for p, k in zip(lifted, scalars, strict=True):
-            digit = (k % R) >> shift & 15
-            if digit:
-                buckets[digit] = _add(buckets[digit], p)
-        running = total = _ZERO
-        for digit in range(15, 0, -1):
-            running = _add(running, buckets[digit])
-            total = _add(total, running)
-        result = _add(result, total)
-    return _affine(result)
 
 
 class PurePythonGroup:
