@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The append-only log: entries in SQLite (pymerkle), one writer, group commit, signed checkpoints.
 
-Order of every commit: build entries, one durable transaction, sign the checkpoint, make it durable in a file of its
-own, answer.  Nothing is signed before it is durable, nothing is answered before it is signed, so there is no promise
-stage.  A directory holds ``log.sqlite``, ``checkpoint`` (the last signed note) and ``lock``.
+Order of every commit: build entries, one durable transaction, sign the checkpoints, make the last one durable in a
+file of its own, answer.  Nothing is signed before it is durable, nothing is answered before it is signed, so there is
+no promise stage.  A directory holds ``log.sqlite``, ``checkpoint`` (the last signed note) and ``lock``.
+
+Every entry is answered with the checkpoint of the size at which it is the last one: its proof is a function of the
+log alone, so that whoever asks again, after whatever crash, gets the same bytes.
 
 Trust: whoever can change these files can stop the log, and is caught by :meth:`Log.fsck`, by the comparison at start,
 and by every witness and receipt; only the private key can make another history look signed.
@@ -15,7 +18,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +31,14 @@ from ragseal.ledger.durable import DirectoryLock, sync_directory, write_durably
 from ragseal.ledger.merkle import EMPTY_ROOT, Frontier, consistency_path, inclusion_path, leaf_hash
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
+from ragseal.ledger.storage import TransientError, connect, storage
 
 MAX_ENTRY_BYTES = 65_535  #: C2SP tlog-tiles prefixes an entry with 16 bits of length
 MAX_BATCH = 256  #: appends that share one commit
 APPLICATION_ID = 0x52414753
-CACHE_BYTES = 64 * 1024 * 1024
 
 Builder = Callable[[int], bytes]
+Watcher = Callable[[int, bytes], None]
 
 _DATABASE, _CHECKPOINT = "log.sqlite", "checkpoint"
 
@@ -68,6 +72,8 @@ class Log:
         """For :meth:`create` and :meth:`open`."""
         self._directory, self._signer, self._lock, self._tree, self._note = directory, signer, lock, tree, note
         self._checkpoint = open_checkpoint(note, signer.verifier).checkpoint
+        self._frontier = self._read_frontier(self._checkpoint.size)
+        self._watcher: Watcher = lambda size, note: None
         self._writing = threading.Lock()
         self._failure: str | None = None
         self._waiting: list[_Waiting] = []
@@ -97,8 +103,8 @@ class Log:
                         f"{directory} holds a ledger already ({name}): open it, or choose an empty directory"
                     )
             note = Checkpoint(signer.name, 0, EMPTY_ROOT).sign(signer)
-            with _storage("create the ledger"):
-                tree = _connect(directory / _DATABASE)
+            with storage("create the ledger"):
+                tree = connect(directory / _DATABASE)
                 tree.con.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 sync_directory(directory)
                 write_durably(directory / _CHECKPOINT, note)
@@ -123,13 +129,13 @@ class Log:
         lock = DirectoryLock(directory, "the ledger")
         tree: SqliteTree | None = None
         try:
-            with _storage("open the ledger"):
+            with storage("open the ledger"):
                 for unfinished in directory.glob(f".{_CHECKPOINT}.*"):  # a crash while a checkpoint was written
                     unfinished.unlink()
                 note = (directory / _CHECKPOINT).read_bytes()
             signed = open_checkpoint(note, signer.verifier).checkpoint
-            with _storage("open the ledger"):
-                tree = _connect(directory / _DATABASE)
+            with storage("open the ledger"):
+                tree = connect(directory / _DATABASE)
                 if tree.con.execute("PRAGMA application_id").fetchone() != APPLICATION_ID:
                     raise LedgerError(f"{directory / _DATABASE} is not a ragseal ledger")
                 size = tree.get_size()
@@ -145,13 +151,35 @@ class Log:
                     )
             log = cls(directory, signer, lock, tree, note)
             if size > signed.size:
-                log._publish(size)
+                log._sign_tail(size)
             return log
         except BaseException:
             if tree is not None:
                 tree.close()
             lock.release()
             raise
+
+    def _read_frontier(self, size: int) -> Frontier:
+        """The perfect subtrees of the first ``size`` entries."""
+        roots, start = [], 0
+        with storage("open the ledger"), self._tree.lock:
+            for height in reversed(range(size.bit_length())):
+                if size >> height & 1:
+                    roots.append(self._tree._get_root(start, start + (1 << height)))
+                    start += 1 << height
+        return Frontier(size, roots)
+
+    def _sign_tail(self, size: int) -> None:
+        """Sign what a crash left stored and unsigned."""
+        frontier = self._read_frontier(size)
+        self._publish(frontier, Checkpoint(self._signer.name, size, frontier.root()).sign(self._signer))
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell ``watcher`` (size, note) of every checkpoint that is signed, before anybody is answered.
+
+        It runs in the writer's thread; what it raises stops the log as failing storage does.
+        """
+        self._watcher = watcher
 
     def close(self) -> None:
         """Finish what is being written, then let go of the directory.  Appends still waiting get LedgerError."""
@@ -235,46 +263,54 @@ class Log:
                 else:
                     outcomes.append(len(entries))
                     entries.append(entry)
-            if entries:
-                self._store(entries, first)
-            note, size = self._note, self._checkpoint.size
+            bundles = self._store(entries, first) if entries else []
             return [
-                outcome
-                if isinstance(outcome, Exception)
-                else Appended(
-                    entries[outcome],
-                    InclusionBundle(first + outcome, tuple(self.inclusion(first + outcome, size)), note),
-                )
+                outcome if isinstance(outcome, Exception) else Appended(entries[outcome], bundles[outcome])
                 for outcome in outcomes
             ]
 
-    def _store(self, entries: list[bytes], first: int) -> None:
-        """Durable transaction, then signature.  Stops the log if it cannot tell what storage holds."""
+    def _store(self, entries: list[bytes], first: int) -> list[InclusionBundle]:
+        """Durable transaction, then signatures.  Stops the log if it cannot tell what storage holds."""
         try:
-            with _storage("append"):
+            with storage("append"):
                 self._tree.append_entries(entries)
         except LedgerError as error:
             try:
                 unchanged = self._tree.get_size() == first
             except sqlite3.Error:
                 unchanged = False
-            if not unchanged or not isinstance(error, _Transient):
+            if not unchanged or not isinstance(error, TransientError):
                 # After a failed sync nobody knows what is on disk: reopening reads it again and signs what is there.
                 self._failure = f"the ledger stopped after a storage failure ({error}); restart to recover"
             raise
         try:
-            self._publish(first + len(entries))
+            return self._sign(entries, first)
         except LedgerError as error:
             self._failure = f"the ledger stopped after a storage failure ({error}); restart to recover"
             raise
 
-    def _publish(self, size: int) -> None:
-        """Sign the first ``size`` entries, all durable, and keep the note before anyone can see it."""
-        with _storage("publish a checkpoint"):
-            checkpoint = Checkpoint(self._signer.name, size, self._tree.get_root(size))
-            note = checkpoint.sign(self._signer)
+    def _sign(self, entries: list[bytes], first: int) -> list[InclusionBundle]:
+        """A checkpoint for every entry, all of them durable; the last one is kept before anyone can see any."""
+        frontier, bundles = self._frontier.copy(), []
+        for index, entry in enumerate(entries, first):
+            # The left siblings of a tree's last leaf are its frontier, the smallest first: RFC 9162's inclusion path.
+            path = tuple(reversed(frontier.roots))
+            frontier.add(leaf_hash(entry))
+            note = Checkpoint(self._signer.name, index + 1, frontier.root()).sign(self._signer)
+            bundles.append(InclusionBundle(index, path, note))
+        self._publish(frontier, bundles[-1].checkpoint)
+        return bundles
+
+    def _publish(self, frontier: Frontier, note: bytes) -> None:
+        """Keep a signed note of durable entries before anyone can see it."""
+        with storage("publish a checkpoint"):
             write_durably(self._directory / _CHECKPOINT, note)
-        self._checkpoint, self._note = checkpoint, note
+        try:
+            self._watcher(frontier.size, note)
+        except AuditError as error:
+            raise LedgerError(f"publish a checkpoint: {error}") from None
+        self._checkpoint = Checkpoint(self._signer.name, frontier.size, frontier.root())
+        self._frontier, self._note = frontier, note
 
     def _check_usable(self) -> None:
         if self._failure is not None:
@@ -314,7 +350,7 @@ class Log:
     def checkpoint_at(self, size: int) -> bytes:
         """The signed note of an earlier size.  Ed25519 is deterministic, so these are the bytes published back then."""
         self._check_size(size)
-        with _storage("read"):
+        with storage("read"):
             root = self._tree.get_root(size)
         return Checkpoint(self.origin, size, root).sign(self._signer)
 
@@ -326,7 +362,7 @@ class Log:
         """Entries [start, start + count), all of them.  LedgerError if one is beyond the size."""
         if start < 0 or count < 1 or start + count > self.size:
             raise LedgerError(f"entries {start} to {start + count - 1} are not all in a log of {self.size}")
-        with _storage("read"), self._tree.lock:
+        with storage("read"), self._tree.lock:
             query = "SELECT entry FROM leaf WHERE id BETWEEN ? AND ? ORDER BY id"
             found: list[bytes] = self._tree.con.execute(query, (start + 1, start + count)).fetchall()
         if len(found) != count:
@@ -336,13 +372,13 @@ class Log:
     def inclusion(self, index: int, size: int) -> list[bytes]:
         """RFC 9162 inclusion path of entry ``index`` in the first ``size`` entries."""
         self._check_size(size)
-        with _storage("read"), self._tree.lock:
+        with storage("read"), self._tree.lock:
             return inclusion_path(index, size, self._tree._get_root)
 
     def consistency(self, old: int, new: int) -> list[bytes]:
         """RFC 9162 consistency path from ``old`` to ``new`` entries (pymerkle's own proofs have another shape)."""
         self._check_size(new)
-        with _storage("read"), self._tree.lock:
+        with storage("read"), self._tree.lock:
             return consistency_path(old, new, self._tree._get_root)
 
     def fsck(self, progress: Callable[[int, int], None] | None = None) -> None:
@@ -358,7 +394,7 @@ class Log:
         query = "SELECT entry, hash FROM leaf WHERE id BETWEEN ? AND ? ORDER BY id"
         while frontier.size < checkpoint.size:
             last = min(frontier.size + 1000, checkpoint.size)
-            with _storage("check"), self._tree.lock:
+            with storage("check"), self._tree.lock:
                 cursor = self._tree.con.cursor()
                 cursor.row_factory = None
                 rows = cursor.execute(query, (frontier.size + 1, last)).fetchall()
@@ -376,42 +412,3 @@ class Log:
     def _check_size(self, size: int) -> None:
         if not 0 <= size <= self.size:
             raise LedgerError(f"size {size} is beyond the signed size {self.size}")
-
-
-class _Transient(LedgerError):
-    """A storage failure after which SQLite has certainly rolled back (disk full, busy)."""
-
-
-@contextlib.contextmanager
-def _storage(action: str) -> Iterator[None]:
-    """Storage errors as LedgerError with the way out."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorname", "")
-        if code.startswith("SQLITE_FULL"):
-            raise _Transient(f"{action}: the disk is full. Free space; nothing of this was recorded") from None
-        if code.startswith("SQLITE_BUSY"):
-            raise _Transient(f"{action}: another program holds the database. Close it; nothing was recorded") from None
-        raise LedgerError(f"{action}: the database failed ({error}). Check the disk, restart") from None
-    except OSError as error:
-        raise LedgerError(
-            f"{action}: the file system failed ({error.strerror}). Check the disk, then restart"
-        ) from None
-    except ValueError as error:  # pymerkle: leaf indices with gaps
-        raise LedgerError(f"{action}: the database is damaged ({error}). Restore it from a copy") from None
-
-
-def _connect(database: Path) -> SqliteTree:
-    """The only connection to the database there ever is: SQLite before 3.51.3 can corrupt a WAL shared by two."""
-    tree = SqliteTree(str(database), capacity=CACHE_BYTES)
-    try:
-        for pragma in ("locking_mode=EXCLUSIVE", "busy_timeout=2000", "journal_mode=WAL", "synchronous=FULL"):
-            tree.con.execute(f"PRAGMA {pragma}")
-        tree.con.execute("PRAGMA fullfsync=1")
-        if tree.con.execute("PRAGMA journal_mode").fetchone() != "wal":
-            raise LedgerError(f"{database}: this file system cannot hold a write-ahead log; use a local disk")
-    except BaseException:
-        tree.close()
-        raise
-    return tree

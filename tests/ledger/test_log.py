@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, LedgerError
 from ragseal.ledger import log as log_module
+from ragseal.ledger import storage
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree, verify_consistency
@@ -63,6 +64,8 @@ def reopen_with(directory: Path, statement: str) -> None:
 @pytest.mark.asyncio
 async def test_group_commit_keeps_order_and_proves_every_entry(log: Log) -> None:
     seen: list[int] = []
+    published: list[tuple[int, bytes]] = []
+    log.watch(lambda size, note: published.append((size, note)))
 
     def builder(number: int) -> Callable[[int], bytes]:
         def build(index: int) -> bytes:
@@ -78,8 +81,23 @@ async def test_group_commit_keeps_order_and_proves_every_entry(log: Log) -> None
         point = item.bundle.verify(item.entry, KEY.verifier).checkpoint
         assert item.index < point.size
         assert log.entry(item.index) == item.entry
-    sizes = {open_checkpoint(item.bundle.checkpoint, KEY.verifier).checkpoint.size for item in done}
-    assert 1 < len(sizes) <= 3  # one checkpoint a batch of at most 256, not one a call
+        assert point.size == item.index + 1
+    assert 1 < len(published) <= 3  # one transaction and one kept checkpoint a batch of at most 256, not one a call
+    assert published[-1] == (300, log.checkpoint()) == (300, done[-1].bundle.checkpoint)
+
+
+def test_an_entry_has_the_same_proof_whenever_it_is_asked_for(log: Log, directory: Path) -> None:
+    """Also after a restart, and whichever batch it was written in: receipts made late equal those made at once."""
+    done = [*fill(log, 5), *fill(log, 1), *fill(log, 11)]
+    tree = MerkleTree([f"entry {i}".encode() for i in range(17)])
+    log.close()
+    with Log.open(directory, KEY) as again:
+        done += fill(again, 3)
+        for item in done:
+            assert item.bundle.checkpoint == again.checkpoint_at(item.index + 1)
+            assert list(item.bundle.path) == again.inclusion(item.index, item.index + 1)
+            if item.index < 17:
+                assert list(item.bundle.path) == tree.path(item.index, item.index + 1)
 
 
 @pytest.mark.asyncio
@@ -195,7 +213,7 @@ def test_settings_are_the_durable_ones(log: Log) -> None:
 
 def test_a_place_that_cannot_hold_a_write_ahead_log_is_refused() -> None:
     with pytest.raises(LedgerError, match="write-ahead log"):
-        log_module._connect(Path(":memory:"))
+        storage.connect(Path(":memory:"))
 
 
 def test_another_key_or_origin_is_refused(directory: Path) -> None:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The log's one connection to SQLite, and its failures as LedgerErrors that say what may be relied on."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from pymerkle import SqliteTree
+
+from ragseal.kernel.errors import LedgerError
+
+CACHE_BYTES = 64 * 1024 * 1024
+
+
+class TransientError(LedgerError):
+    """A storage failure after which SQLite has certainly rolled back (disk full, busy)."""
+
+
+@contextlib.contextmanager
+def storage(action: str) -> Iterator[None]:
+    """Storage errors as LedgerError with the way out."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorname", "")
+        if code.startswith("SQLITE_FULL"):
+            raise TransientError(f"{action}: the disk is full. Free space; nothing of this was recorded") from None
+        if code.startswith("SQLITE_BUSY"):
+            raise TransientError(
+                f"{action}: another program holds the database. Close it; nothing was recorded"
+            ) from None
+        raise LedgerError(f"{action}: the database failed ({error}). Check the disk, restart") from None
+    except OSError as error:
+        raise LedgerError(
+            f"{action}: the file system failed ({error.strerror}). Check the disk, then restart"
+        ) from None
+    except ValueError as error:  # pymerkle: leaf indices with gaps
+        raise LedgerError(f"{action}: the database is damaged ({error}). Restore it from a copy") from None
+
+
+def connect(database: Path) -> SqliteTree:
+    """The only connection to the database there ever is: SQLite before 3.51.3 can corrupt a WAL shared by two."""
+    tree = SqliteTree(str(database), capacity=CACHE_BYTES)
+    try:
+        for pragma in ("locking_mode=EXCLUSIVE", "busy_timeout=2000", "journal_mode=WAL", "synchronous=FULL"):
+            tree.con.execute(f"PRAGMA {pragma}")
+        tree.con.execute("PRAGMA fullfsync=1")
+        if tree.con.execute("PRAGMA journal_mode").fetchone() != "wal":
+            raise LedgerError(f"{database}: this file system cannot hold a write-ahead log; use a local disk")
+    except BaseException:
+        tree.close()
+        raise
+    return tree
