@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every experiment shares: seeds, resumable cells, progress, results with the machine beside them, plots.
+
+An experiment is a list of cells (a mapping of parameters each) and a function from a cell and a random generator to
+its measurement.  A cell's generator depends on the seed and the cell alone, so results do not depend on order, and a
+run that was stopped goes on where it was: finished cells are read back from the results file when their parameters
+are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ragseal.kernel.errors import ConfigurationError
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results"
+
+Cell = Mapping[str, Any]
+Measure = Callable[[Cell, np.random.Generator], dict[str, Any]]
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores and versions."""
+    model, cores = platform.processor(), os.cpu_count() or 0
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = (line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line)
+        model = next(names, model)
+    return {"processor": model, "cores": cores, "python": platform.python_version(), "system": platform.platform()}
+
+
+def generator(seed: int, cell: Cell) -> np.random.Generator:
+    """The random generator of one cell."""
+    digest = hashlib.sha256(json.dumps([seed, dict(cell)], sort_keys=True).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big"))
+
+
+def code_digest(measure: Measure) -> str:
+    """What a measurement was made by: no cell of older code is taken for one of this code."""
+    files = [Path(inspect.getsourcefile(measure) or __file__), *sorted((ROOT / "bench" / "attacks").glob("*.py"))]
+    files += [ROOT / "bench" / "calibration.py", ROOT / "bench" / "topk_harness.py"]
+    return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in files)).hexdigest()[:16]
+
+
+def run(name: str, setting: Mapping[str, Any], cells: Sequence[Cell], measure: Measure, out: Path) -> dict[str, Any]:
+    """Measure what is not yet in ``out`` for the same setting; every finished cell is on disk before the next begins.
+
+    Returns:
+        {"name", "setting", "machine", "cells": [{cell and measurement}]}.
+    """
+    setting = {**setting, "code": code_digest(measure)}
+    found: dict[str, Any] = {"name": name, "setting": setting, "machine": machine(), "cells": []}
+    if out.exists():
+        try:
+            before = json.loads(out.read_text())
+        except ValueError:
+            raise ConfigurationError(f"{out} is damaged: remove it and run again") from None
+        if before.get("setting") == found["setting"]:
+            found["cells"] = before["cells"]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    done = {json.dumps(c["cell"], sort_keys=True) for c in found["cells"]}
+    bars = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+    with bars:
+        task = bars.add_task(name, total=len(cells))
+        for cell in cells:
+            if json.dumps(dict(cell), sort_keys=True) not in done:
+                measured = measure(cell, generator(int(setting["seed"]), cell))
+                found["cells"].append({"cell": dict(cell), **measured})
+                save(out, found)
+            bars.advance(task)
+    order = [json.dumps(dict(cell), sort_keys=True) for cell in cells]
+    found["cells"] = sorted(
+        (c for c in found["cells"] if json.dumps(c["cell"], sort_keys=True) in order),
+        key=lambda c: order.index(json.dumps(c["cell"], sort_keys=True)),
+    )
+    save(out, found)
+    return found
+
+
+def save(path: Path, found: Mapping[str, Any]) -> None:
+    """Replace a results file as a whole."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(found, indent=1) + "\n")
+    os.replace(part, path)
+
+
+def pyplot() -> Any:
+    """matplotlib without a display.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        raise ConfigurationError("plots need matplotlib: run `make setup`, or pip install 'ragseal[bench]'") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table; numbers with four digits."""
+
+    def text(x: Any) -> str:
+        return f"{x:.4g}" if isinstance(x, float) else str(x)
+
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(map(text, row)) + " |" for row in rows)])

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Figure 2a: AUC against coalition size for the noisy score of one slot.  Paper, sections 4.1 to 4.3.
+
+``python -m bench.figure2a`` writes bench/results/figure2a.json and .png.  The prediction of every cell is equation
+(3.10) at the shift and noise that this project's mechanism really has; (3.11) is the same at the paper's own sigma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from bench.attacks.adversaries import Coalition, pooled_mean
+from bench.attacks.channels import ScoreChannel
+from bench.attacks.roc import delong
+from bench.calibration import KS, paper_sigma, predicted_auc, shift_for
+from bench.experiment import RESULTS, Cell, run, table
+from bench.plots import Panel, auc_against_k
+
+EPSILONS = (1, 2, 4)
+PAPER = {(4, k): 0.5 + a / 2 for k, a in zip(KS, (0.061, 0.077, 0.125, 0.192, 0.275), strict=True)}
+PAPER |= {(2, 1): 0.5 + 0.044 / 2, (2, 20): 0.5 + 0.151 / 2}
+CHANNEL = ScoreChannel("gaussian", 10)
+
+
+def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
+    """One (epsilon_acc, k): empirical AUC with its standard error, and what is predicted."""
+    coalition = Coalition(cell["k"], cell["n"], cell["trials"])
+    shift = shift_for(CHANNEL, paper_sigma(cell["epsilon"], cell["n"]))
+    found = delong(*pooled_mean(CHANNEL, coalition, shift, 0, rng))
+    expected = predicted_auc(shift, CHANNEL.deviation, coalition.queries)
+    return {
+        "auc": found.auc,
+        "se": found.se,
+        "predicted": expected,
+        "equation_3_11": predicted_auc(1, paper_sigma(cell["epsilon"], cell["n"]), coalition.queries),
+        "deviation": found.deviation(expected),
+        "paper": PAPER.get((cell["epsilon"], cell["k"])),
+    }
+
+
+def experiment(out: Path, n: int, trials: int, seed: int = 1, epsilons: Sequence[int] = EPSILONS) -> dict[str, Any]:
+    """All 15 cells."""
+    cells = [{"epsilon": e, "k": k, "n": n, "trials": trials} for e in epsilons for k in KS]
+    return run("Figure 2a", {"seed": seed, "n": n, "trials": trials, "law": "gaussian", "s": 10}, cells, measure, out)
+
+
+def within(found: dict[str, Any], errors: float = 2.0) -> int:
+    """How many cells lie within so many standard errors of their prediction."""
+    return sum(abs(c["deviation"]) <= errors for c in found["cells"])
+
+
+def report(found: dict[str, Any]) -> str:
+    """Paper beside measured, as Markdown."""
+    rows = [
+        (
+            c["cell"]["epsilon"], c["cell"]["k"], c["paper"] or "-", c["equation_3_11"], c["predicted"], c["auc"],
+            c["se"], f"{c['deviation']:+.2f}",
+        )
+        for c in found["cells"]
+    ]  # fmt: skip
+    head = ("eps_acc", "k", "paper", "(3.11)", "(3.10) here", "AUC", "s.e.", "deviation in s.e.")
+    total = len(found["cells"])
+    return table(head, rows) + f"\n\nWithin 2 standard errors: {within(found)} of {total} (paper: 15 of 15)."
+
+
+def plot(found: dict[str, Any], path: Path) -> None:
+    measured: dict[str, list[tuple[int, float, float]]] = {}
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for c in found["cells"]:
+        label, k = f"eps_acc = {c['cell']['epsilon']}", c["cell"]["k"]
+        measured.setdefault(label, []).append((k, c["auc"], c["se"]))
+        lines.setdefault(label, []).append((k, c["predicted"]))
+    auc_against_k(path, [Panel("noisy score of one slot (dashed: predicted)", measured, lines)])
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Fewer trials: seconds instead of minutes.")
+@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "figure2a.json", show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def main(quick: bool, out: Path, seed: int) -> None:
+    """Figure 2a: AUC of the pooled mean noisy score against coalition size."""
+    found = experiment(out, n=10_000, trials=1_000 if quick else 10_000, seed=seed)
+    plot(found, out.with_suffix(".png"))
+    click.echo(report(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Figure 5: coalitions outside the victim's tenant against coalitions inside it.  Paper, section A.3.
+
+``python -m bench.figure5`` writes bench/results/figure5.json and .png.  In ragseal an account's tenant is read from
+the committed registry, so accounts of another tenant get no answer over the victim's index at all; the experiment
+gives them access, as the paper does (its M4 fails), and each account its own noise, as every request here has.  Noise
+depends on seed, beacon and signed request only, so both regimes have one law: what differs is sampling.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import topk_harness
+from bench.experiment import RESULTS, run, table
+from bench.plots import Panel, auc_against_k
+
+REGIMES = ("same-tenant", "external")
+PAPER = {("external", 16, 20): 0.810, ("same-tenant", 16, 20): 0.811}
+PAPER_LARGEST, PAPER_MEDIAN = 0.022, 0.010
+
+
+def experiment(out: Path, trials: int, seed: int = 1, n: int = 200) -> dict[str, Any]:
+    """30 cells: both regimes at every noise level and size."""
+    setting = {"seed": seed, "n": n, "trials": trials, "slots": topk_harness.SLOTS}
+    return run("Figure 5", setting, topk_harness.cells(n, trials, REGIMES), topk_harness.measure, out)
+
+
+def pairs(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Same-tenant and external AUC of every (epsilon_acc, k)."""
+    by = {(c["cell"]["regime"], c["cell"]["epsilon"], c["cell"]["k"]): c for c in found["cells"]}
+    return [
+        {"epsilon": e, "k": k, "same": by["same-tenant", e, k], "external": by["external", e, k]}
+        for regime, e, k in by if regime == "same-tenant"
+    ]  # fmt: skip
+
+
+def gaps(found: dict[str, Any]) -> tuple[float, float]:
+    """(largest, median) absolute difference of AUC between the regimes."""
+    all_gaps = [abs(p["same"]["auc"] - p["external"]["auc"]) for p in pairs(found)]
+    return max(all_gaps), statistics.median(all_gaps)
+
+
+def report(found: dict[str, Any]) -> str:
+    """Paper beside measured, as Markdown."""
+    rows = [
+        (
+            p["epsilon"], p["k"], p["same"]["auc"], p["external"]["auc"], p["same"]["se"],
+            abs(p["same"]["auc"] - p["external"]["auc"]),
+        )
+        for p in pairs(found)
+    ]  # fmt: skip
+    largest, median = gaps(found)
+    return (
+        table(("eps_acc", "k", "same tenant", "external", "s.e.", "difference"), rows)
+        + f"\n\nLargest difference {largest:.3f} (paper {PAPER_LARGEST}), median {median:.3f} (paper {PAPER_MEDIAN})."
+    )
+
+
+def plot(found: dict[str, Any], path: Path) -> None:
+    panels = []
+    for name in REGIMES:
+        measured: dict[str, list[tuple[int, float, float]]] = {}
+        lines: dict[str, list[tuple[int, float]]] = {}
+        for c in found["cells"]:
+            if c["cell"]["regime"] == name:
+                label, k = f"eps_acc = {c['cell']['epsilon']}", c["cell"]["k"]
+                measured.setdefault(label, []).append((k, c["auc"], c["se"]))
+                lines.setdefault(label, []).append((k, c["exact"]))
+        panels.append(Panel(f"{name} coalition (dashed: exact)", measured, lines))
+    auc_against_k(path, panels)
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Fewer trials.")
+@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "figure5.json", show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def main(quick: bool, out: Path, seed: int) -> None:
+    """Figure 5: external against same-tenant coalitions."""
+    found = experiment(out, trials=500 if quick else 2_000, seed=seed)
+    plot(found, out.with_suffix(".png"))
+    click.echo(report(found))
+
+
+if __name__ == "__main__":
+    main()
