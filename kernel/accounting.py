@@ -108,7 +108,8 @@ def _shares(cls: CircuitClass, delta: Fraction, n: int, eta: Fraction) -> tuple[
     if left <= 0:
         raise PolicyError(
             f"delta {float(delta):.3g} is used up by named failures of {n} queries "
-            f"({float(overflow + grid + places):.3g}); allow a larger delta or fewer queries"
+            f"({float(overflow + grid + places):.3g}); allow a delta above that, or at most "
+            f"{delta * n // (overflow + grid + places)} queries in all"
         )
     return left, overflow, grid, places
 

@@ -7,8 +7,8 @@ the class's comparison width (completeness), and what it advertises must follow 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -84,27 +84,49 @@ class Policy(Message):
             raise PolicyError("theta must lie in (0, 1]")
         if not 0 <= self.lo < self.hi:
             raise PolicyError(
-                f"the score window needs 0 <= lo < hi, not [{self.lo}, {self.hi}]: an empty slot must score lowest"
+                f"the score window needs 0 <= lo < hi, not [{self.lo}, {self.hi}], since an empty slot must score lowest: "
+                f"the nearest is {nearest_window(self.lo, self.hi)}"
             )
         if self.gain < 1:
             raise PolicyError("gain must be at least 1")
         if self.n_max < 1 or self.k_max < 1:
-            raise PolicyError("n_max and k_max must be at least 1: without them no epsilon follows")
+            raise PolicyError(
+                "n_max and k_max must be at least 1, since without them no epsilon follows: the nearest are n_max = "
+                f"{max(1, self.n_max)}, k_max = {max(1, self.k_max)}"
+            )
         if not 1 <= self.dimension <= MAX_DIMENSION:
             raise PolicyError(f"dimension must lie in 1..{MAX_DIMENSION}")
         if self.chunks_max < 1:
             raise PolicyError("chunks_max must be at least 1")
         if self.unit != "slot":
             raise PolicyError('the only privacy unit is "slot"')
-        if not self.period_start <= self.opens < self.closes:
-            raise PolicyError("needs period_start <= opens < closes")
+        if self.closes <= self.opens:
+            raise PolicyError(
+                f"needs opens < closes: the window would close at {self.closes}, before it opens at {self.opens}; let it "
+                f"close after {self.opens}"
+            )
+        if self.period_start > self.opens:
+            raise PolicyError(
+                f"needs period_start <= opens: the budget period would begin at {self.period_start}, after the window "
+                f"opens; the nearest is period_start = {self.opens}"
+            )
 
 
-def check_policy(policy: Policy, cls: CircuitClass, class_digest: bytes) -> None:
+def nearest_window(lo: int, hi: int) -> str:
+    """For people: a legal score window near an illegal one."""
+    low, high = sorted((max(0, lo), max(0, hi)))
+    high = max(high, low + 1)
+    return f"lo = {low}, hi = {high}" + (" (they look swapped)" if hi < lo else "")
+
+
+def check_policy(policy: Policy, cls: CircuitClass, class_digest: bytes, others: Iterable[CircuitClass] = ()) -> None:
     """A policy belongs to its class and cannot overflow it.
 
+    Args:
+        others: classes that a refusal may propose instead.
+
     Raises:
-        PolicyError: says which bound is missed and the nearest gain or window that would do.
+        PolicyError: says which bound is missed and the nearest gain, window or class that would do.
     """
     policy.validate()
     if policy.class_name != cls.name or policy.class_digest != class_digest:
@@ -115,14 +137,32 @@ def check_policy(policy: Policy, cls: CircuitClass, class_digest: bytes) -> None
         raise PolicyError(f"the policy's noise table is not the canonical {cls.law} table")
     limit = score_limit(policy.dimension)
     if policy.hi > limit:
-        raise PolicyError(f"hi = {policy.hi} exceeds the largest possible score {limit}")
+        raise PolicyError(
+            f"hi = {policy.hi} exceeds the largest possible score {limit} of {policy.dimension} dimensions: the nearest "
+            f"is hi = {limit}"
+        )
     width = comparison_need(policy, cls)
-    if width > 1 << (2 * cls.c):
-        most = max_gain(policy, cls)
+    if width > comparison_room(cls):
         raise PolicyError(
             f"gain {policy.gain} on [{policy.lo}, {policy.hi}] needs comparisons up to {width}, class {cls.name!r} has "
-            f"{1 << (2 * cls.c)}: " + (f"use gain <= {most}" if most else "use a narrower window or another class")
+            f"{comparison_room(cls)}: {_way_out(policy, cls, others)}"
         )
+
+
+def _way_out(policy: Policy, cls: CircuitClass, others: Iterable[CircuitClass]) -> str:
+    """The largest gain that fits, and the classes in which the same noise for a score fits."""
+    most = max_gain(policy, cls)
+    ways = [f"use gain <= {most}" if most else "use a narrower score window"]
+    for other in others:
+        same = replace(policy, gain=max(1, (policy.gain << other.s) >> cls.s))  # the noise is 2^s times the table's
+        if other.law == cls.law and other.name != cls.name and comparison_need(same, other) <= comparison_room(other):
+            ways.append(f"class {other.name!r} ({other.N} slots) with gain = {same.gain}")
+    return ", or ".join(ways)
+
+
+def comparison_room(cls: CircuitClass) -> int:
+    """What the class can compare: 2c bits."""
+    return 1 << (2 * cls.c)
 
 
 def comparison_need(policy: Policy, cls: CircuitClass) -> int:
@@ -140,6 +180,6 @@ def max_gain(policy: Policy, cls: CircuitClass) -> int:
     table = noise.build_table(cls.law)
     limit = score_limit(policy.dimension)
     noise_max = ((table.cut + 1) << cls.s) - 1
-    room = (1 << (2 * cls.c)) - 2 * noise_max - 2
+    room = comparison_room(cls) - 2 * noise_max - 2
     per_gain = policy.hi - policy.lo + limit + policy.lo
     return max(0, room // per_gain)

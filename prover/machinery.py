@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.circuits import build as circuits
 from ragseal.embedder import load_embedder
 from ragseal.groth16.engine import open_engine
-from ragseal.groth16.group import default_group
+from ragseal.groth16.group import default_group, slow_path_notice
 from ragseal.groth16.proving import Backend, open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.accounting import EpsilonReport, epsilon_audit
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy, rational
+from ragseal.kernel.privacyloss import infinite_loss_mass
 from ragseal.ledger.keyfile import load_key
 from ragseal.prover.keyring import KeyRing
 from ragseal.prover.provider import Machinery
@@ -52,14 +54,20 @@ def build_directory() -> Path:
 
 
 def open_keys(state: State, cls: CircuitClass, progress: Progress) -> KeyRing:
-    """The state's keys; the circuit is compiled when a back end is first opened."""
+    """The state's keys; the circuit is compiled when one is taken in or first used.  Says if the slow path is taken."""
+
+    def circuit() -> circuits.BuiltCircuit:
+        return circuits.build(cls, build_directory(), progress)
 
     def backend(folder: Path) -> Backend:
-        built = circuits.build(cls, build_directory(), progress)
+        built = circuit()
         kind = os.environ.get(BACKEND_VARIABLE, "auto")
         return open_backend(cls, built.r1cs, built.wasm, folder, circuits.HERE / "node_modules", kind)
 
-    return KeyRing(state.keys_directory, cls, backend)
+    notice = slow_path_notice()
+    if notice is not None:
+        progress(notice)
+    return KeyRing(state.keys_directory, cls, lambda: circuit().r1cs, backend)
 
 
 def assemble(state: State, progress: Progress) -> Machinery:
@@ -87,13 +95,17 @@ def signing_key(directory: Path) -> Ed25519PrivateKey:
 
 def account_report(policy: Policy, cls: CircuitClass) -> EpsilonReport:
     """What one account's n_max queries can learn at most."""
+    return _report(policy, cls, 1)
+
+
+def _report(policy: Policy, cls: CircuitClass, k_max: int) -> EpsilonReport:
     return epsilon_audit(
         cls,
         noise.build_table(cls.law),
         gain=policy.gain,
         lo=policy.lo,
         hi=policy.hi,
-        k_max=1,
+        k_max=k_max,
         n_max=policy.n_max,
         delta=rational(policy.delta, "delta"),
         chunks=policy.chunks_max,
@@ -104,32 +116,67 @@ def advertised_epsilon(policy: Policy, cls: CircuitClass) -> Fraction:
     """The smallest epsilon that may be advertised to an account, rounded up.
 
     Raises:
-        PolicyError: the noise gives no finite epsilon.
+        PolicyError: the noise gives no finite epsilon; says which gain or how many queries would.
     """
     report = account_report(policy, cls)
+    _require_finite(report, policy, cls, "an account's")
+    return Fraction(math.ceil(Fraction(report.epsilon) * EPSILON_UNIT), EPSILON_UNIT)
+
+
+def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, whose: str) -> None:
+    """Epsilon is finite and both of its computations say so, or no auditor passes the window."""
     if not math.isfinite(report.epsilon):
+        table = noise.build_table(cls.law)
+
+        def finite(gain: int) -> bool:
+            shift = replace(policy, gain=gain).shift(cls)
+            return infinite_loss_mass(table, shift, report.compositions) < report.delta.table
+
+        gain = largest(finite, policy.gain)
+        ways = [f"gain <= {gain}" if gain else "a narrower window"]
+        if report.n_max_finite:
+            ways.append(f"at most {report.n_max_finite} queries in all (k_max * n_max)")
         raise PolicyError(
-            f"no finite epsilon: a query shifts the noise by {report.shift} steps, which allows "
-            f"{report.n_max_finite} queries at delta {policy.delta}; use less gain, a narrower window or fewer queries"
+            f"no finite epsilon for {whose} {report.n} queries at delta {policy.delta}: a query shifts the noise by "
+            f"{report.shift} steps, and with probability {report.delta_inf:.3g} one of them shows a score that the other "
+            f"index cannot give; use {', or '.join(ways)}"
         )
     if not report.agree:
         raise PolicyError(
             f"the two computations of epsilon disagree ({report.epsilon_pld:.6g} and {report.epsilon_second:.6g}): "
             "no auditor would accept this policy; use another gain or delta"
         )
-    return Fraction(math.ceil(Fraction(report.epsilon) * EPSILON_UNIT), EPSILON_UNIT)
+
+
+def largest(holds: Callable[[int], bool], most: int) -> int:
+    """The largest x in 1..most for which a property holds that ends somewhere and stays ended; 0 if there is none."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def check_promises(policy: Policy, cls: CircuitClass) -> None:
-    """A policy fits its class, and what it advertises follows from the noise.
+    """A policy fits its class, its coalition has a finite epsilon, and what it advertises follows from the noise.
 
     Raises:
-        PolicyError: which bound is missed, and what would do.
+        PolicyError: which bound is missed, and the nearest policy that would do.
     """
-    check_policy(policy, cls, class_digest(cls))
+    check_policy(policy, cls, class_digest(cls), circuits.load_classes().values())
     least = advertised_epsilon(policy, cls)
-    if rational(policy.epsilon_account, "epsilon_account") < least:
+    if policy.k_max > 1:
+        _require_finite(_report(policy, cls, policy.k_max), policy, cls, "the coalition's")
+    declared = rational(policy.epsilon_account, "epsilon_account")
+    if declared < least:
+        ways = [f'advertise at least {float(least):.6g} (or "auto")']
+        gain = largest(lambda x: account_report(replace(policy, gain=x), cls).epsilon <= declared, policy.gain)
+        if gain:
+            ways.append(f"use gain <= {gain}")
+        queries = largest(lambda x: account_report(replace(policy, n_max=x), cls).epsilon <= declared, policy.n_max)
+        if queries:
+            ways.append(f"n_max <= {queries}")
         raise PolicyError(
             f"epsilon_account = {policy.epsilon_account} is less than the noise gives: {float(least):.6g} for "
-            f'{policy.n_max} queries; advertise at least that (or "auto"), or use less gain'
+            f"{policy.n_max} queries; {', or '.join(ways)}"
         )

@@ -7,6 +7,7 @@ since 1970 or left out (opens now, for ``duration``), rationals as text (``"1/10
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +24,16 @@ from ragseal.kernel.policy import Policy
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
 
-_REQUIRED = ("class", "lo", "hi", "gain", "n_max", "k_max", "delta")
+#: What a policy must say, why, and what to write if in doubt.
+_REQUIRED = {
+    "class": "the circuit class: capacity, K and noise law",
+    "lo": "the lower end of the score window, such as lo = 0.3",
+    "hi": "the upper end of the score window, such as hi = 0.7",
+    "gain": "signal against the noise; `ragseal-provider plan` finds one, `ragseal-provider policy` prints one",
+    "n_max": "queries an account may ask; without it no epsilon follows; such as n_max = 25",
+    "k_max": "accounts a coalition may have; without it no epsilon follows; k_max = 2 is the least that is a coalition",
+    "delta": 'of the (epsilon, delta) claim, such as delta = "1/1000000"',
+}
 _DEFAULTS: dict[str, Any] = {
     "epsilon_account": "auto",
     "theta": "9/10",
@@ -94,9 +104,15 @@ def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
 def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) -> Policy:
     """As :func:`load_policy`, from the file's table."""
     unknown = sorted(set(values) - set(_REQUIRED) - set(_DEFAULTS))
-    missing = [key for key in _REQUIRED if key not in values]
-    if unknown or missing:
-        raise PolicyError(f"policy: unknown keys {unknown}, missing keys {missing}")
+    if unknown:
+        nearest = {key: difflib.get_close_matches(key, [*_REQUIRED, *_DEFAULTS], 1) for key in unknown}
+        named = ", ".join(
+            f"{key!r}" + (f" (did you mean {near[0]!r}?)" if near else "") for key, near in nearest.items()
+        )
+        raise PolicyError(f"policy: unknown keys {named}")
+    missing = [f"{key} is missing ({why})" for key, why in _REQUIRED.items() if key not in values]
+    if missing:
+        raise PolicyError(f"policy: {'; '.join(missing)}")
     v = {**_DEFAULTS, **values}
     if v["class"] != binding.cls.name:
         raise PolicyError(f"the policy is for class {v['class']!r}, this provider was made for {binding.cls.name!r}")
@@ -148,7 +164,9 @@ def _cosine(values: dict[str, Any], name: str) -> int:
     if isinstance(value, int):
         return value
     if not 0 <= value <= 1:
-        raise PolicyError(f"policy: the cosine {name} = {value!r} is outside [0, 1]")
+        raise PolicyError(
+            f"policy: the cosine {name} = {value!r} is outside [0, 1]; the nearest is {min(1.0, max(0.0, value))}"
+        )
     return round(Fraction(str(value)) * COSINE_ONE)
 
 

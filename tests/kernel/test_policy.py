@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from ragseal.kernel import noise
+from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, shifted, within_one
 from ragseal.kernel.params import CircuitClass, class_from_mapping
@@ -103,3 +105,59 @@ def test_class_files() -> None:
         class_from_mapping(good | {"extra": 1})
     with pytest.raises(PolicyError):
         dataclasses.replace(CLASS, R=3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"lo": 11300, "hi": 4800}, r"lo = 4800, hi = 11300 \(they look swapped\)"),
+        ({"lo": -5}, "lo = 0, hi = 11300"),
+        ({"lo": 7, "hi": 7}, "lo = 7, hi = 8"),
+        ({"n_max": 0, "k_max": 3}, "n_max = 1, k_max = 3"),
+        ({"opens": 30, "closes": 20}, "close after 30"),
+        ({"period_start": 11}, "period_start = 10"),
+    ],
+)
+def test_refusals_name_the_nearest_that_would_do(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(PolicyError, match=reason):
+        check_policy(policy(**changes), CLASS, b"c" * 32)
+
+
+def test_the_largest_score_that_is_named_is_accepted() -> None:
+    limit = score_limit(384)
+    with pytest.raises(PolicyError, match=f"hi = {limit}$"):
+        check_policy(policy(hi=limit + 1), CLASS, b"c" * 32)
+    check_policy(policy(hi=limit), CLASS, b"c" * 32)
+
+
+def test_an_overflow_names_gain_and_classes_that_would_do() -> None:
+    wide = dataclasses.replace(CLASS, name="wide", c=14)
+    noisy = dataclasses.replace(CLASS, name="noisy", c=14, s=10)
+    geometric = dataclasses.replace(CLASS, name="geometric", law="geometric", c=14)
+    others = [CLASS, wide, noisy, geometric]
+    greedy = policy(gain=4000)
+    with pytest.raises(PolicyError) as refusal:
+        check_policy(greedy, CLASS, b"c" * 32, others)
+    most = max_gain(greedy, CLASS)
+    assert f"use gain <= {most}, or class 'wide' (120 slots) with gain = 4000" in str(refusal.value)
+    assert "'toy' (" not in str(refusal.value)
+    assert "geometric" not in str(refusal.value)  # another law is another promise
+    # The class with four times the noise needs four times the gain, which it could not compare.
+    assert 4 * 4000 > max_gain(greedy, noisy)
+    assert "noisy" not in str(refusal.value)
+    check_policy(policy(gain=most), CLASS, b"c" * 32)
+    check_policy(policy(class_name="wide", gain=4000), wide, b"c" * 32)
+
+
+def test_delta_too_small_for_the_queries_names_both_ways_out() -> None:
+    small = Fraction(1, 10**13)
+    table = noise.build_table("gaussian")
+    shape: dict[str, Any] = {"gain": 1, "lo": 0, "hi": 257, "k_max": 1}
+    with pytest.raises(PolicyError, match="used up") as refusal:
+        epsilon_audit(CLASS, table, n_max=10**7, delta=small, **shape)
+    found = re.search(r"\(([\d.e-]+)\); allow a delta above that, or at most (\d+) queries", str(refusal.value))
+    assert found is not None
+    most = int(found.group(2))
+    assert epsilon_audit(CLASS, table, n_max=most - 1, delta=small, **shape).epsilon > 0
+    with pytest.raises(PolicyError, match="used up"):
+        epsilon_audit(CLASS, table, n_max=most + 1, delta=small, **shape)
