@@ -24,6 +24,10 @@ class AttestationError(AuditError):
     """Phase B: a request, record, answer or receipt that does not hold."""
 
 
+class EstimateError(AuditError):
+    """Phase C: an estimate of coalitions, its parameters or its certificate that does not hold."""
+
+
 class ProofError(AuditError):
     """A Groth16 proof, a proof of opening, a key or a curve point that is refused."""
 
