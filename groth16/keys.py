@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Proving and verifying keys of a circuit class.  Protocol section 3, "Keys".
 
-A verifying key's IC points are the bases that scores (Y_i), hints (W_j) and blinders (B) are committed on;
-:class:`KeyView` names those slices.  Keys live in a folder named by the digest of the verifying key, so that a key made
+A verifying key's IC points are the bases that hidden inputs and blinders are committed on; :mod:`ragseal.groth16.views`
+names those slices.  Keys live in a folder named by the digest of the verifying key, so that a key made
 for other sources or other parameters is never taken for this one.
 """
 
@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
-from ragseal.groth16.group import default_group, native, native_errors
-from ragseal.kernel import field
-from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.curve import POINT_BYTES
+from ragseal.groth16 import zkey as plain_zkey
+from ragseal.groth16.group import available, native, native_errors
+from ragseal.groth16.verifying_key import VerifyingKey
+from ragseal.groth16.views import EstimateView as EstimateView
+from ragseal.groth16.views import KeyView as KeyView
+from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
-from ragseal.kernel.hints import CLEAR, Layout
 from ragseal.kernel.params import CircuitClass
 
 ZKEY, VKEY, VKEY_JSON = "proving_key.zkey", "verifying_key.bin", "verification_key.json"
@@ -46,75 +45,24 @@ class KeyPaths:
         return self.directory / VKEY
 
 
-class KeyView:
-    """A verifying key cut into the bases of a class's layout.
-
-    Raises:
-        ProofError: the key has another number of public inputs than the class.
-    """
-
-    def __init__(self, cls: CircuitClass, vk: Any) -> None:
-        self.cls = cls
-        self.layout = Layout(cls)
-        self.vk = vk
-        if vk.n_public != self.layout.public:
-            raise ProofError(
-                f"this key has {vk.n_public} public inputs, class {cls.name!r} needs {self.layout.public}: "
-                "keys never cross circuit classes"
-            )
-
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the canonical verifying key."""
-        return bytes(self.vk.digest())
-
-    def _slice(self, at: int, count: int) -> bytes:
-        return bytes(self.vk.ic(at + 1, count))  # IC_0 belongs to the constant
-
-    @cached_property
-    def scores(self) -> ScoreBases:
-        """Y_0..Y_(N-1) and B."""
-        return ScoreBases(self._slice(self.layout.scores_at, self.cls.N), self._slice(self.layout.blind_at, 1))
-
-    @cached_property
-    def hints(self) -> bytes:
-        """W_0..W_(n-1), 64 bytes each."""
-        return self._slice(self.layout.hints_at, self.layout.size)
-
-    @cached_property
-    def sum_y(self) -> bytes:
-        """sum_i Y_i."""
-        return default_group().msm(self.scores.y, field.pack([1]) * (len(self.scores.y) // POINT_BYTES))
-
-    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
-        """The pairing check of one proof with C_w and C_h added to vk_x.
-
-        Raises:
-            ProofError: any input malformed, or the equation does not hold.
-        """
-        if len(clear) != CLEAR:
-            raise ProofError(f"{CLEAR} clear inputs expected")
-        with native_errors():
-            self.vk.verify(proof, field.pack(clear), c_w + c_h)
-
-    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
-        """Many (clear, c_w, c_h, proof) in one pairing product with fresh 128-bit weights.
-
-        Raises:
-            ProofError: some proof of the batch does not hold (verify one by one to learn which).
-        """
-        if any(len(clear) != CLEAR for clear, *_ in items):
-            raise ProofError(f"{CLEAR} clear inputs expected")
-        with native_errors():
-            self.vk.verify_batch(
-                [proof for *_, proof in items],
-                [field.pack(clear) for clear, *_ in items],
-                [c_w + c_h for _, c_w, c_h, _ in items],
-                secrets.token_bytes(16 * len(items)),
-            )
+#: What a key is of.
+Shape = CircuitClass | EstimateClass
 
 
-def load_key(path: Path, cls: CircuitClass) -> KeyView:
+@overload
+def view_of(cls: CircuitClass, vk: Any) -> KeyView: ...
+@overload
+def view_of(cls: EstimateClass, vk: Any) -> EstimateView: ...
+def view_of(cls: Shape, vk: Any) -> KeyView | EstimateView:
+    """A verifying key as its class reads it.  ProofError: it has another number of public inputs."""
+    return EstimateView(cls, vk) if isinstance(cls, EstimateClass) else KeyView(cls, vk)
+
+
+@overload
+def load_key(path: Path, cls: CircuitClass) -> KeyView: ...
+@overload
+def load_key(path: Path, cls: EstimateClass) -> EstimateView: ...
+def load_key(path: Path, cls: Shape) -> KeyView | EstimateView:
     """Load a verifying key from a key folder or a verifying_key.bin.
 
     Raises:
@@ -129,19 +77,19 @@ def load_key(path: Path, cls: CircuitClass) -> KeyView:
     except OSError as error:
         raise ConfigurationError(f"cannot read the verifying key {file}: {error.strerror}") from None
     with native_errors():
-        vk = native().VerifyingKey.from_bytes(data)
-    return KeyView(cls, vk)
+        source = native().VerifyingKey if available() else VerifyingKey
+        return view_of(cls, source.from_bytes(data))
 
 
-def install_key(zkey: Path, cls: CircuitClass, directory: Path) -> KeyPaths:
+def install_key(zkey: Path, cls: Shape, directory: Path) -> KeyPaths:
     """Check a .zkey and move it into ``directory``/<class>-<digest>, with its verifying key beside it.
 
     Raises:
         ProofError: the key is refused.
     """
     with native_errors():
-        vk = native().ProvingKey.load(str(zkey)).verifying_key()
-    view = KeyView(cls, vk)
+        vk = native().ProvingKey.load(str(zkey)).verifying_key() if available() else plain_zkey.verifying_key(zkey)
+    view = view_of(cls, vk)
     target = directory / f"{cls.name}-{view.digest.hex()[:24]}"
     target.mkdir(parents=True, exist_ok=True)
     for name, data in ((VKEY, bytes(vk.to_bytes())), (VKEY_JSON, vk.to_json().encode())):
@@ -151,11 +99,14 @@ def install_key(zkey: Path, cls: CircuitClass, directory: Path) -> KeyPaths:
 
 
 def make_keys(
-    r1cs: Path, cls: CircuitClass, class_digest: bytes, directory: Path, progress: Callable[[str], None] | None = None
+    r1cs: Path, cls: Shape, class_digest: bytes, directory: Path, progress: Callable[[str], None] | None = None
 ) -> KeyPaths:
     """One-party keys for a compiled class, made once per class digest and directory.
 
     Whoever makes keys can forge proofs under them: an auditor makes its own (keys=auditor), a provider's are UNSAFE.
+
+    Raises:
+        ConfigurationError: no native module (an auditor needs it), or a damaged index of keys.
     """
     directory.mkdir(parents=True, exist_ok=True)
     index = directory / f"{cls.name}-{class_digest.hex()[:24]}.json"
@@ -167,6 +118,7 @@ def make_keys(
         paths = KeyPaths(directory / f"{cls.name}-{digest.hex()[:24]}", digest)
         if paths.zkey.exists() and load_key(paths.vkey, cls).digest == digest:
             return paths
+    maker = native()
     if progress:
         progress(f"making keys for class {cls.name} (one party, once)")
     handle, name = tempfile.mkstemp(dir=directory, suffix=".zkey.part")
@@ -174,7 +126,7 @@ def make_keys(
     part = Path(name)
     try:
         with native_errors():
-            native().setup(str(r1cs), str(part))
+            maker.setup(str(r1cs), str(part))
         paths = install_key(part, cls, directory)
     finally:
         part.unlink(missing_ok=True)

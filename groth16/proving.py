@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -71,7 +72,7 @@ class Backend(Protocol):
         """The verifying key its proofs hold under."""
 
     def prove(self, assignment: Assignment) -> bytes:
-        """A 256-byte proof that holds.  ProofError if the inputs satisfy no witness."""
+        """A 256-byte proof, which its user verifies as an auditor does; ProofError if the inputs satisfy no witness."""
 
 
 class NativeBackend:
@@ -102,41 +103,37 @@ class SnarkjsBackend:
             raise ConfigurationError("snarkjs is not installed: run `make setup` (npm ci in circuits/)")
         self._node, self._wasm, self._zkey = node, wasm, key_directory / ZKEY
         self._layout = Layout(cls)
-        self._vkey_json = key_directory / "verification_key.json"
         self._cls, self._directory = cls, key_directory
 
-    @property
+    @cached_property
     def key(self) -> KeyView:
         return load_key(self._directory, self._cls)
 
     def _run(self, *arguments: str) -> None:
-        done = subprocess.run(
-            [self._node, str(self._snarkjs), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=SNARKJS_SECONDS,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [self._node, str(self._snarkjs), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=SNARKJS_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ProofError(f"snarkjs {arguments[0]} {arguments[1]} took longer than {SNARKJS_SECONDS} s") from None
         if done.returncode:
             tail = (done.stdout + done.stderr).strip().splitlines()[-3:]
             raise ProofError(f"snarkjs {arguments[0]} {arguments[1]} failed: " + " / ".join(tail))
 
     def prove(self, assignment: Assignment) -> bytes:
-        return self.prove_with_public(assignment)[0]
-
-    def prove_with_public(self, assignment: Assignment) -> tuple[bytes, dict[str, Any], list[str]]:
-        """The proof, as bytes and as snarkjs JSON, and the opened public signals (they hold scores: tests only)."""
-        with tempfile.TemporaryDirectory() as folder:
-            at = Path(folder)
-            (at / "input.json").write_text(json.dumps(assignment.named(self._layout)))
-            self._run("wtns", "calculate", str(self._wasm), str(at / "input.json"), str(at / "w.wtns"))
-            self._run(
-                "groth16", "prove", str(self._zkey), str(at / "w.wtns"), str(at / "proof.json"), str(at / "public.json")
-            )
-            self._run("groth16", "verify", str(self._vkey_json), str(at / "public.json"), str(at / "proof.json"))
-            proof = json.loads((at / "proof.json").read_text())
-            public = json.loads((at / "public.json").read_text())
-        return proof_bytes(proof), proof, public
+        try:
+            with tempfile.TemporaryDirectory() as folder:  # mode 0700: the inputs hold the seed
+                at = Path(folder)
+                (at / "input.json").write_text(json.dumps(assignment.named(self._layout)))
+                files = (at / "input.json", self._wasm, self._zkey, at / "proof.json", at / "public.json")
+                self._run("groth16", "fullprove", *map(str, files))
+                return proof_bytes(json.loads((at / "proof.json").read_text()))
+        except OSError as error:
+            raise ConfigurationError(f"snarkjs cannot work in {tempfile.gettempdir()}: {error.strerror}") from None
 
 
 def proof_bytes(proof: dict[str, Any]) -> bytes:
