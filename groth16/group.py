@@ -35,6 +35,16 @@ def available() -> bool:
     return ragseal_native is not None
 
 
+def slow_path_notice() -> str | None:
+    """What to tell an operator who runs without the native module; None with it."""
+    if ragseal_native is not None:
+        return None
+    return (
+        "The native module is not installed: this process takes the slow path, Python and snarkjs.  What comes out is "
+        "the same; a proof takes many seconds, checking a key up to minutes.  `make setup` builds the module."
+    )
+
+
 def native() -> Any:
     """The native module.
 
@@ -42,7 +52,9 @@ def native() -> Any:
         ConfigurationError: it is not installed.
     """
     if ragseal_native is None:
-        raise ConfigurationError("the native module is not installed: run `make setup`, or `pip install ./native`")
+        raise ConfigurationError(
+            "this needs the native module (making keys always does): run `make setup`, or `pip install ./native`"
+        )
     return ragseal_native
 
 
@@ -68,6 +80,10 @@ class NativeGroup:
     def respond(self, nonces: bytes, challenge: int, witness: bytes) -> bytes:
         with native_errors():
             return ragseal_native.respond(nonces, field.to_bytes(challenge), witness)
+
+    def fold(self, points: bytes, u: int) -> bytes:
+        with native_errors():
+            return ragseal_native.g1_fold(points, field.to_bytes(u))
 
 
 @lru_cache(maxsize=1)

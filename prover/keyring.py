@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from ragseal.groth16.coefficients import check_coefficients
 from ragseal.groth16.engine import open_engine
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, KeyView, install_key, load_key
@@ -22,14 +23,17 @@ DIGEST_DIGITS = 24  #: hexadecimal digits of the digest in a key folder's name
 
 #: A key folder -> the back end that proves with it.
 OpenBackend = Callable[[Path], Backend]
+#: The R1CS of the class, compiled if it is not yet.
+Circuit = Callable[[], Path]
 
 
 class KeyRing:
     """Keys of one circuit class in the state folder.  Methods may be called from any thread."""
 
-    def __init__(self, directory: Path, cls: CircuitClass, open_backend: OpenBackend) -> None:
+    def __init__(self, directory: Path, cls: CircuitClass, circuit: Circuit, open_backend: OpenBackend) -> None:
         self._directory = directory
         self._cls = cls
+        self._circuit = circuit
         self._open_backend = open_backend
         self._mutex = threading.Lock()
         self._views: dict[bytes, KeyView] = {}
@@ -80,17 +84,18 @@ class KeyRing:
     def install(self, zkey: Path, announced: bytes) -> KeyPaths:
         """Take in a downloaded .zkey, which must hold the key that was announced; ``zkey`` is moved or removed.
 
-        The circuit is compiled if it is not yet, and the key proves two made-up statements first.
+        Its coefficients must be those of this provider's own circuit, and it proves two made-up statements first.
 
         Raises:
-            ProofError: another key, of another class, malformed, one that breaks a rule of protocol section 3, or one
-                that does not prove what is true.
+            ProofError: another key, of another class, malformed, one that breaks a rule of protocol section 3, one for
+                another circuit, or one that does not prove what is true.
         """
         incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._directory))
         try:
             made = install_key(zkey, self._cls, incoming)
             if made.digest != announced:
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
+            check_coefficients(made.zkey, self._circuit())
             rehearse(self._open_backend(made.directory), open_engine(self._cls), default_group())
             target = self.folder(made.digest)
             if target.exists():
