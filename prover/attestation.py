@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Phase B, attestation: Prepare fixes C_e, Retrieve answers.  SPEC B; protocol section 5.
 
-The order of durable steps makes every crash harmless: secrets first, then the record, then the answer.  So no record
-exists that cannot be proven, no answer leaves without its record, and the same request always gets the same bytes.
+The order of durable steps makes every crash harmless: secrets first, then the record.  So no record exists that cannot
+be proven and no answer leaves without its record.  An answer is a function of both, so the same request always gets the
+same bytes, and there is no third thing to store that could be lost or contradict them.
 """
 
 from __future__ import annotations
@@ -18,21 +19,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.embedder import Embedder, quantise
 from ragseal.groth16.engine import Engine
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import fixedpoint, hints, signature
+from ragseal.kernel import fixedpoint, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
-    Answer,
-    Openings,
     Prepare,
     Prepared,
-    Receipt,
-    ReceiptBody,
     Record,
     SignedRequest,
 )
 from ragseal.kernel.commitment import Account, embedding_commitment
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
+from ragseal.prover.answers import Answers
+from ragseal.prover.batching import Batches
 from ragseal.prover.commitment import WindowSecrets, embedding_generators, window_account
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.pending import Pending, PendingTable
@@ -43,10 +42,16 @@ from ragseal.prover.retrieval import (
     answer_query,
     decode_embedding,
     encode_embedding,
+    noise_key,
     query_place,
 )
 from ragseal.prover.state import State
 from ragseal.prover.window import Stage, Window, coarse
+
+MAX_STORED = 256  #: requests whose secrets share one transaction
+MAX_EMBEDDED = 16  #: queries that share one run of the embedder
+
+Row = tuple[bytes, str, int, bytes, bytes]  #: of the table ``queries``
 
 log = logging.getLogger("ragseal.provider")
 
@@ -86,6 +91,7 @@ class Attestation:
         self._state = state
         self._journal = journal
         self._tools = tools
+        self._answers = Answers(state, journal, tools.signing_key)
         self._secrets_of = secrets_of
         self._proof_mode = proof_mode
         self._on_record = on_record
@@ -94,6 +100,25 @@ class Attestation:
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
         self._running: set[asyncio.Task[bytes]] = set()
         self._work = asyncio.Semaphore(2)
+        self._accounts: dict[tuple[bytes, str], Account] = {}
+        self._secrets: WindowSecrets | None = None  #: of the window that was asked last
+        self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
+        self._store: Batches[Row, None] = Batches(self._store_all, MAX_STORED)
+        self._embedder: Batches[str, bytes] = Batches(self._embed_all, MAX_EMBEDDED)
+
+    async def _account(self, manifest: bytes, name: str) -> Account:
+        """A registered account, remembered: nothing else is loaded before its signature is checked."""
+        known = self._accounts.get((manifest, name))
+        if known is None:
+            known = await asyncio.to_thread(window_account, self._state, manifest, name)
+            self._accounts[manifest, name] = known
+        return known
+
+    async def _window_secrets(self, window: Window) -> WindowSecrets:
+        known = self._secrets
+        if known is None or known.signed != window.signed:
+            known = self._secrets = await asyncio.to_thread(self._secrets_of, window.digest)
+        return known
 
     # --- message 1 ---
 
@@ -107,7 +132,7 @@ class Attestation:
         """
         message = Prepare.decode(canonical)
         window = self._journal.history.window(message.manifest)
-        account = await asyncio.to_thread(window_account, self._state, window.digest, message.account)
+        account = await self._account(window.digest, message.account)
         signature.verify(account.public_key, "prepare", canonical, proof)
         async with self._lock(window, account.name):  # one at a time: no account keeps the others waiting
             return await self._prepare(window, account, message, canonical)
@@ -124,20 +149,12 @@ class Attestation:
         offered = decode_embedding(message.embedding)
         if message.embedding:
             fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
-        secrets = await asyncio.to_thread(self._secrets_of, window.digest)
+        secrets = await self._window_secrets(window)
         version = secrets.versions[account.tenant]
-        async with self._work:
-            own = await asyncio.to_thread(self._embed, message.query)
-        embedding = own
-        if message.embedding:
-            if not fixedpoint.within_one(offered, decode_embedding(own)):
-                raise AttestationError(
-                    "the embedding sent is not this query's: it differs by more than 1 from the provider's own; "
-                    "check that both use the embedder whose digest the manifest names"
-                )
-            embedding = message.embedding
+        embedding = await self._agree(message)
         blinder = derived_scalar(secrets.blinding, canonical, embedding)
-        c_e = await asyncio.to_thread(self._commit_embedding, embedding, blinder)
+        async with self._work:
+            c_e = await asyncio.to_thread(self._commit_embedding, embedding, blinder)
         prepared = Prepared(message.request_id, embedding, c_e, blinder, version.committed.digest())
         reply = prepared.encode()
         self._pending.add(
@@ -151,8 +168,25 @@ class Attestation:
     def _lock(self, window: Window, account: str) -> asyncio.Lock:
         return self._locks.setdefault((window.digest, account), asyncio.Lock())
 
-    def _embed(self, query: str) -> bytes:
-        return encode_embedding(quantise(self._tools.embedder.embed([query], role="query"))[0])
+    async def _agree(self, message: Prepare) -> bytes:
+        """The e that is committed to: the account's where it sends one that is this query's, else this provider's.
+
+        This provider's own is computed by itself: in a batch its last bits could depend on the neighbours, and the same
+        Prepare must bring the same C_e back.
+        """
+        if not message.embedding:
+            async with self._work:
+                return (await asyncio.to_thread(self._embed_all, [message.query]))[0]
+        own = await self._embedder.submit(message.query)
+        if not fixedpoint.within_one(decode_embedding(message.embedding), decode_embedding(own)):
+            raise AttestationError(
+                "the embedding sent is not this query's: it differs by more than 1 from the provider's own; "
+                "check that both use the embedder whose digest the manifest names"
+            )
+        return message.embedding
+
+    def _embed_all(self, queries: list[str]) -> list[bytes]:
+        return [encode_embedding(e) for e in quantise(self._tools.embedder.embed(queries, role="query"))]
 
     def _commit_embedding(self, embedding: bytes, blinder: int) -> bytes:
         group = self._tools.group
@@ -174,11 +208,11 @@ class Attestation:
         message = SignedRequest.decode(canonical)
         request = message.request
         window = self._journal.history.window(request.manifest)
-        account = await asyncio.to_thread(window_account, self._state, window.digest, request.account)
+        account = await self._account(window.digest, request.account)
         message.verify(account.public_key)
         if request.origin != window.manifest.origin or request.window != window.manifest.window:
             raise AttestationError("the request names another ledger or window than its manifest")
-        secrets = await asyncio.to_thread(self._secrets_of, window.digest)
+        secrets = await self._window_secrets(window)
         started = time.monotonic()
         task = asyncio.create_task(self._serialised(window, secrets, message, canonical))
         self._running.add(task)
@@ -231,32 +265,30 @@ class Attestation:
         version = secrets.versions[secrets.account(request.account).tenant]
         if request.index_digest != version.committed.digest():
             raise AttestationError("the request names another index version than its Prepare brought")
-        async with self._work:
-            await asyncio.to_thread(self._check_acknowledgement, window, message)
-            kept = await asyncio.to_thread(self._fix_secrets, window, secrets, message, pending)
+        await self._check_acknowledgement(window, secrets, message)
+        kept = await self._fix_secrets(window, secrets, message, pending)
         entry, record = await self._append(window, message, kept)
-        answer = await asyncio.to_thread(self._complete, window, secrets, record, entry, kept)
+        answer = self._answers.make(secrets, record, entry, kept)
+        self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()
         self._pending.drop(window.digest, request.account, request.request_id)
         self._on_record(window.digest, record.seq)
-        return answer
+        return answer.encode()
 
-    def _check_acknowledgement(self, window: Window, message: SignedRequest) -> None:
-        request = message.request
-        expected = NO_RECEIPT
+    async def _check_acknowledgement(self, window: Window, secrets: WindowSecrets, message: SignedRequest) -> None:
+        request, last = message.request, NO_RECEIPT
         if request.ctr > 1:
-            stored = self._state.row(
-                "SELECT answer FROM queries WHERE manifest = ? AND account = ? AND ctr = ? AND answer IS NOT NULL",
-                (window.digest, request.account, request.ctr - 1),
-            )
-            if stored is None:
-                raise AttestationError(f"request {request.ctr - 1} was never answered: send it again first")
-            expected = Answer.decode(stored[0]).receipt.digest()
-        if request.last_receipt != expected:
+            ctr, last = self._receipts.get((window.digest, request.account), (0, NO_RECEIPT))
+            if ctr != request.ctr - 1:  # not answered by this process
+                answer = await asyncio.to_thread(
+                    self._answers.again, window, secrets, window.places[request.account, request.ctr - 1]
+                )
+                last = answer.receipt.digest()
+        if request.last_receipt != last:
             raise AttestationError(
                 "the request does not acknowledge the account's last receipt: send the last request again to get it"
             )
 
-    def _fix_secrets(
+    async def _fix_secrets(
         self, window: Window, secrets: WindowSecrets, message: SignedRequest, pending: Pending
     ) -> QuerySecrets:
         """Compute the answer and make durable all that its proof will need.
@@ -264,27 +296,45 @@ class Attestation:
         Rows are kept by the signed bytes and never replaced: after a storage failure nobody knows which of two requests
         with one ctr is in the ledger, and the secrets of both must be there.
         """
-        request, tools = message.request, self._tools
-        place = query_place(window.digest, message)
-        stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
-        if stored is not None:  # stopped between here and the record: same bytes again
-            return QuerySecrets.decode(stored[0])
         if window.beacon is None:
             raise AttestationError("the window is not open")
-        kept = answer_query(
+        place = query_place(window.digest, message)
+        async with self._work:
+            known, kept = await asyncio.to_thread(self._compute, window, secrets, message, pending, place)
+        if not known:
+            await self._store.submit((*place, kept.encode()))
+        return kept
+
+    def _compute(
+        self,
+        window: Window,
+        secrets: WindowSecrets,
+        message: SignedRequest,
+        pending: Pending,
+        place: tuple[bytes, str, int, bytes],
+    ) -> tuple[bool, QuerySecrets]:
+        """Whether the secrets are stored already, and the secrets."""
+        stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+        if stored is not None:  # stopped between here and the record: same bytes again
+            return True, QuerySecrets.decode(stored[0])
+        request, tools = message.request, self._tools
+        assert window.beacon is not None
+        return False, answer_query(
             tools.group,
             tools.engine,
             tools.key_of(window.manifest.key_digest),
             secrets.versions[secrets.account(request.account).tenant],
             window.manifest.policy,
-            hints.noise_key(secrets.limbs, window.beacon, request.ctx()),
+            noise_key(secrets.limbs, window.beacon, request.ctx()),
             pending.embedding,
             pending.blinder,
             tools.draw,
         )
+
+    def _store_all(self, rows: list[Row]) -> list[None]:
         with self._state.transaction() as db:
-            db.execute("INSERT INTO queries VALUES (?, ?, ?, ?, ?, NULL)", (*place, kept.encode()))
-        return kept
+            db.executemany("INSERT INTO queries VALUES (?, ?, ?, ?, ?)", rows)
+        return [None] * len(rows)
 
     async def _append(self, window: Window, message: SignedRequest, kept: QuerySecrets) -> tuple[Entry, Record]:
         def build() -> Record:
@@ -304,48 +354,16 @@ class Attestation:
         entry = await self._journal.append(build)
         return entry, Record.decode(entry.data)
 
-    def _complete(
-        self, window: Window, secrets: WindowSecrets, record: Record, entry: Entry, kept: QuerySecrets
-    ) -> bytes:
-        """Receipt and openings for a record that is durable; stored before anyone sees them."""
-        request = record.signed.request
-        version = secrets.versions[secrets.account(request.account).tenant]
-        openings = Openings(kept.t_salt, tuple(version.open_slot(slot) for slot in kept.ids))
-        body = ReceiptBody(
-            request_digest=request.digest(),
-            record_digest=record.digest(),
-            seq=record.seq,
-            index=entry.index,
-            openings_digest=openings.digest(),
-            checkpoint=entry.checkpoint,
-        )
-        signed = signature.sign(self._tools.signing_key, "receipt", body.encode())
-        answer = Answer(record, openings, Receipt(body, signed, entry.path)).encode()
-        place = query_place(window.digest, record.signed)
-        with self._state.transaction() as db:
-            update = f"UPDATE queries SET answer = ? WHERE {PLACE} AND answer IS NULL"
-            if db.execute(update, (answer, *place)).rowcount != 1:
-                raise AttestationError("the request was answered already: send it again to get the same bytes")
-        return answer
-
     def _again(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> bytes:
-        """The stored answer, or the one that a crash left undone."""
+        """The bytes that were sent before, or would have been."""
         request = message.request
-        index = window.records[window.places[request.account, request.ctr]]
-        record = Record.decode(self._journal.data(index))
-        if record.signed.encode() != canonical:
+        seq = window.places[request.account, request.ctr]
+        if Record.decode(self._journal.data(window.records[seq])).signed.encode() != canonical:
             raise AttestationError(
                 f"request {request.ctr} of {request.account} was another one: every ctr is signed once; go on with "
                 f"{window.counters.get(request.account, 0) + 1}"
             )
-        place = query_place(window.digest, message)
-        stored = self._state.row(f"SELECT secrets, answer FROM queries WHERE {PLACE}", place)
-        if stored is None:
-            raise AttestationError("the answer to this request is lost: the provider must restore state.db")
-        if stored[1] is not None:
-            return bytes(stored[1])
-        entry = self._journal.entry(index)
-        return self._complete(window, secrets, record, entry, QuerySecrets.decode(stored[0]))
+        return self._answers.again(window, secrets, seq).encode()
 
     # --- checks ---
 

@@ -21,11 +21,11 @@ _PAGE = 256
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry that is durable, with the proof that it is."""
+    """An entry that is durable, with the proof that it is: always the same bytes for the same entry."""
 
     index: int
     data: bytes
-    checkpoint: bytes  #: signed note that covers it
+    checkpoint: bytes  #: signed note of the size at which it is the last one
     path: tuple[bytes, ...]
 
 
@@ -108,8 +108,8 @@ class Journal:
         return self.ledger.entry(index)
 
     def entry(self, index: int) -> Entry:
-        """An entry with its inclusion path under the newest checkpoint."""
-        size = self.ledger.size
+        """An entry with its inclusion path, as :meth:`append` gave it."""
+        size = index + 1
         data, path = self.ledger.entry(index), tuple(self.ledger.inclusion(index, size))
         return Entry(index, data, self.ledger.checkpoint_at(size), path)
 

@@ -80,6 +80,7 @@ class Provider:
         self.machinery = machinery
         self.edges = edges or Edges()
         self.ledger = Log.open(state.ledger_directory, state.log_signer)
+        self.ledger.watch(state.remember_checkpoint)
         try:
             self.journal = Journal(self.ledger, signature.public_bytes(state.key))
         except BaseException:

@@ -2,9 +2,9 @@
 """What a provider keeps on disk: one folder, one process, nothing half-written.
 
 ``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
-secrets, answers and proofs.  ``ledger/`` is the public log, ``windows/`` holds the committed matrices, ``keys/`` the
-auditor's proving keys, ``provider.pem`` and ``log.pem`` the signing keys.  The folder is locked while a process uses
-it: two providers on one state would fork the ledger.
+secrets and proofs; answers are made from those and the ledger whenever they are asked for.  ``ledger/`` is the public
+log, ``windows/`` holds the committed matrices, ``keys/`` the auditor's proving keys, ``provider.pem`` and ``log.pem``
+the signing keys.  The folder is locked while a process uses it: two providers on one state would fork the ledger.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from ragseal.ledger.note import NoteSigner, check_name
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -53,11 +53,13 @@ CREATE TABLE IF NOT EXISTS version_texts (
     PRIMARY KEY (manifest, tenant, slot));
 CREATE TABLE IF NOT EXISTS queries (
     manifest BLOB NOT NULL, account TEXT NOT NULL, ctr INTEGER NOT NULL, request BLOB NOT NULL, secrets BLOB NOT NULL,
-    answer BLOB, PRIMARY KEY (manifest, account, ctr, request));
+    PRIMARY KEY (manifest, account, ctr, request));
 CREATE TABLE IF NOT EXISTS proofs (
     manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
 CREATE TABLE IF NOT EXISTS stopped_keys (
     key_digest BLOB PRIMARY KEY, reason TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS ledger_mark (
+    one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL, note BLOB NOT NULL);
 """
 
 
@@ -107,6 +109,7 @@ class State:
             self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
             self.log_signer = NoteSigner(self.settings.origin, load_key(directory / LOG_KEY_FILE))
             self._mutex = threading.RLock()
+            self._failure: str | None = None
             self._db = _open_database(directory / DATABASE)
         except BaseException:
             self.lock.release()
@@ -125,25 +128,50 @@ class State:
         return self.directory / "keys"
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, durable when the block ends.
+    def transaction(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """All or nothing, durable when the block ends (without ``durable``: once a later durable one ends).
 
         Raises:
-            ConfigurationError: the disk or the database refuses; nothing of the block is kept.
+            ConfigurationError: the disk or the database refuses; nothing of the block may be relied on.  Where nobody
+                can tell what is on disk, as after a failed sync, nothing more is taken until a new start has read it.
         """
         with self._mutex:
+            if self._failure is not None:
+                raise ConfigurationError(self._failure)
             try:
+                if not durable:
+                    self._db.execute("PRAGMA synchronous=NORMAL")
                 self._db.execute("BEGIN IMMEDIATE")
                 try:
                     yield self._db
                 except BaseException:
                     self._db.execute("ROLLBACK")
                     raise
-                self._db.execute("COMMIT")
+                self._commit()
             except sqlite3.Error as error:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+                self._roll_back()
                 raise ConfigurationError(f"the provider's database refuses: {error}; nothing was changed") from None
+            finally:
+                if not durable:
+                    self._db.execute("PRAGMA synchronous=FULL")
+
+    def _commit(self) -> None:
+        try:
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorname", "") in ("SQLITE_FULL", "SQLITE_BUSY"):
+                raise  # SQLite has certainly rolled back
+            self._roll_back()
+            self._failure = (
+                f"the provider's database failed while it wrote ({error}): nobody can tell what is on disk. Check the "
+                "disk and start the provider again"
+            )
+            raise ConfigurationError(self._failure) from None
+
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a read.  Raises ConfigurationError: damaged database."""
@@ -157,6 +185,22 @@ class State:
         """The first row of a read, or None."""
         found = self.rows(query, values)
         return found[0] if found else None
+
+    # --- the newest checkpoint this provider has signed: a ledger restored from a backup does not reach it ---
+
+    def remember_checkpoint(self, size: int, note: bytes) -> None:
+        """Keep it beside the secrets, before anybody sees it.  ConfigurationError as :meth:`transaction`.
+
+        A power cut may lose the last ones (every durable transaction takes along what came before it), a crash of
+        the process none.
+        """
+        with self.transaction(durable=False) as db:
+            db.execute("INSERT OR REPLACE INTO ledger_mark VALUES (1, ?, ?)", (size, note))
+
+    def checkpoint(self) -> tuple[int, bytes] | None:
+        """Size and note of the newest one; None before the first."""
+        found = self.row("SELECT size, note FROM ledger_mark")
+        return None if found is None else (int(found[0]), bytes(found[1]))
 
     def close(self) -> None:
         with self._mutex:

@@ -360,7 +360,7 @@ def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(
     asyncio.run(after())
 
 
-def test_an_answer_lost_between_record_and_reply_is_made_again(
+def test_an_answer_is_made_again_after_a_restart_with_the_same_bytes(
     tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
 ) -> None:
     directory = tmp_path / "p"
@@ -371,15 +371,12 @@ def test_an_answer_lost_between_record_and_reply_is_made_again(
         message = alice.message("first")
         kept["signed"] = alice.request(message, await alice.prepare(message)).encode()
         kept["answer"] = await serving.attestation.retrieve(kept["signed"])
-        with serving.provider.state.transaction() as db:  # as if the power went before this was written
-            db.execute("UPDATE queries SET answer = NULL")
 
     async def after() -> None:
         async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
             first = await serving.attestation.retrieve(kept["signed"])
-            assert first == await serving.attestation.retrieve(kept["signed"])
-            old, new = Answer.decode(kept["answer"]), Answer.decode(first)
-            assert (new.record, new.openings) == (old.record, old.openings)
+            assert first == await serving.attestation.retrieve(kept["signed"]) == kept["answer"]
+            new = Answer.decode(first)
             bundle = InclusionBundle(new.receipt.body.index, new.receipt.path, new.receipt.body.checkpoint)
             bundle.verify(new.record.encode(), serving.provider.state.log_signer.verifier)
 
@@ -394,9 +391,8 @@ def test_secrets_fixed_before_a_crash_are_used_again(tmp_path: Path, tiny: Circu
         signed = alice.request(message, await alice.prepare(message)).encode()
         real, serving.journal.append = serving.journal.append, _disk_full  # type: ignore[method-assign]
         await refused(LedgerError, "disk is full", serving.attestation.retrieve(signed))
-        row = state.row("SELECT secrets, answer FROM queries")
+        row = state.row("SELECT secrets FROM queries")
         assert row is not None
-        assert row[1] is None
         serving.journal.append = real  # type: ignore[method-assign]
         await serving.attestation.retrieve(signed)
         after = state.row("SELECT secrets FROM queries")

@@ -20,6 +20,7 @@ from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.params import CircuitClass
+from ragseal.prover.answers import Answers
 from ragseal.prover.proofs import Proofs, hint_blinder, release
 from ragseal.prover.provider import Serving
 from ragseal.prover.window import Window
@@ -150,9 +151,10 @@ async def proven(serving: Serving, manifest: bytes, count: int) -> None:
 
 
 async def last_receipt(serving: Serving) -> bytes:
-    row = serving.provider.state.row("SELECT answer FROM queries WHERE account = 'alice' ORDER BY ctr DESC")
-    assert row is not None
-    return attestation.Answer.decode(row[0]).receipt.digest()
+    window, provider = newest(serving), serving.provider
+    answers = Answers(provider.state, serving.journal, provider.state.key)
+    again = answers.again(window, provider.window_secrets(window.digest), window.places["alice", 2])
+    return again.receipt.digest()
 
 
 class Forger:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Group commit: calls that come while one is under way share the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+class Batches(Generic[Item, Outcome]):
+    """Runs ``work`` on lists of items, one list at a time, in a thread; belongs to one event loop.
+
+    A lone item is worked on at once.  Whatever ``work`` raises, every item of its list gets.
+    """
+
+    def __init__(self, work: Callable[[list[Item]], Sequence[Outcome]], limit: int) -> None:
+        """``work`` gives one outcome an item, in order, for at most ``limit`` items."""
+        self._work = work
+        self._limit = limit
+        self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
+        self._drain: asyncio.Task[None] | None = None
+
+    async def submit(self, item: Item) -> Outcome:
+        """The outcome of one item; raises what ``work`` raises.  Cancelled while it waits, it is not worked on."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Outcome] = loop.create_future()
+        self._waiting.append((item, future))
+        if self._drain is None or self._drain.done():
+            self._drain = loop.create_task(self._run())
+        return await future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch = [(item, future) for item, future in self._waiting[: self._limit] if not future.done()]
+            del self._waiting[: self._limit]
+            if not batch:
+                continue
+            try:
+                outcomes = await asyncio.to_thread(self._work, [item for item, _ in batch])
+                for (_, future), outcome in zip(batch, outcomes, strict=True):
+                    if not future.done():
+                        future.set_result(outcome)
+            except Exception as error:  # whatever it is, nobody may wait for ever
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
