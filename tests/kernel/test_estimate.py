@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Coalition estimate: against two brute-force references, at the edges of tiles and floats, and by its invariances."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragseal.kernel import estimate
+from ragseal.kernel.errors import EstimateError
+from ragseal.kernel.estimate import Embeddings, Link, components, find_links, link_threshold, spanning_links
+
+
+def make(seed: int, n: int, d: int, topics: int, spread: float) -> tuple[Embeddings, list[str]]:
+    """Unit vectors around a few topics, and who asked them."""
+    rng = np.random.default_rng(seed)
+    v = rng.standard_normal((topics, d))[rng.integers(topics, size=n)] + spread * rng.standard_normal((n, d))
+    e = np.rint(127 * v / np.linalg.norm(v, axis=1, keepdims=True)).astype(np.int8)
+    return e, [f"account{i}" for i in rng.integers(6, size=n)]
+
+
+def links_of_integers(e: Embeddings, tau: int, threshold: int) -> list[Link]:
+    """First reference: Python's integers, pair by pair."""
+    rows = e.tolist()
+    return [
+        (a, b)
+        for a, b in itertools.combinations(range(len(rows)), 2)
+        if b - a <= tau and sum(x * y for x, y in zip(rows[a], rows[b], strict=True)) >= threshold
+    ]
+
+
+def largest_by_closure(e: Embeddings, accounts: list[str], tau: int, threshold: int) -> int:
+    """Second reference: the whole Gram matrix in int64 and its transitive closure."""
+    wide = e.astype(np.int64)
+    ranks = np.arange(len(e))
+    reach = (wide @ wide.T >= threshold) & (abs(ranks[:, None] - ranks) <= tau) | np.eye(len(e), dtype=bool)
+    while True:
+        wider = reach @ reach
+        if (wider == reach).all():
+            return max((len({accounts[i] for i in np.flatnonzero(row)}) for row in reach), default=0)
+        reach = wider
+
+
+CASES = st.tuples(st.integers(0, 1 << 32), st.integers(0, 40), st.integers(1, 24), st.integers(1, 8), st.floats(0, 0.6))
+THETAS = st.fractions(Fraction(1, 5), 1, max_denominator=100)
+
+
+@pytest.fixture(scope="module")
+def small_tiles() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimate, "_ROWS", 7)
+        patch.setattr(estimate, "_COLUMNS", 5)
+        patch.setattr(estimate, "_CHUNK", 3)
+        yield
+
+
+@pytest.mark.usefixtures("small_tiles")
+@settings(max_examples=120, deadline=None)
+@given(CASES, THETAS, st.integers(0, 45))
+def test_both_references(case: tuple[int, int, int, int, float], theta: Fraction, tau: int) -> None:
+    e, accounts = make(*case)
+    threshold = link_threshold(theta)
+    links = find_links(e, tau, threshold)
+    assert links == links_of_integers(e, tau, threshold)
+    found = components(accounts, links)
+    assert found.c == largest_by_closure(e, accounts, tau, threshold)
+    spanning = spanning_links(e, tau, threshold)
+    assert set(spanning) <= set(links)
+    assert components(accounts, spanning) == found
+    # A spanning forest has no circle: every link less is a component more.
+    assert len(spanning) <= max(0, len(e) - 1)
+    for cluster in found.clusters:
+        inside = [link for link in spanning if link[0] in cluster.records]
+        assert len(inside) == len(cluster.records) - 1
+        assert cluster.accounts == tuple(sorted({accounts[i] for i in cluster.records}))
+
+
+@settings(max_examples=40, deadline=None)
+@given(CASES, THETAS, THETAS, st.integers(0, 45), st.integers(0, 45))
+def test_monotone(
+    case: tuple[int, int, int, int, float], theta: Fraction, other: Fraction, tau: int, more: int
+) -> None:
+    e, accounts = make(*case)
+    strict, loose = link_threshold(max(theta, other)), link_threshold(min(theta, other))
+    few, many = find_links(e, tau, strict), find_links(e, tau + more, loose)
+    assert set(few) <= set(find_links(e, tau, loose)) <= set(many)
+    assert components(accounts, few).c <= components(accounts, many).c
+
+
+@settings(max_examples=40, deadline=None)
+@given(CASES, THETAS, st.randoms(use_true_random=False))
+def test_order_matters_only_through_tau(
+    case: tuple[int, int, int, int, float], theta: Fraction, random: object
+) -> None:
+    e, accounts = make(*case)
+    order = list(range(len(e)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    threshold = link_threshold(theta)
+    plain = components(accounts, find_links(e, len(e), threshold))
+    mixed = components([accounts[i] for i in order], find_links(e[order], len(e), threshold))
+    assert mixed.c == plain.c
+    back = {tuple(sorted(order[i] for i in cluster.records)) for cluster in mixed.clusters}
+    assert back == {cluster.records for cluster in plain.clusters}
+    assert mixed.members == plain.members
+
+
+def test_names_do_not_matter_but_distinctness_does() -> None:
+    links = [(0, 1), (1, 2), (3, 4)]
+    found = components(["a", "b", "c", "d", "d"], links)
+    assert (found.c, found.members) == (3, ("a", "b", "c"))
+    assert [cluster.records for cluster in found.clusters] == [(0, 1, 2)]
+    assert components(["z", "y", "x", "w", "w"], links).c == 3
+    assert components(["a", "b", "a", "d", "e"], links).c == 2  # distinct accounts, not records
+
+
+def test_links_inside_an_account_join_what_it_bridges() -> None:
+    """a's question and c's are far apart; b asked both in nearly those words, and two more that lead over."""
+    angles = np.linspace(0, 1.2, 5)
+    v = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    e = np.rint(127 * v).astype(np.int8)
+    links = find_links(e, 5, link_threshold(Fraction(94, 100)))
+    assert links == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert components(["a", "b", "b", "b", "c"], links).c == 3
+
+
+def test_largest_first_and_ties_by_records() -> None:
+    accounts = ["a", "b", "c", "d", "e", "f", "f"]
+    found = components(accounts, [(1, 2), (3, 4), (0, 5), (5, 6)])
+    assert [cluster.records for cluster in found.clusters] == [(0, 5, 6), (1, 2), (3, 4)]
+    assert found.c == 2
+    assert found.members == ("a", "b", "c", "d", "e", "f")
+
+
+def test_without_a_coalition() -> None:
+    assert components([], []).c == 0
+    alone = components(["a", "a", "b"], [(0, 1)])
+    assert (alone.c, alone.clusters, alone.members) == (1, (), ())
+    empty = np.zeros((0, 8), dtype=np.int8)
+    assert find_links(empty, 5, 1) == spanning_links(empty, 5, 1) == []
+
+
+@pytest.mark.parametrize("tau", [0, 1, 2, 3])
+def test_tau_counts_records(tau: int) -> None:
+    e = np.zeros((4, 2), dtype=np.int8)
+    e[:, 0] = [127, 0, 0, 127]
+    e[:, 1] = [0, 127, -127, 0]
+    assert find_links(e, tau, 127 * 127) == ([(0, 3)] if tau >= 3 else [])
+
+
+def test_the_threshold_is_reached_exactly() -> None:
+    assert link_threshold(Fraction(1)) == 16129
+    assert link_threshold(Fraction(4, 5)) == 12904  # 12903.2
+    assert link_threshold(Fraction(1, 127)) == 127
+    e = np.array([[127, 0], [100, 78]], dtype=np.int8)
+    assert find_links(e, 1, 12700) == [(0, 1)]
+    assert find_links(e, 1, 12701) == []
+
+
+def test_a_repeat_links_as_far_as_its_norm_reaches() -> None:
+    e = np.full((2, 384), 6, dtype=np.int8)  # 13,824
+    assert find_links(e, 1, 13824) == [(0, 1)]
+    assert find_links(e, 1, 13825) == []
+
+
+def test_products_that_float32_would_round() -> None:
+    """2^24 + 1 is the first integer that float32 lacks; this one it would round up."""
+    d = 1_102
+    e = np.full((2, d), 127, dtype=np.int8)
+    e[1, 0] = 126
+    product = 127 * 127 * (d - 1) + 127 * 126
+    assert product > 1 << 24
+    assert int(np.float32(product)) == product + 1
+    assert find_links(e, 1, product) == [(0, 1)]
+    assert find_links(e, 1, product + 1) == []
+
+
+def test_the_lowest_entry_of_int8() -> None:
+    e = np.full((2, 1024), -128, dtype=np.int8)  # 2^24: squared in int8 it would overflow
+    assert find_links(e, 1, 1 << 24) == [(0, 1)]
+    assert find_links(e, 1, (1 << 24) + 1) == []
+
+
+def test_too_many_links_are_refused_and_their_span_is_not() -> None:
+    e = np.tile(np.array([[127, 0]], dtype=np.int8), (50, 1))
+    assert len(find_links(e, 50, 16129)) == 50 * 49 // 2
+    with pytest.raises(EstimateError, match="more than 1224 links among 50 records"):
+        find_links(e, 50, 16129, most=50 * 49 // 2 - 1)
+    assert len(spanning_links(e, 50, 16129)) == 49
+
+
+@pytest.mark.parametrize("theta", [Fraction(0), Fraction(-1, 2), Fraction(101, 100)])
+def test_theta_is_a_cosine(theta: Fraction) -> None:
+    with pytest.raises(EstimateError, match="cosine"):
+        link_threshold(theta)
+
+
+def test_bad_arguments() -> None:
+    e = np.zeros((2, 2), dtype=np.int8)
+    for bad, tau, threshold in ((e.astype(np.int16), 1, 1), (e[0], 1, 1), (e, -1, 1), (e, 1, 0)):
+        with pytest.raises(EstimateError):
+            find_links(bad, tau, threshold)
+        with pytest.raises(EstimateError):
+            spanning_links(bad, tau, threshold)
+    for links in ([(1, 0)], [(0, 0)], [(0, 2)], [(-1, 1)]):
+        with pytest.raises(EstimateError, match="records"):
+            components(["a", "b"], links)
+    with pytest.raises(EstimateError, match="twice"):
+        components(["a", "b"], [(0, 1), (0, 1)])
