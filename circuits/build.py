@@ -107,7 +107,7 @@ def main_component(cls: CircuitClass) -> str:
     )
 
 
-def _library_integrity() -> str:
+def library_integrity() -> str:
     """The pinned digest of circomlib, whose constants the circuits include."""
     try:
         packages = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))["packages"]
@@ -116,7 +116,8 @@ def _library_integrity() -> str:
         raise ConfigurationError(f"circuits/package-lock.json does not pin circomlib ({error}); restore it") from None
 
 
-def _hash(parts: list[bytes]) -> hashlib._Hash:
+def hash_parts(parts: list[bytes]) -> hashlib._Hash:
+    """SHA-256 over length-prefixed parts."""
     h = hashlib.sha256()
     for part in parts:
         h.update(len(part).to_bytes(8, "big") + part)
@@ -133,13 +134,13 @@ def class_digest(cls: CircuitClass) -> bytes:
         ConfigurationError: circuit sources are missing.
     """
     parts = [CLASS_TAG, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main_component(cls).encode()]
-    parts.append(_library_integrity().encode())
+    parts.append(library_integrity().encode())
     for path in sources():
-        parts += [path.name.encode(), _read(path)]
-    return _hash(parts).digest()
+        parts += [path.name.encode(), read_source(path)]
+    return hash_parts(parts).digest()
 
 
-def _read(path: Path) -> bytes:
+def read_source(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -182,13 +183,13 @@ def _constants() -> Path:
     path = HERE / "node_modules" / "circomlib" / "circuits" / CONSTANTS
     if not path.exists():
         raise ConfigurationError("circomlib is not installed: run npm ci --prefix circuits")
-    if hashlib.sha256(_read(path)).hexdigest() != CONSTANTS_DIGEST:
+    if hashlib.sha256(read_source(path)).hexdigest() != CONSTANTS_DIGEST:
         raise ConfigurationError(f"{CONSTANTS} is not circomlib's: run npm ci --prefix circuits")
     return path
 
 
-def compile_main(main: str, folder: Path, compiler: Compiler, flags: tuple[str, ...] = FLAGS) -> None:
-    """Compile a main component into ``folder``: attestation.{r1cs,wasm,sym} and main.circom.
+def compile_main(main: str, folder: Path, compiler: Compiler, files: list[Path], noun: str) -> None:
+    """Compile a main component that includes ``files`` into ``folder``: ``noun``.{r1cs,wasm,sym} and main.circom.
 
     circom2 runs in a sandbox that sees its working folder only, so all sources are copied there first.
 
@@ -196,20 +197,20 @@ def compile_main(main: str, folder: Path, compiler: Compiler, flags: tuple[str, 
         ConfigurationError: the compiler refuses; carries the end of its output.
     """
     copied = []
-    for path in [*sources(), _constants()]:
+    for path in files:
         copied.append(folder / path.name)
         shutil.copyfile(path, copied[-1])
     (folder / "main.circom").write_text(main, encoding="utf-8")
-    done = subprocess.run([*compiler.command, "main.circom", *flags], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run([*compiler.command, "main.circom", *FLAGS], cwd=folder, capture_output=True, text=True)
     if done.returncode or not (folder / "main.r1cs").exists():
         tail = (done.stdout + done.stderr).strip()[-1500:]
         raise ConfigurationError(f"the circuit does not compile with {compiler.version}: {tail}")
     for path in copied:
         path.unlink()
-    (folder / "main.r1cs").rename(folder / "attestation.r1cs")
-    (folder / "main.sym").rename(folder / "attestation.sym")
+    (folder / "main.r1cs").rename(folder / f"{noun}.r1cs")
+    (folder / "main.sym").rename(folder / f"{noun}.sym")
     if (folder / "main_js").exists():
-        (folder / "main_js" / "main.wasm").rename(folder / "attestation.wasm")
+        (folder / "main_js" / "main.wasm").rename(folder / f"{noun}.wasm")
         shutil.rmtree(folder / "main_js")
 
 
@@ -241,13 +242,25 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def cached(main: str, label: str, cache_dir: Path, record: dict[str, object], progress: Progress | None = None) -> Path:
-    """Folder of a compiled main component: found in the cache, or built and moved there in one step."""
+def cached(
+    main: str,
+    label: str,
+    cache_dir: Path,
+    record: dict[str, object],
+    progress: Progress | None = None,
+    own: list[Path] | None = None,
+    noun: str = "attestation",
+) -> Path:
+    """Folder of a compiled main component: found in the cache, or built and moved there in one step.
+
+    ``own``: the sources that it includes, by default the attestation's; ``noun`` names the compiled files.
+    """
     compiler = find_compiler()
-    parts = [main.encode(), compiler.version.encode(), " ".join(FLAGS).encode(), _library_integrity().encode()]
-    for path in sources():
-        parts += [path.name.encode(), _read(path)]
-    digest = _hash(parts).hexdigest()[:16]
+    files = sources() if own is None else own
+    parts = [main.encode(), compiler.version.encode(), " ".join(FLAGS).encode(), library_integrity().encode()]
+    for path in files:
+        parts += [path.name.encode(), read_source(path)]
+    digest = hash_parts(parts).hexdigest()[:16]
     folder = cache_dir / f"{label}-{digest}"
     if (folder / "class.json").exists():
         return folder
@@ -264,7 +277,7 @@ def cached(main: str, label: str, cache_dir: Path, record: dict[str, object], pr
         with tempfile.TemporaryDirectory(prefix=f".{label}-", dir=cache_dir) as scratch:
             work = Path(scratch) / "build"
             work.mkdir()
-            compile_main(main, work, compiler)
+            compile_main(main, work, compiler, [*files, *([_constants()] if own is None else [])], noun)
             seconds = round(time.monotonic() - began, 1)
             about = {**record, "compiler": compiler.version, "flags": list(FLAGS), "seconds": seconds}
             (work / "class.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -32,20 +32,29 @@ def score_limit(dimension: int) -> int:
     return (2 * SCORE_UNIT + root) * (2 * SCORE_UNIT + 3 * root) // 4 + 1
 
 
+def norm_bounds(dimension: int) -> tuple[int, int]:
+    """The squared norms, both included, that a rounded unit vector can have: those n with
+    ``(127 - sqrt(d)/2)^2 <= n <= (127 + sqrt(d)/2)^2``, decided in integers."""
+    centre = 4 * SCORE_UNIT * SCORE_UNIT + dimension
+    reach = math.isqrt(16 * SCORE_UNIT * SCORE_UNIT * dimension)
+    return max(0, -((reach - centre) // 4)), (centre + reach) // 4
+
+
 def check_embedding(e: Sequence[int], dimension: int) -> None:
-    """A quantised query embedding: ``dimension`` entries in [-127, 127], norm near 127.
+    """A quantised query embedding: ``dimension`` entries in [-127, 127], norm as :func:`norm_bounds` says.
+
+    A client may differ by 1 an entry from the provider, whose own vector may round differently; it is still a rounded
+    unit vector, and the certificate of the coalition estimate proves as much of every record.
 
     Raises:
-        AttestationError: wrong length, entry out of range, or norm further from 127 than rounding explains.
+        AttestationError: wrong length, entry out of range, or a norm that rounding does not explain.
     """
     if len(e) != dimension:
         raise AttestationError(f"the embedding has {len(e)} entries, the index {dimension}")
     if any(not -SCORE_UNIT <= x <= SCORE_UNIT for x in e):
         raise AttestationError("an embedding entry is outside [-127, 127]")
-    square = sum(x * x for x in e)
-    slack = math.isqrt(dimension) + 1  # each entry is off by at most 1/2 (rounding) plus the client's slack of 1
-    low, high = max(0, SCORE_UNIT - 2 * slack), SCORE_UNIT + 2 * slack
-    if not low * low <= square <= high * high:
+    low, high = norm_bounds(dimension)
+    if not low <= sum(x * x for x in e) <= high:
         raise AttestationError("the embedding's norm is not that of a quantised unit vector")
 
 

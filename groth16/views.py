@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verifying keys cut into the bases of what they are for: attestations, and blocks of an estimate's certificate.
+
+A view refuses a key with another number of public inputs than its class, so keys never cross classes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ragseal.groth16.group import default_group, native_errors
+from ragseal.kernel import field
+from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.curve import POINT_BYTES
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hints import CLEAR, Layout
+from ragseal.kernel.params import CircuitClass
+
+
+class View:
+    """A verifying key whose first ``clear`` of ``public`` inputs are public indeed; the others live in commitments.
+
+    Raises:
+        ProofError: the key has another number of public inputs.
+    """
+
+    def __init__(self, name: str, public: int, clear: int, vk: Any) -> None:
+        self.vk = vk
+        self._clear = clear
+        if vk.n_public != public:
+            raise ProofError(
+                f"this key has {vk.n_public} public inputs, class {name!r} needs {public}: "
+                "keys never cross circuit classes"
+            )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical verifying key."""
+        return bytes(self.vk.digest())
+
+    def bases(self, at: int, count: int) -> bytes:
+        """Points of ``count`` public inputs from ``at`` on; IC_0 belongs to the constant."""
+        return bytes(self.vk.ic(at + 1, count))
+
+    def _check(self, clear: Sequence[int]) -> None:
+        if len(clear) != self._clear:
+            raise ProofError(f"{self._clear} clear inputs expected")
+
+    def verify_points(self, clear: Sequence[int], points: bytes, proof: bytes) -> None:
+        """The pairing check of one proof with the points added to vk_x.
+
+        Raises:
+            ProofError: any input malformed, or the equation does not hold.
+        """
+        self._check(clear)
+        with native_errors():
+            self.vk.verify(proof, field.pack(clear), points)
+
+    def verify_points_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes]]) -> None:
+        """Many (clear, points, proof) in one pairing product with fresh 128-bit weights.
+
+        Raises:
+            ProofError: some proof of the batch does not hold (verify one by one to learn which).
+        """
+        for clear, *_ in items:
+            self._check(clear)
+        with native_errors():
+            self.vk.verify_batch(
+                [proof for *_, proof in items],
+                [field.pack(clear) for clear, *_ in items],
+                [points for _, points, _ in items],
+                secrets.token_bytes(16 * len(items)),
+            )
+
+
+class KeyView(View):
+    """The attestation's key."""
+
+    def __init__(self, cls: CircuitClass, vk: Any) -> None:
+        self.cls = cls
+        self.layout = Layout(cls)
+        super().__init__(cls.name, self.layout.public, CLEAR, vk)
+
+    @cached_property
+    def scores(self) -> ScoreBases:
+        """Y_0..Y_(N-1) and B."""
+        return ScoreBases(self.bases(self.layout.scores_at, self.cls.N), self.bases(self.layout.blind_at, 1))
+
+    @cached_property
+    def hints(self) -> bytes:
+        """W_0..W_(n-1), 64 bytes each."""
+        return self.bases(self.layout.hints_at, self.layout.size)
+
+    @cached_property
+    def sum_y(self) -> bytes:
+        """sum_i Y_i."""
+        return default_group().msm(self.scores.y, field.pack([1]) * (len(self.scores.y) // POINT_BYTES))
+
+    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
+        """The pairing check of one proof with C_w and C_h added to vk_x; ProofError if it does not hold."""
+        self.verify_points(clear, c_w + c_h, proof)
+
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
+        """Many (clear, c_w, c_h, proof) at once; ProofError if one does not hold."""
+        self.verify_points_batch([(clear, c_w + c_h, proof) for clear, c_w, c_h, proof in items])
+
+
+class EstimateView(View):
+    """The key of the estimate's circuit."""
+
+    def __init__(self, cls: EstimateClass, vk: Any) -> None:
+        self.cls = cls
+        super().__init__(cls.name, cls.public, cls.clear, vk)
+
+    @cached_property
+    def products(self) -> bytes:
+        """Y_ab: of norms, then of products."""
+        return self.bases(self.cls.clear, self.cls.hidden)
+
+    @cached_property
+    def form(self) -> bytes:
+        """S, on which s is committed."""
+        return self.bases(self.cls.form_at, 1)
+
+    @cached_property
+    def blinder(self) -> bytes:
+        """B."""
+        return self.bases(self.cls.form_at + 1, 1)
+
+    def verify(self, clear: Sequence[int], c_g: bytes, c_s: bytes, proof: bytes) -> None:
+        """The pairing check of one block; ProofError if it does not hold."""
+        self.verify_points(clear, c_g + c_s, proof)
+
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
+        """Many (clear, c_g, c_s, proof) at once; ProofError if one does not hold."""
+        self.verify_points_batch([(clear, c_g + c_s, proof) for clear, c_g, c_s, proof in items])

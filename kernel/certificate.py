@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase C, the certificate of an estimate: signed links, and proofs that blocks of records have no others.  SPEC C.
+
+A block is a set of at most n records of one tenant.  Hidden are its inner products g_ab (a <= b), committed in
+C_G = sum g_ab Y_ab + rho B under the estimate circuit's own key before r_a = H(.., C_G, a) exist.  Proven are
+
+    circuit    unlisted pairs lie below the threshold, listed ones reach it, norms are those of quantised unit vectors,
+               and s = sum_a r_a^2 g_aa + 2 sum_{a<b} r_a r_b g_ab;
+    sigma      P = sum_a r_a C_e,a opens to a vector p with C_s = <p, p> S + rho_s B;
+    opening    every C_G lies in the span of {Y_ab, B}: no S, no clear base.
+
+So s = <p, p> as a polynomial of degree 2 in r, whose coefficients g_ab - <e_a, e_b> are fixed before r: one that is not
+zero survives with probability 2^-247.  Positions of a block that hold no record have r = 0 and no constraint.
+
+Nothing else leaves the provider: C_G, C_s and the cross terms are blinded perfectly, the rest is zero-knowledge.
+Whoever checks learns the links and that no other pair of a block is one; with products in the clear it would learn every
+query after as many queries of its own as there are dimensions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from ragseal.kernel import field, signature
+from ragseal.kernel.attestation import PROOF_BYTES
+from ragseal.kernel.commitment import MAX_TENANTS
+from ragseal.kernel.curve import POINT_BYTES, Group
+from ragseal.kernel.encoding import HASH, NAME, POINT, SIGNATURE, U32, Blob, Codec, Fixed, Many, Message, Nested
+from ragseal.kernel.errors import EstimateError, PolicyError
+from ragseal.kernel.estimate import MAX_LINKS, Link, link_threshold
+from ragseal.kernel.fixedpoint import norm_bounds
+from ragseal.kernel.opening import Opening, Relation, fold_challenge, verify_opening
+from ragseal.kernel.policy import Policy, rational
+from ragseal.kernel.squarednorm import NormStatement, SquaredNorm
+from ragseal.kernel.transcript import nonzero_element, tagged_hash
+
+MAX_BLOCKS = 64  #: of one delivery
+MAX_RECORDS = 256  #: of one block
+RANGE_BITS = 16  #: every distance that the circuit proves to be none below zero
+
+
+# --- the circuit's shape ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EstimateClass:
+    """One size of circuits/estimate.circom: n records a block.  Its public inputs, in order, are those below."""
+
+    name: str
+    n: int  #: even: a full certificate joins two groups of n / 2
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.n <= MAX_RECORDS or self.n % 2:
+            raise PolicyError(f"estimate class {self.name!r}: a block has an even number of 2..{MAX_RECORDS} records")
+
+    @property
+    def pairs(self) -> int:
+        return self.n * (self.n - 1) // 2
+
+    @property
+    def clear(self) -> int:
+        """threshold, normLow, normHigh, r[n], present[n], sign[pairs]."""
+        return 3 + 2 * self.n + self.pairs
+
+    @property
+    def hidden(self) -> int:
+        """norm[n], product[pairs]: what C_G commits to."""
+        return self.n + self.pairs
+
+    @property
+    def form_at(self) -> int:
+        """Index of s among the public inputs; the blinder follows."""
+        return self.clear + self.hidden
+
+    @property
+    def public(self) -> int:
+        return self.form_at + 2
+
+    @cached_property
+    def order(self) -> tuple[Link, ...]:
+        """Positions (a, b), a < b, of the pairs, by increasing a, then b."""
+        return tuple(itertools.combinations(range(self.n), 2))
+
+
+CLASSES = {cls.name: cls for cls in (EstimateClass("estimate", 112), EstimateClass("estimate-tiny", 6))}
+
+
+def side(sign: int, threshold: int, product: int) -> int:
+    """What the circuit proves to lie in [0, 2^16); sign 1: the pair is below the threshold, -1: a link, 0: free."""
+    return sign * (threshold - product - 1) if sign >= 0 else product - threshold
+
+
+def near_unit(present: int, low: int, high: int, norm: int) -> tuple[int, int]:
+    """As :func:`side`: distances of a squared norm to both ends of what rounding allows; zeros without a record."""
+    return present * (norm - low), present * (high - norm)
+
+
+def quadratic_form(r: Sequence[int], norms: Sequence[int], products: Sequence[int]) -> int:
+    """sum_a r_a^2 norm_a + 2 sum_{a<b} r_a r_b product_ab, not reduced."""
+    crossed = sum(r[a] * r[b] * x for (a, b), x in zip(itertools.combinations(range(len(r)), 2), products, strict=True))
+    return sum(x * x * norm for x, norm in zip(r, norms, strict=True)) + 2 * crossed
+
+
+# --- the links -------------------------------------------------------------------------------------------------------
+
+
+def pack_links(links: Sequence[Link]) -> bytes:
+    """Two u32 a link."""
+    return b"".join(a.to_bytes(4, "big") + b.to_bytes(4, "big") for a, b in links)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantLinks(Message):
+    """All links among a tenant's records; a record's number is its rank in the ledger among the tenant's."""
+
+    TAG: ClassVar[str] = "tenant-links"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, U32, HASH, Blob(8 * MAX_LINKS))
+
+    tenant: str
+    records: int
+    records_digest: bytes  #: of those records, in order
+    packed: bytes  #: strictly increasing links, see :func:`pack_links`
+
+    def links(self) -> list[Link]:
+        """Links (a, b), a < b."""
+        data = self.packed
+        ends = [int.from_bytes(data[i : i + 4], "big") for i in range(0, len(data), 4)]
+        return list(zip(ends[::2], ends[1::2], strict=True))
+
+    def validate(self) -> None:
+        if len(self.packed) % 8:
+            raise EstimateError("the links of a tenant are truncated")
+        links = self.links()
+        if any(not a < b < self.records for a, b in links) or any(x >= y for x, y in itertools.pairwise(links)):
+            raise EstimateError("links join two different records of the tenant, in strictly increasing order")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkList(Message):
+    """A window's estimate as its provider states it; theta and tau are those of the manifest's policy."""
+
+    TAG: ClassVar[str] = "link-list"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(TenantLinks), MAX_TENANTS))
+
+    manifest: bytes
+    tenants: tuple[TenantLinks, ...]  #: every tenant of the manifest, in its order
+
+    def digest(self) -> bytes:
+        return tagged_hash("link-list", self.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class SignedLinks(Message):
+    """A provider signs one list of links a window, after the window is closed."""
+
+    TAG: ClassVar[str] = "signed-links"
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(LinkList), SIGNATURE)
+
+    body: LinkList
+    signature: bytes
+
+    def verify(self, provider_key: bytes) -> None:
+        """Raises AttestationError unless signed by the provider."""
+        signature.verify(provider_key, "links", self.body.encode(), self.signature)
+
+
+def records_digest(records: Sequence[bytes]) -> bytes:
+    """Of a tenant's record digests, in ledger order."""
+    return tagged_hash("estimate-records", *records)
+
+
+# --- the proofs ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BlockProof(Message):
+    """One block: C_G, C_s, the sigma proof between C_s and the ledger, and the circuit's proof."""
+
+    TAG: ClassVar[str] = "block-proof"
+    CODECS: ClassVar[Sequence[Codec]] = (POINT, POINT, Nested(SquaredNorm), Fixed(PROOF_BYTES))
+
+    c_g: bytes
+    c_s: bytes
+    norm: SquaredNorm
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBatch(Message):
+    """Blocks of one tenant in the order that they were asked for, and one opening of all their C_G."""
+
+    TAG: ClassVar[str] = "block-batch"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(BlockProof), MAX_BLOCKS), Nested(Opening))
+
+    links_digest: bytes
+    blocks: tuple[BlockProof, ...]
+    opening: Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the blocks of one tenant have in common."""
+
+    cls: EstimateClass
+    key_digest: bytes
+    manifest: bytes  #: digest
+    links_digest: bytes  #: of the signed list
+    tenant: str
+    policy: Policy
+
+    @property
+    def threshold(self) -> int:
+        return link_threshold(rational(self.policy.theta, "theta"))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block's statement: which records, their C_e from the ledger, and which of its pairs are listed."""
+
+    ranks: tuple[int, ...]  #: strictly increasing
+    c_e: tuple[bytes, ...]  #: of each
+    signs: tuple[int, ...]  #: of each pair of positions of the class
+
+
+def make_block(scope: Scope, ranks: Sequence[int], c_e: Sequence[bytes], links: Collection[Link]) -> Block:
+    """``c_e``: of all the tenant's records; ``links``: at least those among ``ranks``.
+
+    Pairs further apart than tau, and positions beyond the block's records, are not constrained: sign 0.
+
+    Raises:
+        EstimateError: too many records, or not strictly increasing ranks of the tenant.
+    """
+    if not 1 <= len(ranks) <= scope.cls.n:
+        raise EstimateError(f"a block has 1..{scope.cls.n} records, not {len(ranks)}")
+    if ranks[0] < 0 or ranks[-1] >= len(c_e) or any(a >= b for a, b in itertools.pairwise(ranks)):
+        raise EstimateError("a block's records are ranks of the tenant's records, in strictly increasing order")
+    signs = []
+    for a, b in scope.cls.order:
+        if b >= len(ranks) or ranks[b] - ranks[a] > scope.policy.tau:
+            signs.append(0)
+        else:
+            signs.append(-1 if (ranks[a], ranks[b]) in links else 1)
+    return Block(tuple(ranks), tuple(c_e[i] for i in ranks), tuple(signs))
+
+
+def block_digest(scope: Scope, block: Block, c_g: bytes) -> bytes:
+    """Everything that is fixed before the challenges: key, window, signed links, records, their C_e, and C_G."""
+    parts = (scope.key_digest, scope.manifest, scope.links_digest, scope.tenant.encode(), scope.policy.encode())
+    ranks = b"".join(rank.to_bytes(4, "big") for rank in block.ranks)
+    return tagged_hash("estimate-block", *parts, ranks, b"".join(block.c_e), c_g)
+
+
+def block_challenges(scope: Scope, block: Block, digest: bytes) -> list[int]:
+    """r_a, 31 bytes each, of every position; 0 where there is no record.
+
+    Raises:
+        ProofError: one of them is zero by chance (2^-248).
+    """
+    held = len(block.ranks)
+    drawn = [nonzero_element("estimate-challenge", digest, a.to_bytes(4, "big")) for a in range(held)]
+    return drawn + [0] * (scope.cls.n - held)
+
+
+def clear_inputs(scope: Scope, block: Block, r: Sequence[int]) -> list[int]:
+    """The circuit's clear public inputs, in order; signs as -1, 0, 1."""
+    held, n = len(block.ranks), scope.cls.n
+    present = [1] * held + [0] * (n - held)
+    return [scope.threshold, *norm_bounds(scope.policy.dimension), *r, *present, *block.signs]
+
+
+def norm_statement(
+    group: Group, generators: bytes, scalar_base: bytes, blinder_base: bytes, block: Block, r: Sequence[int], c_s: bytes
+) -> NormStatement:
+    """The sigma proof's statement: P = sum_a r_a C_e,a and C_s."""
+    vector = group.msm(b"".join(block.c_e), field.pack(r[: len(block.ranks)]))
+    return NormStatement(generators, scalar_base, blinder_base, vector, c_s)
+
+
+def norm_context(digest: bytes, c_s: bytes) -> bytes:
+    """What the sigma proof's challenge hashes besides its points."""
+    return tagged_hash("estimate-norm", digest, c_s)
+
+
+def batch_context(digests: Sequence[bytes], blocks: Sequence[BlockProof]) -> bytes:
+    """What chi of the opening hashes: every statement, commitment and proof of a delivery."""
+    return tagged_hash("estimate-batch", *(p for d, b in zip(digests, blocks, strict=True) for p in (d, b.encode())))
+
+
+def batch_fold(context: bytes) -> int:
+    """chi, by whose powers the prover combines its products and blinders."""
+    return fold_challenge("estimate", context)
+
+
+def batch_relation(bases: bytes, b: bytes, commitments: Sequence[bytes]) -> Relation:
+    """Every C_G in the span of {Y_ab, B}; ``bases``: the Y_ab."""
+    size = len(bases) // POINT_BYTES
+    return Relation(bases + b, ((0, size + 1),), tuple(commitments))
+
+
+def verify_products(
+    group: Group, bases: bytes, b: bytes, context: bytes, blocks: Sequence[BlockProof], opening: Opening
+) -> None:
+    """The opening of a delivery; ProofError if it does not hold."""
+    relation = batch_relation(bases, b, [block.c_g for block in blocks])
+    verify_opening(group, "estimate", context, [relation], len(bases) // POINT_BYTES + 1, opening)
