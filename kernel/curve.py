@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ragseal.kernel import field
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.msm import Affine, multi_scalar
+from ragseal.kernel.msm import Affine, add_pairs, multi_scalar, multiples
 from ragseal.kernel.params import P, R
 
 POINT_BYTES = 64
@@ -38,6 +38,12 @@ class Group(Protocol):
 
     def respond(self, nonces: bytes, challenge: int, witness: bytes) -> bytes:
         """nonces + challenge * witness mod r, element by element."""
+
+    def fold(self, points: bytes, u: int) -> bytes:
+        """u * left + right of the two halves, point by point.  The left half of an odd number is the longer one.
+
+        The identity is allowed in and out; 0 < u < r.
+        """
 
 
 def decode_point(data: bytes) -> Affine:
@@ -103,6 +109,20 @@ class PurePythonGroup:
     def respond(self, nonces: bytes, challenge: int, witness: bytes) -> bytes:
         pairs = zip(field.unpack(nonces), field.unpack(witness), strict=True)
         return field.pack((k + challenge * a) % R for k, a in pairs)
+
+    def fold(self, points: bytes, u: int) -> bytes:
+        decoded = [decode_point(d) for d in split_points(points)]
+        half = (len(decoded) + 1) // 2
+        out: list[Affine] = decoded[half:] + [None] * (2 * half - len(decoded))
+        kept = [j for j in range(half) if decoded[j] is not None]
+        scaled = dict(zip(kept, multiples([p for p in decoded[:half] if p is not None], u), strict=True))
+        both = [j for j in kept if out[j] is not None]
+        sums = add_pairs([scaled[j] for j in both], [p for j in both if (p := out[j]) is not None])
+        for j in kept:
+            out[j] = scaled[j]
+        for j, total in zip(both, sums, strict=True):
+            out[j] = total
+        return b"".join(map(encode_point, out))
 
 
 def hash_point(domain: bytes, index: int) -> tuple[int, int]:

@@ -119,7 +119,7 @@ def _width(bits: Sequence[int]) -> int:
 
 
 def multi_scalar(points: Sequence[Affine], scalars: Sequence[int]) -> Affine:
-    """sum_i scalars[i] * points[i] (Pippenger).  Scalars are reduced mod r; small ones, and r - small ones, cost little.
+    """sum_i scalars[i] * points[i] (Pippenger).  Scalars are reduced mod r; small ones, of either sign, cost little.
 
     Not constant-time: it is for machines whose timing nobody else can watch.
     """
@@ -159,3 +159,38 @@ def multi_scalar(points: Sequence[Affine], scalars: Sequence[int]) -> Affine:
             total = _add(total, running)
         result = _add(result, total)
     return _affine(result)
+
+
+def _signed_digits(k: int) -> list[tuple[int, int]]:
+    """k > 0 as (doublings, odd digit in -7..7), highest first: every digit is added, then doubled so many times."""
+    digits, shift = [], 0
+    while k:
+        zeros = (k & -k).bit_length() - 1
+        k, shift = k >> zeros, shift + zeros
+        digit = (k & 15) - 16 if k & 8 else k & 15
+        digits.append((shift, digit))
+        k, shift = (k - digit) >> 4, 4
+    return digits[::-1]
+
+
+def multiples(points: Sequence[Point], k: int) -> list[Point]:
+    """k * p for every p, 0 < k < r: one schedule of doublings and additions, each with one inversion for all."""
+    if not points:
+        return []
+
+    def add(left: Sequence[Point], right: Sequence[Point]) -> list[Point]:
+        return [p for p in add_pairs(left, right) if p is not None]  # multiples below r of points of order r
+
+    twice = add(points, points)
+    odd = {1: list(points)}
+    for digit in (3, 5, 7):
+        odd[digit] = add(odd[digit - 2], twice)
+    digits = _signed_digits(k)
+    sums = odd[digits[0][1]]
+    for at, (shift, _) in enumerate(digits):
+        if at:
+            digit = digits[at][1]
+            sums = add(sums, odd[digit] if digit > 0 else [(x, P - y) for x, y in odd[-digit]])
+        for _ in range(shift):
+            sums = add(sums, sums)
+    return sums

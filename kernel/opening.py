@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The batched proof of opening: one Schnorr proof that many commitments are what they claim.  Protocol section 2.
+"""The batched proof of opening: many commitments are what they claim, in logarithmic size.  SPEC B.7.
 
-Commitments D_1..D_T over stated bases are folded with powers of chi, which hashes all of them, and knowledge of an
-opening of sum_t chi^t D_t over exactly those bases is proven: T-special sound.  Three uses: the columns of an index
-(condition 1), C_e and C_y of the same e (condition 2, two relations that share a witness), and the hints C_h
-(condition 3).  A component along any other base, or the use of chi before the commitments were fixed, forges
-anything; both are refused by construction, as chi and the challenge are recomputed by the verifier.
+Commitments D_1..D_T over stated bases are combined with powers of chi, which hashes all of them, and knowledge of an
+opening x of D = sum_t chi^t D_t over exactly those bases is proven: announcement A = <r, G>, challenge c, and instead
+of the response z = r + c x a folding argument for <z, G> = A + c D (kernel/folding.py).  Three uses: the columns of
+an index (condition 1), C_e and C_y of the same e (condition 2, two relations that share a witness), and the hints C_h
+(condition 3).  A component along any other base, or the use of a challenge before what it follows was fixed, forges
+anything; both are refused by construction, as the verifier recomputes chi, c and every u.
+
+Soundness.  The proof is (T, 2, 3, ..., 3)-special sound, with T choices of chi, two of c and three of u in each of
+rho rounds, so its knowledge error is at most kappa = (T - 1)/r + 1/r + 2 rho/(2^248 - 1).  Each challenge hashes all
+that came before, so after Q hash evaluations the Fiat-Shamir proof has knowledge error at most (Q + 1) kappa (Attema,
+Fehr, Klooss, TCC 2022: the loss does not grow with the number of rounds).  For T <= 2^16 commitments and rho <= 21
+rounds kappa is below 2^-237: 128 bits are left against 2^109 hash evaluations.  The extractor runs the prover T * 2 *
+3^rho times, that is O(T n^1.6), and what it finds is an opening whatever the bases; only that openings are unique
+rests on discrete logarithms.
+
+Zero knowledge.  r is uniform and fresh, so z is uniform whatever x is; A follows from z, and the folding from z and
+public bases: whoever chooses c and z first simulates everything.  With one r for two batches, L of both would give
+commitments to half of the witness from which the blinders are gone.
 """
 
 from __future__ import annotations
@@ -14,25 +27,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ragseal.kernel import field
+from ragseal.kernel import field, folding
 from ragseal.kernel.curve import IDENTITY, POINT_BYTES, Group
-from ragseal.kernel.encoding import POINT, Blob, Codec, Many, Message
+from ragseal.kernel.encoding import ELEMENT, POINT, Codec, Many, Message
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.folding import MAX_RELATIONS, MAX_SIZE, SHORTEST
 from ragseal.kernel.params import R
-from ragseal.kernel.transcript import challenge
+from ragseal.kernel.transcript import challenge, tagged_hash
 
-MAX_RESPONSES = 1 << 24
+_MAX_FOLDS = 2 * MAX_RELATIONS * (len(folding.lengths(MAX_SIZE, 1)) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Opening(Message):
-    """Announcements (one a relation) and responses (one a witness entry)."""
+    """Announcements (one a relation), L and R of every round, and the responses that are left."""
 
-    TAG: ClassVar[str] = "opening"
-    CODECS: ClassVar[Sequence[Codec]] = (Many(POINT, 4), Blob(32 * MAX_RESPONSES))
+    TAG: ClassVar[str] = "folded-opening"
+    CODECS: ClassVar[Sequence[Codec]] = (
+        Many(POINT, MAX_RELATIONS), Many(POINT, _MAX_FOLDS), Many(ELEMENT, SHORTEST * MAX_RELATIONS),
+    )  # fmt: skip
 
     announcements: tuple[bytes, ...]
-    responses: bytes
+    folds: tuple[bytes, ...]  #: of a round L for every relation, then R for every relation
+    responses: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +75,23 @@ def powers(chi: int, count: int) -> list[int]:
     return out[:count]
 
 
-def _digest_inputs(context: bytes, folded: Sequence[bytes], announcements: Sequence[bytes]) -> tuple[bytes, ...]:
-    return (context, b"".join(folded), b"".join(announcements))
+def _transcript(
+    use: str, context: bytes, size: int, combined: Sequence[bytes], announcements: Sequence[bytes]
+) -> tuple[bytes, int]:
+    """The transcript up to the announcements, and c."""
+    parts = (context, size.to_bytes(4, "big"), b"".join(combined), b"".join(announcements))
+    transcript = tagged_hash(f"opening/{use}/announced", *parts)
+    return transcript, challenge(f"opening/{use}", transcript)
 
 
-def _fold(group: Group, relations: Sequence[Relation], chi: int) -> list[bytes]:
-    folded = []
+def _combined(group: Group, relations: Sequence[Relation], chi: int) -> list[bytes]:
+    combined = []
     for relation in relations:
         if not relation.commitments:
             raise ProofError("a batch of no commitments proves nothing")
         weights = field.pack(powers(chi, len(relation.commitments)))
-        folded.append(group.msm(b"".join(relation.commitments), weights))
-    return folded
+        combined.append(group.msm(b"".join(relation.commitments), weights))
+    return combined
 
 
 def fold_challenge(use: str, context: bytes) -> int:
@@ -86,33 +108,38 @@ def prove_opening(
     """
     if len(witness) != len(nonces):
         raise ProofError("as many nonces as witness entries are needed")
-    folded = _fold(group, relations, fold_challenge(use, context))
+    size = len(witness) // field.FIELD_BYTES
+    combined = _combined(group, relations, fold_challenge(use, context))
     announcements = [group.msm(r.bases, r.pick(nonces)) for r in relations]
-    c = challenge(f"opening/{use}", *_digest_inputs(context, folded, announcements))
-    return Opening(tuple(announcements), group.respond(nonces, c, witness))
+    transcript, c = _transcript(use, context, size, combined, announcements)
+    bases = [folding.spread(r.bases, r.slots, size) for r in relations]
+    folds, final = folding.fold(group, use, transcript, bases, group.respond(nonces, c, witness))
+    return Opening(tuple(announcements), tuple(folds), tuple(field.unpack(final)))
 
 
 def verify_opening(
     group: Group, use: str, context: bytes, relations: Sequence[Relation], size: int, proof: Opening
 ) -> None:
-    """Check a batched opening of ``size`` witness entries.
+    """Check a batched opening of ``size`` witness entries: one multi-scalar multiplication a relation.
 
     Raises:
-        ProofError: wrong shape, a point off the curve, or an equation that does not hold.
+        ProofError: wrong shape, a point off the curve or the identity, or an equation that does not hold.
     """
-    if len(proof.announcements) != len(relations):
-        raise ProofError(f"{use} opening: {len(relations)} announcements expected")
-    if len(proof.responses) != 32 * size:
-        raise ProofError(f"{use} opening: {size} responses expected, {len(proof.responses) // 32} given")
-    group.check(b"".join(proof.announcements))
+    count = len(relations)
+    if len(proof.announcements) != count:
+        raise ProofError(f"{use} opening: {count} announcements expected")
+    group.check(b"".join((*proof.announcements, *proof.folds)))
     for relation in relations:
         group.check(b"".join(relation.commitments))
-    folded = _fold(group, relations, fold_challenge(use, context))
-    c = challenge(f"opening/{use}", *_digest_inputs(context, folded, proof.announcements))
-    closing = field.pack([(R - c) % R, R - 1])
-    for relation, statement, announcement in zip(relations, folded, proof.announcements, strict=True):
-        responses = relation.pick(proof.responses)
-        if len(relation.bases) // POINT_BYTES != len(responses) // 32:
+    combined = _combined(group, relations, fold_challenge(use, context))
+    transcript, c = _transcript(use, context, size, combined, proof.announcements)
+    final = field.pack(proof.responses)
+    coefficients, weights = folding.unfold(group, use, transcript, size, count, proof.folds, final)
+    closing = field.pack(-w % R for w in (weights[0], weights[0] * c, *weights[1:]))
+    for k, (relation, statement) in enumerate(zip(relations, combined, strict=True)):
+        own = relation.pick(coefficients)
+        if len(relation.bases) // POINT_BYTES != len(own) // field.FIELD_BYTES:
             raise ProofError(f"{use} opening: bases and witness slots differ in number")
-        if group.msm(relation.bases + statement + announcement, responses + closing) != IDENTITY:
+        points = b"".join((relation.bases, proof.announcements[k], statement, *proof.folds[k::count]))
+        if group.msm(points, own + closing) != IDENTITY:
             raise ProofError(f"the {use} opening does not hold: a commitment is not what it claims")

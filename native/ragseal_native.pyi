@@ -27,6 +27,12 @@ def g1_msm_int(points: bytes, integers: list[int]) -> bytes:
 def g1_sum(points: bytes) -> bytes:
     """Sum of points."""
 
+def g1_fold(points: bytes, u: bytes) -> bytes:
+    """u * left + right of the two halves, point by point; the left half of an odd number is the longer one.
+
+    Identity points are allowed in and out; u is not 0.
+    """
+
 def hash_to_curve(domain: bytes, count: int) -> bytes:
     """``count`` generators by try-and-increment over SHA-512(domain || u32be(index) || u32be(attempt))."""
 

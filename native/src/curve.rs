@@ -129,6 +129,30 @@ pub fn add_with_inverse<F: Field>(a: &Pt<F>, b: &Pt<F>, inverse: &F) -> Pt<F> {
     }
 }
 
+/// points[i] += points[i] for all i; the identity stays.
+pub fn double_all<F: Field>(points: &mut [Pt<F>]) {
+    let mut prefix = [F::ZERO; BATCH];
+    let mut den = [F::ZERO; BATCH];
+    for points in points.chunks_mut(BATCH) {
+        let mut product = F::ONE;
+        for (k, p) in points.iter().enumerate() {
+            let d = if p.y.is_zero() { F::ONE } else { p.y.double() };
+            prefix[k] = product;
+            den[k] = d;
+            product *= d;
+        }
+        let mut inverse = product.inverse().expect("denominators are not zero");
+        for (k, p) in points.iter_mut().enumerate().rev() {
+            let square = p.x.square();
+            let slope = (square.double() + square) * (inverse * prefix[k]);
+            inverse *= den[k];
+            let x = slope.square() - p.x.double();
+            p.y = slope * (p.x - x) - p.y;
+            p.x = x;
+        }
+    }
+}
+
 /// acc[i] += add[i] for all i.
 pub fn add_assign_all<F: Field>(acc: &mut [Pt<F>], add: &[Pt<F>]) {
     let mut prefix = [F::ZERO; BATCH];

@@ -7,6 +7,7 @@ pub mod curve;
 pub mod encoding;
 pub mod engine;
 pub mod error;
+pub mod folding;
 pub mod generators;
 pub mod linear;
 pub mod msm;

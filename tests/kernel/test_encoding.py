@@ -54,8 +54,8 @@ SAMPLES: list[Message] = [
     at.ProofBatch(
         b"m" * 32,
         (at.ProofEntry(0, b"r" * 32, POINT, b"p" * 256),),
-        (at.LinkOpening("t", Opening((POINT, POINT), bytes(32))),),
-        Opening((POINT,), bytes(64)),
+        (at.LinkOpening("t", Opening((POINT, POINT), (POINT,) * 4, (7,))),),
+        Opening((POINT,), (), (1, 2)),
     ),
     cm.Account("alice", "t", b"k" * 32),
     cm.TenantIndex("t", 384, b"a" * 32, b"b" * 32, b"c" * 32),

@@ -15,7 +15,8 @@ from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.params import R
 
 GROUP = PurePythonGroup()
-BASES = GROUP.hash_to_curve(b"test bases", 5)
+SIZE = 5  # too short to fold: tests/kernel/test_folding.py has the long ones
+BASES = GROUP.hash_to_curve(b"test bases", SIZE)
 OUTSIDE = GROUP.hash_to_curve(b"not a base", 1)
 RNG = random.Random(7)
 
@@ -37,7 +38,7 @@ def batch(vectors: list[list[int]], commitments: list[bytes]) -> tuple[Relation,
     relation = Relation(BASES, ((0, 5),), tuple(commitments))
     context = b"".join(commitments)
     witness = combine(vectors, opening.fold_challenge("test", context))
-    return relation, context, opening.prove_opening(GROUP, "test", context, [relation], witness, nonces(5))
+    return relation, context, opening.prove_opening(GROUP, "test", context, [relation], witness, nonces(SIZE))
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def honest() -> tuple[Relation, bytes, Opening]:
 
 
 def check(relation: Relation, context: bytes, proof: Opening) -> None:
-    opening.verify_opening(GROUP, "test", context, [relation], 5, proof)
+    opening.verify_opening(GROUP, "test", context, [relation], SIZE, proof)
 
 
 def test_honest(honest: tuple[Relation, bytes, Opening]) -> None:
@@ -80,17 +81,19 @@ def test_reused_for_another_batch(honest: tuple[Relation, bytes, Opening]) -> No
     with pytest.raises(ProofError, match="not what it claims"):
         check(shorter, context, proof)
     with pytest.raises(ProofError, match="not what it claims"):
-        opening.verify_opening(GROUP, "other use", context, [relation], 5, proof)
+        opening.verify_opening(GROUP, "other use", context, [relation], SIZE, proof)
 
 
 def test_malformed(honest: tuple[Relation, bytes, Opening]) -> None:
     relation, context, proof = honest
     with pytest.raises(ProofError, match="responses expected"):
-        check(relation, context, Opening(proof.announcements, proof.responses[32:]))
+        check(relation, context, dataclasses.replace(proof, responses=proof.responses[1:]))
+    with pytest.raises(ProofError, match="0 rounds of folding expected"):
+        check(relation, context, dataclasses.replace(proof, folds=(BASES[:64], BASES[64:128])))
     with pytest.raises(ProofError, match="announcements expected"):
-        check(relation, context, Opening((), proof.responses))
+        check(relation, context, dataclasses.replace(proof, announcements=()))
     with pytest.raises(ProofError, match="identity"):
-        check(relation, context, Opening((bytes(POINT_BYTES),), proof.responses))
+        check(relation, context, dataclasses.replace(proof, announcements=(bytes(POINT_BYTES),)))
     with pytest.raises(ProofError, match="identity"):
         check(dataclasses.replace(relation, commitments=(bytes(64),) * 3), context, proof)
 

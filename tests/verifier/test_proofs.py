@@ -12,7 +12,6 @@ import pytest
 from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.verifier.evidence import ConfiguredKey
 from tests.verifier.attacks import Attacks
@@ -165,7 +164,7 @@ def opening_of_another_batch() -> Any:
 def hint_opening_truncated() -> Any:
     world = World.honest()
     world.tamper_batch = lambda batch: replace(
-        batch, hints=Opening(batch.hints.announcements, batch.hints.responses[32:])
+        batch, hints=replace(batch.hints, responses=batch.hints.responses[1:])
     )
     return world
 

@@ -4,7 +4,7 @@
 use crate::curve::Pt;
 use crate::encoding as enc;
 use crate::error::{detached, Error, Result};
-use crate::{columns, ensure, generators, msm, poseidon, scalars};
+use crate::{columns, ensure, folding, generators, msm, poseidon, scalars};
 use ark_bn254::g1::Config;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -66,6 +66,15 @@ fn g1_sum<'py>(py: Python<'py>, points: &[u8]) -> PyResult<Bound<'py, PyBytes>> 
         Ok(enc::g1_bytes(&Pt::from_projective(&msm::msm_int::<Config>(&p, &ones))))
     })?;
     Ok(PyBytes::new(py, &sum))
+}
+
+/// u * left + right of the halves of the points; of an odd number the left half has one more.
+#[pyfunction]
+fn g1_fold<'py>(py: Python<'py>, points: &[u8], u: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let folded = detached(py, || {
+        Ok(enc::g1s_bytes(&folding::fold(&enc::g1s(points)?, enc::scalar(u)?)?))
+    })?;
+    Ok(PyBytes::new(py, &folded))
 }
 
 /// `count` generators of a domain.
@@ -194,6 +203,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(g1_msm, m)?)?;
     m.add_function(wrap_pyfunction!(g1_msm_int, m)?)?;
     m.add_function(wrap_pyfunction!(g1_sum, m)?)?;
+    m.add_function(wrap_pyfunction!(g1_fold, m)?)?;
     m.add_function(wrap_pyfunction!(hash_to_curve, m)?)?;
     m.add_function(wrap_pyfunction!(commit_columns, m)?)?;
     m.add_function(wrap_pyfunction!(update_columns, m)?)?;
