@@ -8,42 +8,34 @@ suite.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from ragseal.client import attestation as client
 from ragseal.groth16.group import NativeGroup
-from ragseal.kernel import attestation, field, opening
+from ragseal.kernel import attestation, encoding, field, folding, opening, signature
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel.attestation import ProofBatch
+from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
-from ragseal.verifier import commitment, proofs
+from ragseal.ledger import observer, witness
+from ragseal.prover import attestation as provider
+from ragseal.prover.window import Window
+from ragseal.verifier import attestation as records
+from ragseal.verifier import commitment, epsilon, log, proofs, verification
 from ragseal.verifier.attestation import Logged
+from tests.attacks.removal import Both, Check, Guard, Removable
+from tests.verifier.simulator import key_of
 
-
-def nothing(*_: Any, **__: Any) -> None:
-    """A check that holds of anything."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """Where a check is looked up, and what stands for it once it is gone."""
-
-    module: Any
-    name: str
-    instead: Callable[..., Any] = nothing
-
-    def remove(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(self.module, self.name, self.instead)
-
+# --- step 8: proofs and openings -------------------------------------------------------------------------------------
 
 HINTS = Check(attestation, "verify_hints")
 LINK = Check(attestation, "verify_link")
 _check_batch = proofs.check_batch
+_advance = folding.advance
 
 
 def _whatever_was_delivered(basis: Any, part: Sequence[Logged], batch: ProofBatch) -> None:
@@ -56,13 +48,15 @@ EXACT = Check(proofs, "check_batch", _whatever_was_delivered)
 COLUMNS = Check(commitment, "verify_columns")
 PAIRING = Check(proofs, "_pairings")
 
-_pick = opening.Relation.pick
+
+def _reduced(x: int) -> bytes:
+    """An element taken modulo r."""
+    return (x % R).to_bytes(32, "big")
 
 
-def _reduced(relation: opening.Relation, vector: bytes) -> bytes:
-    """Responses taken modulo r."""
-    values = (int.from_bytes(vector[i : i + 32], "big") % R for i in range(0, len(vector), 32))
-    return _pick(relation, field.pack(values))
+def _not_hashed(use: str, transcript: bytes, points: Sequence[bytes]) -> tuple[bytes, int]:
+    """A challenge of a round that does not depend on the round's L and R."""
+    return _advance(use, transcript, ())
 
 
 class _Anything:
@@ -77,26 +71,130 @@ class _Anything:
     __hash__ = object.__hash__
 
 
-RESPONSES_CANONICAL = Check(opening.Relation, "pick", _reduced)
+FOLDS_HASHED = Check(folding, "advance", _not_hashed)
 POINTS_ON_THE_CURVE = Check(NativeGroup, "check")
 REQUEST_SIGNED = Check(attestation.SignedRequest, "verify")
 CLIENT_OPENS_C_E = Check(client, "embedding_commitment", lambda *_: _Anything())
 
-CHECKS = {
+ELEMENTS_BELOW_R = Both(
+    (Guard(encoding.Element, "read", "not canonical"), Guard(encoding.Element, "write", "expected a field element"))
+)
+RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)))
+
+# --- step 1: the log -------------------------------------------------------------------------------------------------
+
+ENTRIES_HASH_TO_ROOT = Guard(log, "read_log", "do not hash to the signed root")
+LOG_COMPLETE = Guard(log, "read_log", "the log gave")
+LOG_EXTENDS = Guard(log.LogView, "extends", "the log was forked")
+LOG_GROWS = Guard(log.LogView, "extends", "the log shrank")
+OBSERVER_CONSISTENCY = Both((Check(observer, "check_growth"), Check(witness, "check_growth")))
+OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "serves other entries than it signed up to")
+
+# --- step 2: the window ----------------------------------------------------------------------------------------------
+
+MANIFEST_OF_THE_LOG = Guard(commitment, "check_manifest", "not the one in the log")
+WINDOW_NAME_ONCE = Guard(commitment, "_never_seen", "it was opened again")
+SEED_ONCE = Guard(commitment, "_never_seen", "the seed commitment was used")
+OPENED_ONCE = Guard(commitment, "check_life", "times")
+
+# --- step 6: records -------------------------------------------------------------------------------------------------
+
+_check_registry = verification.check_registry
+
+
+class _Anyone(dict[str, Account]):
+    """A registry in which every name is an account of tenant north, with the key that the test's name gives."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        own = signature.public_bytes(key_of(name))
+        return super().get(name, Account(name, "north", own))
+
+
+REGISTERED = Check(verification, "check_registry", lambda *given: _Anyone(_check_registry(*given)))
+SEQ_GAPLESS = Guard(records, "_follow", "a record was dropped or reordered")
+CTR_GAPLESS = Guard(records, "_follow", "jumps to request")
+BUDGET = Guard(records, "_follow", "exceeds its")
+NONCE_ONCE = Guard(records, "_follow", "was used by this account before")
+INDEX_OF_THE_MANIFEST = Guard(records, "_logged", "another index than that")
+COUNT_AT_CLOSE = Guard(records, "check_records", "counts other records")
+
+# --- step 7: receipts ------------------------------------------------------------------------------------------------
+
+RECEIPT_MATCHES_RECORD = Guard(records, "_receipt", "another record than the one promised")
+ONE_RECEIPT = Guard(records, "check_receipts", "another receipt was given")
+SLOTS_IN_ORDER = Guard(records, "_answer", "slots in increasing order")
+SLOTS_COMMITTED = Guard(records, "_answer", "not those that the record commits to")
+TEXTS_COMMITTED = Guard(records, "_answer", "verify_inclusion")
+
+# --- step 11: epsilon ------------------------------------------------------------------------------------------------
+
+EPSILON_FINITE = Guard(epsilon, "check_epsilon", "no finite epsilon")
+ADVERTISED = Guard(epsilon, "check_epsilon", "advertises epsilon")
+
+# --- what a provider refuses of its accounts -------------------------------------------------------------------------
+
+PROVIDER_BUDGET = Both(
+    (Guard(provider.Attestation, "_prepare", "self._spent"), Guard(provider.Attestation, "_answer", "self._spent"))
+)
+PROVIDER_SIGNATURE = Guard(provider.Attestation, "retrieve", "message.verify(account.public_key)")
+PROVIDER_CTR = Both(
+    (
+        Guard(provider.Attestation, "_answer", "send requests in order"),
+        Check(provider.Attestation, "_check_acknowledgement"),
+        Guard(Window, "add_record", "does not follow its last one"),
+    )
+)
+PROVIDER_NONCE = Guard(provider.Attestation, "_answer", "nonce was used before")
+PROVIDER_C_E = Guard(provider.Attestation, "_answer", "another query or C_e")
+PROVIDER_ONE_AWAY = Guard(provider.Attestation, "_prepare", "the embedding sent is not this query")
+
+CHECKS: dict[str, Removable] = {
     "hint opening": HINTS,
     "link opening": LINK,
     "column opening": COLUMNS,
     "pairing": PAIRING,
     "exactly the records asked for": EXACT,
     "responses below r": RESPONSES_CANONICAL,
+    "L and R hashed": FOLDS_HASHED,
+    "field elements below r": ELEMENTS_BELOW_R,
     "points on the curve, no identity": POINTS_ON_THE_CURVE,
     "request signature": REQUEST_SIGNED,
     "C_e opened by the client": CLIENT_OPENS_C_E,
+    "entries hash to the signed root": ENTRIES_HASH_TO_ROOT,
+    "every entry delivered": LOG_COMPLETE,
+    "log continues what was seen": LOG_EXTENDS,
+    "log never shrinks": LOG_GROWS,
+    "observer checks consistency": OBSERVER_CONSISTENCY,
+    "observer hashes every entry": OBSERVER_HASHES,
+    "manifest shown is the log's": MANIFEST_OF_THE_LOG,
+    "window name used once": WINDOW_NAME_ONCE,
+    "seed commitment used once": SEED_ONCE,
+    "window opened once": OPENED_ONCE,
+    "account registered": REGISTERED,
+    "seq without gaps": SEQ_GAPLESS,
+    "ctr without gaps": CTR_GAPLESS,
+    "n_max": BUDGET,
+    "request id and nonce used once": NONCE_ONCE,
+    "index version of the manifest": INDEX_OF_THE_MANIFEST,
+    "records counted at closing": COUNT_AT_CLOSE,
+    "receipt matches its record": RECEIPT_MATCHES_RECORD,
+    "one receipt a record": ONE_RECEIPT,
+    "answer's slots in order": SLOTS_IN_ORDER,
+    "answer's slots committed": SLOTS_COMMITTED,
+    "answer's texts committed": TEXTS_COMMITTED,
+    "finite epsilon": EPSILON_FINITE,
+    "advertised epsilon": ADVERTISED,
+    "provider: n_max": PROVIDER_BUDGET,
+    "provider: request signature": PROVIDER_SIGNATURE,
+    "provider: ctr": PROVIDER_CTR,
+    "provider: nonce used once": PROVIDER_NONCE,
+    "provider: C_e of its Prepare": PROVIDER_C_E,
+    "provider: e of the query": PROVIDER_ONE_AWAY,
 }
 
 
 @contextmanager
-def without(check: Check) -> Iterator[pytest.MonkeyPatch]:
+def without(check: Removable) -> Iterator[pytest.MonkeyPatch]:
     """Everything inside runs with this check removed."""
     with pytest.MonkeyPatch.context() as patch:
         check.remove(patch)

@@ -116,3 +116,19 @@ def coarse_bit_changed(d: Draft) -> None:
 def multiplicity_wrong(d: Draft) -> None:
     """One look-up less is claimed for a row of the coarse table, one more for another."""
     d.mc_edit = {d.u[0]: -1, (d.u[0] + 1) % len(d.bounds): 1}
+
+
+def noise_through_a_multiplicity(d: Draft) -> None:
+    """The runner-up's noise is another row of the table than its uniform's, and that row is claimed once more."""
+    p = d.place(_ranked(d)[d.cls.K])
+    p.z = 2400 if not p.sign else 0
+    p.before, p.upto = d.table.cdf(p.z - 1), d.table.cdf(p.z)
+    d.settle()
+    d.mc_edit = {p.u: 1}
+
+
+def ids_in_another_order(d: Draft) -> None:
+    """T commits to the winners by falling score."""
+    d.ids = [slot for slot in _ranked(d) if slot in d.ids]
+    if d.ids == sorted(d.ids):
+        d.ids.reverse()

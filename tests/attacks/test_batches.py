@@ -15,7 +15,8 @@ from py_ecc.optimized_bn128 import FQ, FQ2, curve_order, multiply, normalize
 from ragseal.groth16.group import native
 from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import BatchItem, ProofBatch
-from tests.attacks.checks import EXACT, HINTS, LINK, Check, without
+from tests.attacks.checks import EXACT, HINTS, LINK, without
+from tests.attacks.removal import Check
 from tests.attacks.world import AttackWorld, accepted, queried, refused
 
 #: another batch of the same window, made honestly

@@ -23,6 +23,7 @@ from provider_scene import NOW, Asker, Clock, make_policy, open_provider, open_w
 from ragseal.kernel import field as scalars
 from ragseal.kernel import opening, signature
 from ragseal.kernel.attestation import ProofBatch
+from ragseal.kernel.folding import lengths
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.prover import proofs, retrieval
@@ -133,8 +134,11 @@ def test_a_provider_that_reuses_is_noticed(
         seen.check()
 
 
-def test_a_reused_nonce_opens_every_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Why: two batches of one record with one nonce give its whole hint vector, scores of the places included."""
+def test_a_reused_nonce_unblinds_the_hints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Why: L of two batches of one record with one nonce gives half of its hints under no blinder at all.
+
+    Any guess of them can then be checked by anyone; B is in the other half.
+    """
     world = AttackWorld()
     world.commit()
     record = world.ask("alice")
@@ -151,7 +155,17 @@ def test_a_reused_nonce_opens_every_hint(monkeypatch: pytest.MonkeyPatch, tmp_pa
         return value
 
     monkeypatch.setattr(opening, "challenge", noted)
-    first, second = (scalars.unpack(world.open_hints(context, [item]).responses) for context in (b"one", b"two"))
+    first, second = (world.open_hints(context, [item]).folds[0] for context in (b"one", b"two"))
     inverse = pow(found[0] - found[1], -1, R)
-    recovered = [(a - b) * inverse % R for a, b in zip(first, second, strict=True)]
-    assert recovered == [*scalars.unpack(query.h_open), query.rho_hint]
+    unblinded = GROUP.msm(first + second, scalars.pack([inverse, R - inverse]))
+    bases = world.key.hints + world.key.scores.b
+    half = lengths(len(bases) // 64, 1)[1]
+    right = bases[64 * half :]
+    assert right.endswith(world.key.scores.b)
+
+    def guessed(hints: bytes) -> bool:
+        return GROUP.msm(right, hints[: len(right) // 2]) == unblinded
+
+    assert guessed(query.h_open)
+    other = scalars.unpack(query.h_open)
+    assert not guessed(scalars.pack([other[0] ^ 1, *other[1:]]))

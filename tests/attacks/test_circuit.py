@@ -35,6 +35,8 @@ FORGERIES: dict[str, Callable[[Draft], None]] = {
         forgeries.left_out,
         forgeries.coarse_bit_changed,
         forgeries.multiplicity_wrong,
+        forgeries.noise_through_a_multiplicity,
+        forgeries.ids_in_another_order,
     )
 }
 

@@ -20,7 +20,8 @@ from ragseal.kernel.curve import IDENTITY
 from ragseal.kernel.errors import AuditError, EncodingError, ProofError
 from ragseal.kernel.params import P, R
 from ragseal.verifier import proofs
-from tests.attacks.checks import POINTS_ON_THE_CURVE, RESPONSES_CANONICAL, Check, without
+from tests.attacks.checks import POINTS_ON_THE_CURVE, RESPONSES_CANONICAL, without
+from tests.attacks.removal import Check
 from tests.attacks.world import DIMENSION, AttackWorld, Cheat, accepted, machine, outside_subgroup, queried, refused
 
 
@@ -95,14 +96,22 @@ def test_hint_commitment_that_is_no_point(case: str) -> None:
     assert any(word in verdict.failure.message for word in ("identity", "curve", "canonical")), verdict.line()
 
 
+#: points of an opening: an announcement, L of the first round, R of the last
+OPENED = {
+    "announcement": lambda opening: opening.announcements[-1],
+    "left": lambda opening: opening.folds[0],
+    "right": lambda opening: opening.folds[-1],
+}
+
+
 @pytest.mark.parametrize("case", POINTS)
+@pytest.mark.parametrize("which", OPENED)
 @pytest.mark.parametrize("part", ["hints", "link"])
-def test_announcement_that_is_no_point(part: str, case: str) -> None:
+def test_opening_with_what_is_no_point(part: str, which: str, case: str) -> None:
     world = queried()
     batch = world.batch(world.digest, [0, 1, 2])
-    chosen = batch.hints if part == "hints" else batch.links[0].opening
-    bad = POINTS[case](chosen.announcements[-1])
-    world.tamper_batch = lambda _: raw(batch.encode().replace(chosen.announcements[-1], bad))
+    good = OPENED[which](batch.hints if part == "hints" else batch.links[0].opening)
+    world.tamper_batch = lambda _: raw(batch.encode().replace(good, POINTS[case](good)))
     verdict = refused(world, 8, "proofs of records 0..2")
     assert verdict.failure is not None
     assert any(word in verdict.failure.message for word in ("identity", "curve", "canonical")), verdict.line()
@@ -113,13 +122,9 @@ def test_response_above_the_modulus(part: str) -> None:
     """response + r is the same scalar; such an opening would have many encodings."""
     world = queried()
     batch = world.batch(world.digest, [0, 1, 2])
-    if part == "hints":
-        raised = replace(batch, hints=replace(batch.hints, responses=_plus(batch.hints.responses, 0, R)))
-    else:
-        first = batch.links[0]
-        other = replace(first, opening=replace(first.opening, responses=_plus(first.opening.responses, 0, R)))
-        raised = replace(batch, links=(other, *batch.links[1:]))
-    world.tamper_batch = lambda _: raised
+    chosen = batch.hints if part == "hints" else batch.links[0].opening
+    last = chosen.responses[-1]
+    world.tamper_batch = lambda _: raw(batch.encode().replace(field.to_bytes(last), (last + R).to_bytes(32, "big")))
     refused(world, 8, "canonical")
     with without(RESPONSES_CANONICAL):
         accepted(world)

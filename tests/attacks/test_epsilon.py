@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policies that promise what the noise does not give.  Epsilon that is not finite is printed as inf, never a number."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from ragseal.kernel import accounting
+from ragseal.kernel.noise import build_table
+from ragseal.kernel.params import CircuitClass
+from ragseal.verifier import claim, page, report
+from ragseal.verifier.epsilon import upward
+from ragseal.verifier.verification import Verdict
+from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
+from tests.attacks.world import AttackWorld, machine, policy, refused
+
+#: one account is bounded, a coalition of 2,000 is not: the table ends before their 6,000 queries do
+BOUNDLESS = {"lo": 0, "hi": 4000, "gain": 6, "k_max": 2000, "epsilon_account": "1000000"}
+
+
+def _world(**changes: Any) -> AttackWorld:
+    world = AttackWorld()
+    world.commit(policy_=policy(**changes))
+    world.ask("alice")
+    world.close()
+    return world
+
+
+def _numbers(values: Any, name: str = "") -> list[tuple[str, Any]]:
+    """Every leaf of a report whose name speaks of epsilon."""
+    if isinstance(values, dict):
+        return [leaf for key, value in values.items() if key != "timings" for leaf in _numbers(value, key)]
+    if isinstance(values, list):
+        return [leaf for value in values for leaf in _numbers(value, name)]
+    return [(name, values)] if "epsilon" in name else []
+
+
+def _nowhere_a_number(verdict: Verdict) -> dict[str, Any]:
+    """No epsilon of the coalition is a finite number in line, report.json or page; the report."""
+    built = report.build(verdict)
+    values: dict[str, Any] = json.loads(report.to_json(built))
+    of_coalition = [
+        (name, value)
+        for name, value in _numbers(values)
+        if not re.search("account|advertised|claimed_for|unchecked", name)
+    ]
+    assert of_coalition
+    for name, value in of_coalition:
+        assert value in (None, "inf") or not isinstance(value, int | float), f"{name} = {value}"
+    assert not re.search(r"epsilon_audit\s*=\s*[0-9]", verdict.line())
+    shown = re.findall(r"epsilon_audit(?:=|(?:</\w+>|<[^>]*>|\s|:)+)([^\s<]+)", page.render(built))
+    assert all(value == "inf" for value in shown), shown
+    return values
+
+
+def test_coalition_without_a_finite_epsilon() -> None:
+    verdict = refused(_world(**BOUNDLESS), 11, "no finite epsilon follows")
+    values = _nowhere_a_number(verdict)
+    assert values["epsilon_audit"] is None
+    evidence = next(step for step in values["steps"] if step["number"] == 11)["evidence"]
+    assert evidence["epsilon_audit"] == "inf"
+    assert evidence["epsilon_by_loss_distribution[tiny]"] == evidence["epsilon_by_curve[tiny]"] == "inf"
+    assert isinstance(evidence["largest_finite_n[tiny]"], int), "how many queries would be bounded is said"
+
+    with without(EPSILON_FINITE):
+        world = _world(**BOUNDLESS)
+        verdict = world.audit()
+    assert verdict.verdict == "PASS", verdict.line()
+    assert " epsilon_audit=inf " in verdict.line()
+    values = _nowhere_a_number(verdict)
+    assert values["epsilon_audit"] == values["epsilon"]["epsilon_audit"] == "inf"
+
+
+def test_one_window_without_a_bound_makes_the_period_boundless() -> None:
+    """The windows of a period add up: inf plus any number is inf."""
+
+    def made() -> AttackWorld:
+        world = AttackWorld()
+        first = {**BOUNDLESS, "k_max": 2}
+        world.commit("w0", policy_=policy(**{**first, "n_max": 3000}))
+        world.close()
+        world.messages[-1] = replace(world.messages[-1], records=0)  # type: ignore[type-var]
+        opens = world.messages[-1].time  # type: ignore[attr-defined]
+        world.seed = (5, 6)
+        world.commit("w1", policy_=policy(epsilon_account="1000000", opens=opens - 3000))
+        world.messages[-1] = replace(world.messages[-1], time=opens)  # type: ignore[type-var]
+        world.close()
+        return world
+
+    verdict = refused(made(), 11, "no finite epsilon follows", window="w1")
+    _nowhere_a_number(verdict)
+
+
+def test_less_is_advertised_than_the_noise_gives() -> None:
+    changes = {"epsilon_account": "1/2"}
+    refused(_world(**changes), 11, "the policy advertises epsilon 1/2 to one account, the noise gives")
+    with without(ADVERTISED):
+        assert _world(**changes).audit().verdict == "PASS"
+
+
+@pytest.mark.parametrize(("law", "shift"), [("tiny", 1500), ("tiny-geo", 1900)])
+def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(law: str, shift: int) -> None:
+    """From the largest n that is called finite on every epsilon is inf; up to it none is."""
+    cls: CircuitClass = machine(law).cls
+    table = build_table(cls.law)
+
+    def at(n: int) -> accounting.EpsilonReport:
+        hi = shift << cls.s
+        return accounting.epsilon_audit(cls, table, gain=1, lo=0, hi=hi, k_max=1, n_max=n, delta=Fraction(1, 10**6))
+
+    most = at(1).n_max_finite
+    assert 1 < most < 10**6
+    last, beyond = at(most), at(most + 1)
+    assert math.isfinite(last.epsilon)
+    for value in (beyond.epsilon, beyond.epsilon_pld, beyond.epsilon_second):
+        assert math.isinf(value)
+        assert upward(value) == "inf"
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, -math.inf])
+def test_printed_as_inf(value: float) -> None:
+    assert upward(value) == "inf"
+    assert report.plain({"epsilon": value})["epsilon"] in ("inf", "nan", "-inf")
+    assert "epsilon" in claim.CLAIM

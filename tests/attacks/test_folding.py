@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Folded openings that were tampered with, shortened, or made with challenges known beforehand.  SPEC B.7.
+
+A challenge u that does not hash its round's L and R lets anyone "open" what nobody can: L is solved for last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ragseal.kernel import attestation, field, folding, opening
+from ragseal.kernel.attestation import BatchItem, ProofBatch
+from ragseal.kernel.opening import Opening, Relation
+from ragseal.kernel.params import R
+from tests.attacks.checks import FOLDS_HASHED, HINTS, LINK, Check, without
+from tests.attacks.world import GROUP, AttackWorld, Cheat, accepted, queried, refused
+
+FOREIGN = GROUP.hash_to_curve(b"another point", 1)
+
+TAMPERED: dict[str, Callable[[Opening], Opening]] = {
+    "left_of_the_first_round": lambda o: replace(o, folds=(FOREIGN, *o.folds[1:])),
+    "right_of_the_last_round": lambda o: replace(o, folds=(*o.folds[:-1], FOREIGN)),
+    "first_response": lambda o: replace(o, responses=((o.responses[0] + 1) % R, *o.responses[1:])),
+    "last_response": lambda o: replace(o, responses=(*o.responses[:-1], (o.responses[-1] + 1) % R)),
+}
+
+SHAPES: dict[str, tuple[Callable[[Opening], Opening], str]] = {
+    "a_round_left_out": (lambda o: replace(o, folds=o.folds[: -2 * len(o.announcements)]), "rounds of folding expected"),
+    "a_round_too_many": (
+        lambda o: replace(o, folds=(*o.folds, *o.folds[: 2 * len(o.announcements)])),
+        "rounds of folding expected",
+    ),
+    "a_response_left_out": (lambda o: replace(o, responses=o.responses[:-1]), "responses expected"),
+    "a_response_too_many": (lambda o: replace(o, responses=(*o.responses, 0)), "responses expected"),
+}
+
+
+def _swap(batch: ProofBatch, part: str, change: Callable[[Opening], Opening]) -> ProofBatch:
+    if part == "hints":
+        return replace(batch, hints=change(batch.hints))
+    first = batch.links[0]
+    return replace(batch, links=(replace(first, opening=change(first.opening)), *batch.links[1:]))
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+@pytest.mark.parametrize(("part", "check"), [("hints", HINTS), ("link", LINK)], ids=["hints", "link"])
+def test_tampered_opening(part: str, check: Check, what: str) -> None:
+    world = queried()
+    world.tamper_batch = lambda batch: _swap(batch, part, TAMPERED[what])
+    refused(world, 8, f"the {part} opening does not hold")
+    with without(check):
+        accepted(world)
+
+
+@pytest.mark.parametrize("what", SHAPES)
+@pytest.mark.parametrize(("part", "check"), [("hints", HINTS), ("link", LINK)], ids=["hints", "link"])
+def test_opening_of_another_shape(part: str, check: Check, what: str) -> None:
+    change, message = SHAPES[what]
+    world = queried()
+    world.tamper_batch = lambda batch: _swap(batch, part, change)
+    refused(world, 8, message)
+    with without(check):
+        accepted(world)
+
+
+def without_witness(use: str, context: bytes, relation: Relation, size: int) -> Opening:
+    """An opening of commitments that have none: everything is made up, and the last L is what the equation lacks.
+
+    It solves for L after the last u is known, so it holds exactly where u does not depend on L.
+    """
+    rounds = len(folding.lengths(size, 1)) - 1
+    points = GROUP.hash_to_curve(b"made up", 2 * rounds + 1)
+    announcement, *folds = (points[i : i + 64] for i in range(0, len(points), 64))
+    final = tuple(range(1, folding.lengths(size, 1)[-1] + 1))
+    weights = field.pack(opening.powers(opening.fold_challenge(use, context), len(relation.commitments)))
+    statement = GROUP.msm(b"".join(relation.commitments), weights)
+    transcript, c = opening._transcript(use, context, size, [statement], [announcement])
+    s, w = folding.unfold(GROUP, use, transcript, size, 1, folds, field.pack(final))
+    others = relation.bases + announcement + statement + b"".join(folds[:-2]) + folds[-1]
+    by = field.pack(-x % R for x in (w[0], w[0] * c, *w[1:-2], w[-1]))
+    folds[-2] = GROUP.msm(others, relation.pick(s) + by)
+    return Opening((announcement,), tuple(folds), final)
+
+
+def test_opening_of_what_nobody_can_open() -> None:
+    """C_h with a component along ctx, as in test_hints, and a hint opening that is solved for."""
+
+    def solved(world: AttackWorld) -> None:
+        def open_hints(context: bytes, items: list[BatchItem]) -> Opening:
+            relation = attestation.hint_relation(world.key.hints, world.key.scores.b, items)
+            return without_witness("hints", context, relation, world.key.layout.size + 1)
+
+        world.open_hints = open_hints  # type: ignore[method-assign,assignment]
+
+    world = queried(Cheat(proven=lambda s, e: replace(s, ctx=12345), compensate=True))
+    solved(world)
+    refused(world, 8, "the hints opening does not hold")
+    with without(FOLDS_HASHED):
+        accepted(world)
