@@ -13,8 +13,8 @@ So s = <p, p> as a polynomial of degree 2 in r, whose coefficients g_ab - <e_a, 
 zero survives with probability 2^-247.  Positions of a block that hold no record have r = 0 and no constraint.
 
 Nothing else leaves the provider: C_G, C_s and the cross terms are blinded perfectly, the rest is zero-knowledge.
-Whoever checks learns the links and that no other pair of a block is one; with products in the clear it would learn every
-query after as many queries of its own as there are dimensions.
+Whoever checks learns the links and that no other pair of a block is one; with products in the clear it would learn
+every query after as many queries of its own as there are dimensions.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class EstimateClass:
         return tuple(itertools.combinations(range(self.n), 2))
 
 
-CLASSES = {cls.name: cls for cls in (EstimateClass("estimate", 112), EstimateClass("estimate-tiny", 6))}
+CLASSES = {cls.name: cls for cls in (EstimateClass("estimate-112", 112), EstimateClass("estimate-6", 6))}
 
 
 def side(sign: int, threshold: int, product: int) -> int:

@@ -8,18 +8,26 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from ragseal.groth16.coefficients import check_coefficients
 from ragseal.groth16.engine import open_engine
+from ragseal.groth16.estimate import EstimateBackend
 from ragseal.groth16.group import default_group
-from ragseal.groth16.keys import KeyPaths, KeyView, install_key, load_key
+from ragseal.groth16.keys import EstimateView, KeyPaths, KeyView, Shape, install_key, load_key
 from ragseal.groth16.proving import Backend
+from ragseal.groth16.views import View
+from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover.rehearsal import rehearse
+from ragseal.prover.rehearsal import rehearse, rehearse_block
 
 DIGEST_DIGITS = 24  #: hexadecimal digits of the digest in a key folder's name
+
+V = TypeVar("V", bound=View)
+B = TypeVar("B")
 
 #: A key folder -> the back end that proves with it.
 OpenBackend = Callable[[Path], Backend]
@@ -27,17 +35,32 @@ OpenBackend = Callable[[Path], Backend]
 Circuit = Callable[[], Path]
 
 
-class KeyRing:
-    """Keys of one circuit class in the state folder.  Methods may be called from any thread."""
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[V, B]):
+    """What differs between the keys of an attestation class and those of an estimate's circuit."""
 
-    def __init__(self, directory: Path, cls: CircuitClass, circuit: Circuit, open_backend: OpenBackend) -> None:
+    cls: Shape
+    load: Callable[[Path], V]
+    circuit: Circuit
+    open_backend: Callable[[Path], B]
+    view_of: Callable[[B], V]
+    rehearse: Callable[[B], None]
+
+
+class Ring(Generic[V, B]):
+    """Keys of one circuit in the state folder.  Methods may be called from any thread."""
+
+    def __init__(self, directory: Path, kind: Kind[V, B]) -> None:
         self._directory = directory
-        self._cls = cls
-        self._circuit = circuit
-        self._open_backend = open_backend
+        self._kind = kind
         self._mutex = threading.Lock()
-        self._views: dict[bytes, KeyView] = {}
-        self._backends: dict[bytes, Backend] = {}
+        self._views: dict[bytes, V] = {}
+        self._backends: dict[bytes, B] = {}
+
+    @property
+    def cls(self) -> Shape:
+        """The circuit's class."""
+        return self._kind.cls
 
     @property
     def directory(self) -> Path:
@@ -45,22 +68,22 @@ class KeyRing:
         return self._directory
 
     def folder(self, digest: bytes) -> Path:
-        return self._directory / f"{self._cls.name}-{digest.hex()[:DIGEST_DIGITS]}"
+        return self._directory / f"{self.cls.name}-{digest.hex()[:DIGEST_DIGITS]}"
 
-    def newest(self) -> KeyView:
+    def newest(self) -> V:
         """The key that was fetched last.
 
         Raises:
             ConfigurationError: there is none.
         """
-        found = [p for p in self._directory.glob(f"{self._cls.name}-*") if p.is_dir()]
+        found = [p for p in self._directory.glob(f"{self.cls.name}-*") if p.is_dir()]
         if not found:
             raise ConfigurationError(
-                f"no proving key of class {self._cls.name!r} here: get the auditor's with `ragseal-provider fetch-keys`"
+                f"no proving key of class {self.cls.name!r} here: get the auditor's with `ragseal-provider fetch-keys`"
             )
-        return load_key(max(found, key=lambda p: p.stat().st_mtime_ns), self._cls)
+        return self._kind.load(max(found, key=lambda p: p.stat().st_mtime_ns))
 
-    def view(self, digest: bytes) -> KeyView:
+    def view(self, digest: bytes) -> V:
         """The verifying key with this digest.
 
         Raises:
@@ -69,15 +92,15 @@ class KeyRing:
         """
         with self._mutex:
             if digest not in self._views:
-                self._views[digest] = self._checked(digest, load_key(self._existing(digest), self._cls))
+                self._views[digest] = self._checked(digest, self._kind.load(self._existing(digest)))
             return self._views[digest]
 
-    def backend(self, digest: bytes) -> Backend:
+    def backend(self, digest: bytes) -> B:
         """The back end for the key with this digest, loaded at first use.  Raises as :meth:`view`."""
         with self._mutex:
             if digest not in self._backends:
-                backend = self._open_backend(self._existing(digest))
-                self._views.setdefault(digest, self._checked(digest, backend.key))
+                backend = self._kind.open_backend(self._existing(digest))
+                self._views.setdefault(digest, self._checked(digest, self._kind.view_of(backend)))
                 self._backends[digest] = backend
             return self._backends[digest]
 
@@ -92,11 +115,11 @@ class KeyRing:
         """
         incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._directory))
         try:
-            made = install_key(zkey, self._cls, incoming)
+            made = install_key(zkey, self.cls, incoming)
             if made.digest != announced:
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
-            check_coefficients(made.zkey, self._circuit())
-            rehearse(self._open_backend(made.directory), open_engine(self._cls), default_group())
+            check_coefficients(made.zkey, self._kind.circuit())
+            self._kind.rehearse(self._kind.open_backend(made.directory))
             target = self.folder(made.digest)
             if target.exists():
                 shutil.rmtree(target)
@@ -117,7 +140,47 @@ class KeyRing:
         return folder
 
     @staticmethod
-    def _checked(digest: bytes, view: KeyView) -> KeyView:
+    def _checked(digest: bytes, view: V) -> V:
         if view.digest != digest:
             raise ProofError(f"the key folder of {digest.hex()} holds another key: fetch it again")
         return view
+
+
+class KeyRing(Ring[KeyView, Backend]):
+    """Keys of one class of the attestation."""
+
+    def __init__(self, directory: Path, cls: CircuitClass, circuit: Circuit, open_backend: OpenBackend) -> None:
+        super().__init__(
+            directory,
+            Kind(
+                cls,
+                lambda path: load_key(path, cls),
+                circuit,
+                open_backend,
+                lambda backend: backend.key,
+                lambda backend: rehearse(backend, open_engine(cls), default_group()),
+            ),
+        )
+
+
+class EstimateRing(Ring[EstimateView, EstimateBackend]):
+    """Keys of one size of the estimate's circuit."""
+
+    def __init__(
+        self,
+        directory: Path,
+        cls: EstimateClass,
+        circuit: Circuit,
+        open_backend: Callable[[Path], EstimateBackend],
+    ) -> None:
+        super().__init__(
+            directory,
+            Kind(
+                cls,
+                lambda path: load_key(path, cls),
+                circuit,
+                open_backend,
+                lambda backend: backend.key,
+                lambda backend: rehearse_block(backend, default_group()),
+            ),
+        )

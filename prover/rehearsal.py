@@ -9,13 +9,17 @@ failed proof would tell it.  On random statements such a key fails as well, with
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from ragseal.groth16.engine import Engine, Scores
+from ragseal.groth16.estimate import EstimateBackend, assign
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.proving import Assignment, Backend
 from ragseal.kernel import field, hints, noise
+from ragseal.kernel.certificate import RANGE_BITS
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import CircuitClass, R
@@ -52,6 +56,27 @@ def _try(key: KeyView, backend: Backend, engine: Engine, group: Group, draw: Dra
     key.verify(clear, c_w, c_h, proof)
 
 
+def _try_block(backend: EstimateBackend, group: Group, draw: Draw, full: bool) -> None:
+    cls, key = backend.key.cls, backend.key
+    random = np.random.default_rng(int.from_bytes(draw(32), "big"))
+    held = cls.n if full else cls.n // 2 + 1
+    reach = 1 << (RANGE_BITS - 2)
+    threshold, low, high = reach, int(random.integers(1, reach)), int(random.integers(reach, 2 * reach))
+    present = [1] * held + [0] * (cls.n - held)
+    norms = [int(x) for x in random.integers(low, high, cls.n)]
+    products = [int(x) for x in random.integers(-reach, 2 * reach, cls.pairs)]
+    free = random.random(cls.pairs) < 0.2  # links, other pairs, and pairs without a constraint
+    signs = [0 if b >= held or free[k] else 1 if products[k] < threshold else -1 for k, (_, b) in enumerate(cls.order)]
+    r = [int.from_bytes(draw(31), "big") for _ in range(held)] + [0] * (cls.n - held)
+    clear = [threshold, low, high, *r, *present, *signs]
+    rho, rho_form = scalar(draw), scalar(draw)
+    assignment = assign(cls, clear, norms, products, (rho + rho_form) % R)
+    proof = backend.prove(assignment)
+    c_g = group.msm(key.products + key.blinder, field.pack([*norms, *products, rho]))
+    c_s = group.msm(key.form + key.blinder, field.pack([assignment.form, rho_form]))
+    key.verify(clear, c_g, c_s, proof)
+
+
 def rehearse(backend: Backend, engine: Engine, group: Group, draw: Draw = secrets.token_bytes) -> None:
     """Prove and verify two random statements.  Seconds; the statements have nothing to do with any index.
 
@@ -59,10 +84,23 @@ def rehearse(backend: Backend, engine: Engine, group: Group, draw: Draw = secret
         ProofError: the key cannot prove what is true: it is damaged, or made so that its failures tell something.
     """
     for wide in (True, False):
-        try:
+        with _named():
             _try(backend.key, backend, engine, group, draw, wide)
-        except ProofError as error:
-            raise ProofError(
-                f"this key fails on a made-up statement ({error}): it is damaged, of other circuit sources, or made to "
-                "leak; fetch it again, from an auditor that you know"
-            ) from None
+
+
+def rehearse_block(backend: EstimateBackend, group: Group, draw: Draw = secrets.token_bytes) -> None:
+    """As :func:`rehearse`, for a key of the estimate's circuit: a full block, and one with fewer records."""
+    for full in (True, False):
+        with _named():
+            _try_block(backend, group, draw, full)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except ProofError as error:
+        raise ProofError(
+            f"this key fails on a made-up statement ({error}): it is damaged, of other circuit sources, or made to "
+            "leak; fetch it again, from an auditor that you know"
+        ) from None
