@@ -84,8 +84,8 @@ class Policy(Message):
             raise PolicyError("theta must lie in (0, 1]")
         if not 0 <= self.lo < self.hi:
             raise PolicyError(
-                f"the score window needs 0 <= lo < hi, not [{self.lo}, {self.hi}], since an empty slot must score lowest: "
-                f"the nearest is {nearest_window(self.lo, self.hi)}"
+                f"the score window needs 0 <= lo < hi, not [{self.lo}, {self.hi}], since an empty slot must score "
+                f"lowest: the nearest is {nearest_window(self.lo, self.hi)}"
             )
         if self.gain < 1:
             raise PolicyError("gain must be at least 1")
@@ -102,8 +102,8 @@ class Policy(Message):
             raise PolicyError('the only privacy unit is "slot"')
         if self.closes <= self.opens:
             raise PolicyError(
-                f"needs opens < closes: the window would close at {self.closes}, before it opens at {self.opens}; let it "
-                f"close after {self.opens}"
+                f"needs opens < closes: the window would close at {self.closes}, before it opens at {self.opens}; "
+                f"let it close after {self.opens}"
             )
         if self.period_start > self.opens:
             raise PolicyError(
@@ -138,8 +138,8 @@ def check_policy(policy: Policy, cls: CircuitClass, class_digest: bytes, others:
     limit = score_limit(policy.dimension)
     if policy.hi > limit:
         raise PolicyError(
-            f"hi = {policy.hi} exceeds the largest possible score {limit} of {policy.dimension} dimensions: the nearest "
-            f"is hi = {limit}"
+            f"hi = {policy.hi} exceeds the largest possible score {limit} of {policy.dimension} dimensions: the "
+            f"nearest is hi = {limit}"
         )
     width = comparison_need(policy, cls)
     if width > comparison_room(cls):
@@ -157,7 +157,12 @@ def _way_out(policy: Policy, cls: CircuitClass, others: Iterable[CircuitClass]) 
         same = replace(policy, gain=max(1, (policy.gain << other.s) >> cls.s))  # the noise is 2^s times the table's
         if other.law == cls.law and other.name != cls.name and comparison_need(same, other) <= comparison_room(other):
             ways.append(f"class {other.name!r} ({other.N} slots) with gain = {same.gain}")
-    return ", or ".join(ways)
+    return listed(ways)
+
+
+def listed(ways: Sequence[str]) -> str:
+    """Ways out, for people: "a, b, or c"."""
+    return ", ".join([*ways[:-2], ", or ".join(ways[-2:])])
 
 
 def comparison_room(cls: CircuitClass) -> int:

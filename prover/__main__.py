@@ -27,11 +27,12 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.terminal import CONTEXT, JSON, ROOT_CERTIFICATE, Teaching
-from ragseal.prover import commitment, index, machinery, remote, service
+from ragseal.prover import commitment, fsck, index, machinery, remote, service
 from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.corpora import open_corpus
 from ragseal.prover.index import Matrix
+from ragseal.prover.plan import plan
 from ragseal.prover.policyfile import TEMPLATE, Binding, first_gain, load_policy
 from ragseal.prover.provider import Conduct, Provider
 from ragseal.prover.state import Settings, State, create
@@ -339,6 +340,8 @@ def serve(
         sys.stdout.flush()
 
     with _running(directory) as provider:
+        with fsck.shown_progress() as progress:
+            fsck.check_start(provider, progress)
         options = service.Listening(listen, tls_cert, tls_key, reflection)
         asyncio.run(service.run(provider, conduct, options, ready))
 
@@ -407,6 +410,12 @@ def release_key(directory: Path, digest: str, as_json: bool) -> None:
             raise ConfigurationError("no proof under this key has failed: there is nothing to release")
         proofs_of_records.release(state, key_digest)
     _tell(as_json, {"released": digest}, f"key {digest} may be used again")
+
+
+main.add_command(plan)
+
+
+main.add_command(fsck.fsck)
 
 
 # --- helpers of the commands -----------------------------------------------------------------------------------------

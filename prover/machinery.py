@@ -21,7 +21,7 @@ from ragseal.kernel import noise
 from ragseal.kernel.accounting import EpsilonReport, epsilon_audit
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import Policy, check_policy, rational
+from ragseal.kernel.policy import Policy, check_policy, listed, rational
 from ragseal.kernel.privacyloss import infinite_loss_mass
 from ragseal.ledger.keyfile import load_key
 from ragseal.prover.keyring import KeyRing
@@ -116,8 +116,9 @@ def advertised_epsilon(policy: Policy, cls: CircuitClass) -> Fraction:
     """The smallest epsilon that may be advertised to an account, rounded up.
 
     Raises:
-        PolicyError: the noise gives no finite epsilon; says which gain or how many queries would.
+        PolicyError: the policy overflows its class or its noise gives no finite epsilon; says what would do.
     """
+    check_policy(policy, cls, class_digest(cls), circuits.load_classes().values())  # first: less gain mends both
     report = account_report(policy, cls)
     _require_finite(report, policy, cls, "an account's")
     return Fraction(math.ceil(Fraction(report.epsilon) * EPSILON_UNIT), EPSILON_UNIT)
@@ -138,8 +139,8 @@ def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, wh
             ways.append(f"at most {report.n_max_finite} queries in all (k_max * n_max)")
         raise PolicyError(
             f"no finite epsilon for {whose} {report.n} queries at delta {policy.delta}: a query shifts the noise by "
-            f"{report.shift} steps, and with probability {report.delta_inf:.3g} one of them shows a score that the other "
-            f"index cannot give; use {', or '.join(ways)}"
+            f"{report.shift} steps, and with probability {report.delta_inf:.3g} one of them shows a score that the "
+            f"other index cannot give; use {listed(ways)}"
         )
     if not report.agree:
         raise PolicyError(
@@ -163,7 +164,6 @@ def check_promises(policy: Policy, cls: CircuitClass) -> None:
     Raises:
         PolicyError: which bound is missed, and the nearest policy that would do.
     """
-    check_policy(policy, cls, class_digest(cls), circuits.load_classes().values())
     least = advertised_epsilon(policy, cls)
     if policy.k_max > 1:
         _require_finite(_report(policy, cls, policy.k_max), policy, cls, "the coalition's")
@@ -176,7 +176,9 @@ def check_promises(policy: Policy, cls: CircuitClass) -> None:
         queries = largest(lambda x: account_report(replace(policy, n_max=x), cls).epsilon <= declared, policy.n_max)
         if queries:
             ways.append(f"n_max <= {queries}")
+        if not gain and not queries:
+            ways.append("use a narrower score window")
         raise PolicyError(
             f"epsilon_account = {policy.epsilon_account} is less than the noise gives: {float(least):.6g} for "
-            f"{policy.n_max} queries; {', or '.join(ways)}"
+            f"{policy.n_max} queries; {listed(ways)}"
         )

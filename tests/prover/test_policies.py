@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bad policies are refused with the reason and the nearest good one, which is then accepted.  SPEC A.6."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from provider_scene import account_key, make_policy
+
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel import signature
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.params import CircuitClass
+from ragseal.prover import machinery
+from ragseal.prover.__main__ import main
+
+
+def refusal(policy_of: object, tiny: CircuitClass) -> str:
+    with pytest.raises(PolicyError) as caught:
+        machinery.check_promises(policy_of, tiny)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_an_epsilon_that_the_noise_does_not_give(tiny: CircuitClass) -> None:
+    honest = make_policy(tiny, lo=0.2, hi=0.4)
+    machinery.check_promises(honest, tiny)
+    bold = replace(honest, epsilon_account=str(Fraction(honest.epsilon_account) * Fraction(2, 3)))
+    said = refusal(bold, tiny)
+    found = re.search(r"advertise at least ([\d.]+) .*use gain <= (\d+), or n_max <= (\d+)", said)
+    assert found is not None, said
+    least, gain, queries = found.group(1), int(found.group(2)), int(found.group(3))
+    assert float(least) == pytest.approx(float(Fraction(honest.epsilon_account)), rel=1e-5)
+    for good, bad in ((replace(bold, gain=gain), replace(bold, gain=gain + 1)),
+                      (replace(bold, n_max=queries), replace(bold, n_max=queries + 1))):  # fmt: skip
+        machinery.check_promises(good, tiny)
+        refusal(bad, tiny)
+
+
+def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens(tiny: CircuitClass) -> None:
+    """One account alone would pass: only the coalition's queries reach the end of the noise table."""
+    policy = make_policy(tiny, lo=0.2, hi=0.8, gain=2, n_max=10, k_max=2)
+    machinery.check_promises(policy, tiny)
+    crowd = replace(policy, k_max=10**6)
+    said = refusal(crowd, tiny)
+    found = re.search(r"use gain <= (\d+), or at most (\d+) queries in all", said)
+    assert found is not None, said
+    gain, queries = int(found.group(1)), int(found.group(2))
+    machinery.check_promises(replace(crowd, gain=gain), tiny)
+    assert "no finite epsilon" in refusal(replace(crowd, gain=gain + 1), tiny)
+    assert queries // policy.n_max < crowd.k_max
+    machinery.check_promises(replace(crowd, k_max=queries // policy.n_max), tiny)
+
+
+# --- through the command line ----------------------------------------------------------------------------------------
+
+GOOD = {
+    "class": "tiny", "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": 5, "k_max": 2, "delta": "1/1000000",
+    "epsilon_account": "auto",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
+    """A provider that could commit a window."""
+    folder = tmp_path_factory.mktemp("policies")
+    state, corpus = folder / "state", folder / "corpus.jsonl"
+    corpus.write_text(json.dumps({"id": "d", "text": "a document"}) + "\n")
+    public = signature.public_bytes(account_key("alice")).hex()
+    for command in (
+        ["init", "--origin", "example.org/policies", "--class", "tiny"],
+        ["ingest", "--tenant", "acme", "--corpus", f"jsonl:{corpus}"],
+        ["accounts", "add", "alice", "--tenant", "acme", "--key", public],
+    ):
+        assert CliRunner().invoke(main, [*command, "--state", str(state)]).exit_code == 0
+    (state / "keys" / f"tiny-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
+    return state
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"gain": 60},
+            r"gain 60 on \[4839, 11290\] needs comparisons up to \d+, class 'tiny' has 1048576: use gain <= \d+",
+        ),
+        ({"n_max": None}, "n_max is missing .*such as n_max = 25"),
+        ({"k_max": None}, "k_max is missing .*k_max = 2"),
+        ({"nmax": 3}, "'nmax' .did you mean 'n_max'"),
+        (
+            {"epsilon_account": "25", "gain": 2},
+            r"advertise at least 5[\d.]+ .or .auto.., use gain <= 1, or n_max <= 1\b",
+        ),
+        ({"epsilon_account": "1/10"}, r"advertise at least 22[\d.]+ .or .auto.., or use a narrower score window"),
+        ({"delta": "1/10000000000000000000000"}, r"allow a delta above that, or at most 0 queries"),
+        ({"lo": 0.7, "hi": 0.3}, "lo = 4839, hi = 11290 .they look swapped"),
+        ({"hi": 1.2}, "the nearest is 1.0"),
+        ({"opens": 1_900_000_000, "closes": 1_800_000_000}, "let it close after 1899999960"),
+        ({"gain": 12, "lo": 0.0, "hi": 1.0}, r"no finite epsilon .*use gain <= \d+"),
+    ],
+)
+def test_commit_says_what_is_wrong_and_what_would_do(
+    provider: Path, tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
+    file = tmp_path / "policy.toml"
+    file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
+    done = CliRunner().invoke(main, ["commit", "--state", str(provider), "--policy", str(file), "--window", "bad"])
+    assert done.exit_code == 1, done.output
+    assert re.search(said, done.output), done.output
+    assert "Traceback" not in done.output
+    status = CliRunner().invoke(main, ["status", "--state", str(provider), "--json"])
+    assert json.loads(status.stdout)["windows"] == []  # nothing was entered in the ledger
+
+
+def test_an_overflow_names_the_class_that_fits(tmp_path: Path) -> None:
+    """Class tiny compares wider than small for its noise; the largest gain of small is accepted by small."""
+    state, file = tmp_path / "state", tmp_path / "policy.toml"
+    made = ["init", "--origin", "example.org/small", "--class", "small", "--state", str(state)]
+    assert CliRunner().invoke(main, made).exit_code == 0
+
+    def said(gain: int) -> str:
+        values = {**GOOD, "class": "small", "gain": gain}
+        file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
+        done = CliRunner().invoke(main, ["commit", "--state", str(state), "--policy", str(file), "--window", "w"])
+        assert done.exit_code == 1
+        return done.output
+
+    refused = said(400)
+    found = re.search(r"use gain <= (\d+), or class 'tiny' \(126 slots\) with gain = 6\b", refused)
+    assert found is not None, refused
+    assert "comparisons" in said(int(found.group(1)) + 1)
+    assert "comparisons" not in said(int(found.group(1)))  # refused for want of a key, and nothing else
