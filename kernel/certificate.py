@@ -23,19 +23,19 @@ import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from ragseal.kernel import field, signature
 from ragseal.kernel.attestation import PROOF_BYTES
 from ragseal.kernel.commitment import MAX_TENANTS
 from ragseal.kernel.curve import POINT_BYTES, Group
 from ragseal.kernel.encoding import HASH, NAME, POINT, SIGNATURE, U32, Blob, Codec, Fixed, Many, Message, Nested
-from ragseal.kernel.errors import EstimateError, PolicyError
+from ragseal.kernel.errors import EstimateError, PolicyError, ProofError
 from ragseal.kernel.estimate import MAX_LINKS, Link, link_threshold
 from ragseal.kernel.fixedpoint import norm_bounds
 from ragseal.kernel.opening import Opening, Relation, fold_challenge, verify_opening
 from ragseal.kernel.policy import Policy, rational
-from ragseal.kernel.squarednorm import NormStatement, SquaredNorm
+from ragseal.kernel.squarednorm import NormStatement, SquaredNorm, verify_squared_norm
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
 
 MAX_BLOCKS = 64  #: of one delivery
@@ -280,9 +280,9 @@ def norm_statement(
     return NormStatement(generators, scalar_base, blinder_base, vector, c_s)
 
 
-def norm_context(digest: bytes, c_s: bytes) -> bytes:
+def norm_context(digest: bytes) -> bytes:
     """What the sigma proof's challenge hashes besides its points."""
-    return tagged_hash("estimate-norm", digest, c_s)
+    return tagged_hash("estimate-norm", digest)
 
 
 def batch_context(digests: Sequence[bytes], blocks: Sequence[BlockProof]) -> bytes:
@@ -307,3 +307,62 @@ def verify_products(
     """The opening of a delivery; ProofError if it does not hold."""
     relation = batch_relation(bases, b, [block.c_g for block in blocks])
     verify_opening(group, "estimate", context, [relation], len(bases) // POINT_BYTES + 1, opening)
+
+
+class BlockKey(Protocol):
+    """What the checks ask of the estimate's verifying key (:class:`ragseal.groth16.views.EstimateView` is one)."""
+
+    @property
+    def cls(self) -> EstimateClass: ...
+
+    @property
+    def digest(self) -> bytes: ...
+
+    @property
+    def products(self) -> bytes: ...  #: Y_ab
+
+    @property
+    def form(self) -> bytes: ...  #: S
+
+    @property
+    def blinder(self) -> bytes: ...  #: B
+
+    def verify(self, clear: Sequence[int], c_g: bytes, c_s: bytes, proof: bytes) -> None: ...
+
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None: ...
+
+
+def verify_blocks(
+    group: Group, key: BlockKey, generators: bytes, scope: Scope, blocks: Sequence[Block], batch: BlockBatch
+) -> None:
+    """A delivery against the blocks it was asked for; ``generators`` are H_0 .. H_d.
+
+    Raises:
+        ProofError: says which block does not hold where one does not.
+    """
+    if batch.links_digest != scope.links_digest:
+        raise ProofError("the blocks belong to another list of links")
+    if len(batch.blocks) != len(blocks):
+        raise ProofError(f"{len(blocks)} blocks were asked for, {len(batch.blocks)} delivered")
+    digests, equations = [], []
+    for number, (block, given) in enumerate(zip(blocks, batch.blocks, strict=True)):
+        group.check(given.c_g)
+        digest = block_digest(scope, block, given.c_g)
+        r = block_challenges(scope, block, digest)
+        statement = norm_statement(group, generators, key.form, key.blinder, block, r, given.c_s)
+        try:
+            verify_squared_norm(group, norm_context(digest), statement, given.norm)
+        except ProofError as error:
+            raise ProofError(f"block {number}: {error}") from None
+        digests.append(digest)
+        equations.append((clear_inputs(scope, block, r), given.c_g, given.c_s, given.proof))
+    verify_products(group, key.products, key.blinder, batch_context(digests, batch.blocks), batch.blocks, batch.opening)
+    try:
+        key.verify_batch(equations)
+    except ProofError as error:
+        for number, equation in enumerate(equations):
+            try:
+                key.verify(*equation)
+            except ProofError as single:
+                raise ProofError(f"block {number}: its proof does not hold: {single}") from None
+        raise error

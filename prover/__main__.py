@@ -224,7 +224,7 @@ def list_accounts(directory: Path, as_json: bool) -> None:
 def fetch_keys(
     directory: Path, verifier: str, class_name: str | None, digest: str | None, ca: Path | None, as_json: bool
 ) -> None:
-    """Get the auditor's proving key, check it, and keep it.
+    """Get the auditor's proving keys, for attestations and for the coalition estimate; check and keep them.
 
     Whoever makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
     protect its secrets.
@@ -241,8 +241,24 @@ def fetch_keys(
             bars.update(task, completed=done, total=total)
 
         paths = remote.fetch_key(verifier, ca, cls, machinery.class_digest(cls), wanted, ring, moved)
-    values = {"class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey)}
-    _tell(as_json, values, f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}")
+        bars.update(task, description="fetching the estimate's key", completed=0, total=None)
+        size = machinery.fitting_estimate(cls)
+        rings = machinery.open_estimate_keys(state, lambda text: bars.console.print(text))
+        (blocks,) = [
+            remote.fetch_key(verifier, ca, size, machinery.estimate_digest(size), None, one, moved)
+            for one in rings
+            if one.cls == size
+        ]
+    values = {
+        "class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey),
+        "estimate_key_digest": blocks.digest.hex(),
+    }  # fmt: skip
+    _tell(
+        as_json,
+        values,
+        f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}\n"
+        f"key {blocks.digest.hex()} of the coalition estimate is in {blocks.directory}",
+    )
 
 
 @main.command()

@@ -13,18 +13,21 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits import build as circuits
+from ragseal.circuits import estimate as estimates
 from ragseal.embedder import load_embedder
 from ragseal.groth16.engine import open_engine
+from ragseal.groth16.estimate import open_estimate_backend
 from ragseal.groth16.group import default_group, slow_path_notice
 from ragseal.groth16.proving import Backend, open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.accounting import EpsilonReport, epsilon_audit
+from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
 from ragseal.kernel.privacyloss import infinite_loss_mass
 from ragseal.ledger.keyfile import load_key
-from ragseal.prover.keyring import KeyRing
+from ragseal.prover.keyring import EstimateRing, KeyRing
 from ragseal.prover.provider import Machinery
 from ragseal.prover.state import KEY_FILE, State
 
@@ -70,6 +73,30 @@ def open_keys(state: State, cls: CircuitClass, progress: Progress) -> KeyRing:
     return KeyRing(state.keys_directory, cls, lambda: circuit().r1cs, backend)
 
 
+def fitting_estimate(cls: CircuitClass) -> EstimateClass:
+    """The size of the estimate's circuit that goes with a class."""
+    return estimates.fitting(cls.name)
+
+
+def estimate_digest(cls: EstimateClass) -> bytes:
+    """What keys of the estimate's circuit name."""
+    return estimates.estimate_digest(cls)
+
+
+def open_estimate_keys(state: State, progress: Progress) -> tuple[EstimateRing, ...]:
+    """The state's keys of the estimate's circuit, one ring a size; compiled as in :func:`open_keys`."""
+
+    def ring(cls: EstimateClass) -> EstimateRing:
+        def circuit() -> Path:
+            return estimates.build_estimate(cls, build_directory(), progress).r1cs
+
+        return EstimateRing(
+            state.keys_directory, cls, circuit, lambda folder: open_estimate_backend(cls, circuit(), folder)
+        )
+
+    return tuple(ring(cls) for cls in CLASSES.values())
+
+
 def assemble(state: State, progress: Progress) -> Machinery:
     """All that a provider computes with.
 
@@ -82,6 +109,7 @@ def assemble(state: State, progress: Progress) -> Machinery:
         engine=open_engine(cls),
         keys=open_keys(state, cls, progress),
         embedder=load_embedder(state.settings.embedder),
+        estimate_keys=open_estimate_keys(state, progress),
     )
 
 

@@ -77,7 +77,7 @@ def release(state: State, key_digest: bytes) -> None:
         db.execute("DELETE FROM stopped_keys WHERE key_digest = ?", (key_digest,))
 
 
-def _stop(state: State, key_digest: bytes, reason: str) -> None:
+def stop_key(state: State, key_digest: bytes, reason: str) -> None:
     with state.transaction() as db:
         db.execute("INSERT OR REPLACE INTO stopped_keys VALUES (?, ?)", (key_digest, reason))
 
@@ -143,7 +143,7 @@ class Proofs:
             try:
                 entry = self._make(window, secrets, case)
             except ProofError as error:
-                _stop(self._state, key_digest, str(error))
+                stop_key(self._state, key_digest, str(error))
                 log.error("record %d cannot be proven, the key is stopped: %s", seq, error)
                 raise
             with self._state.transaction() as db:

@@ -11,8 +11,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ragseal.embedder import Embedder
 from ragseal.groth16.engine import Engine
@@ -20,15 +21,16 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import EAGER, ON_DEMAND
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.curve import Group
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, CommitmentError
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, CommitmentError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
 from ragseal.prover import commitment
 from ragseal.prover.attestation import Attestation, Tools
 from ragseal.prover.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment import Progress, WindowSecrets
+from ragseal.prover.estimate import Estimates
 from ragseal.prover.journal import Entry, Journal
-from ragseal.prover.keyring import KeyRing
+from ragseal.prover.keyring import EstimateRing, KeyRing
 from ragseal.prover.proofs import Proofs
 from ragseal.prover.randomness import Draw
 from ragseal.prover.state import State
@@ -36,6 +38,8 @@ from ragseal.prover.window import Window, coarse
 
 KEPT_WINDOWS = 2  #: windows whose matrices stay in memory
 MAX_BATCHES = 4  #: proof batches that may be asked for at once: anyone may ask, and each is work
+
+T = TypeVar("T")
 
 log = logging.getLogger("ragseal.provider")
 
@@ -56,6 +60,7 @@ class Machinery:
     engine: Engine
     keys: KeyRing
     embedder: Embedder
+    estimate_keys: Sequence[EstimateRing] = ()
 
 
 @dataclass(frozen=True)
@@ -80,14 +85,36 @@ class Provider:
         self.machinery = machinery
         self.edges = edges or Edges()
         self.ledger = Log.open(state.ledger_directory, state.log_signer)
-        self.ledger.watch(state.remember_checkpoint)
         try:
+            self._refuse_rollback()
+            self.ledger.watch(state.remember_checkpoint)
             self.journal = Journal(self.ledger, signature.public_bytes(state.key))
         except BaseException:
             self.ledger.close()
             raise
         self._loaded: OrderedDict[bytes, WindowSecrets] = OrderedDict()
         self._mutex = threading.Lock()
+
+    def _refuse_rollback(self) -> None:
+        """The ledger still holds the newest checkpoint that left this provider.
+
+        The ledger's own comparison sees only its own folder: restored whole from a backup it looks sound, and appending
+        to it would fork what others have seen.
+        """
+        known = self.state.checkpoint()
+        if known is not None:
+            size, note = known
+            if size > self.ledger.size:
+                raise LedgerError(
+                    f"the ledger has {self.ledger.size} entries, this provider has signed {size}: its folder was "
+                    "rolled back. Restore the newest one; serving this one would fork the log"
+                )
+            if self.ledger.checkpoint_at(size) != note:
+                raise LedgerError(
+                    f"the ledger's first {size} entries are not those that this provider signed: restore the right ones"
+                )
+        if known != self.ledger.published():
+            self.state.remember_checkpoint(*self.ledger.published())
 
     @property
     def public_key(self) -> bytes:
@@ -171,6 +198,15 @@ class Serving:
             self._on_record,
             conduct.tick,
         )
+        self.estimates = Estimates(
+            state,
+            journal,
+            machinery.group,
+            machinery.estimate_keys,
+            provider.window_secrets,
+            state.key,
+            edges.draw,
+        )
         self.beacon = Beacon(journal, provider.window_secrets, state.key, conduct.beacon, edges.clock)
         self._batch = asyncio.Lock()
         self._batches = 0
@@ -216,17 +252,29 @@ class Serving:
             self.proofs.submit(manifest, seq)
 
     async def batch(self, manifest: bytes, seqs: list[int]) -> bytes:
-        """A proof batch; one at a time, since each takes every core.
+        """A proof batch."""
+        return await self._alone(self.proofs.batch, manifest, seqs)
+
+    async def links(self, manifest: bytes) -> bytes:
+        """The signed links of a closed window."""
+        return (await self._alone(self.estimates.links, manifest)).encode()
+
+    async def blocks(self, manifest: bytes, key_digest: bytes, tenant: str, wanted: list[list[int]]) -> bytes:
+        """Proofs of blocks of an estimate."""
+        return await self._alone(self.estimates.blocks, manifest, key_digest, tenant, wanted)
+
+    async def _alone(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Proofs one at a time, since each takes every core.
 
         Raises:
-            BudgetError: too many batches are asked for at once.
+            BudgetError: too many are asked for at once.
         """
         if self._batches >= MAX_BATCHES:
             raise BudgetError(f"{MAX_BATCHES} proof batches are under way: try again when one of them is done")
         self._batches += 1
         try:
             async with self._batch:
-                return await asyncio.to_thread(self.proofs.batch, manifest, seqs)
+                return await asyncio.to_thread(work, *arguments)
         finally:
             self._batches -= 1
 

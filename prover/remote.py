@@ -14,13 +14,12 @@ from typing import Any
 import grpc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.keys import KeyPaths
+from ragseal.groth16.keys import KeyPaths, Shape
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError, TransportError
-from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.rpc import call, channel_credentials, error_of, open_channel
-from ragseal.prover.keyring import KeyRing
+from ragseal.prover.keyring import Ring
 from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_pb2_grpc
 
 MAX_KEY_BYTES = 8 << 30
@@ -40,10 +39,10 @@ def _channel(address: str, ca: Path | None) -> Any:
 def fetch_key(
     address: str,
     ca: Path | None,
-    cls: CircuitClass,
+    cls: Shape,
     class_digest: bytes,
     wanted: bytes | None,
-    ring: KeyRing,
+    ring: Ring[Any, Any],
     moved: Moved,
 ) -> KeyPaths:
     """Get a class's proving key from an auditor, check it, and keep it.
@@ -63,10 +62,10 @@ def fetch_key(
 async def _fetch_key(
     address: str,
     ca: Path | None,
-    cls: CircuitClass,
+    cls: Shape,
     class_digest: bytes,
     wanted: bytes | None,
-    ring: KeyRing,
+    ring: Ring[Any, Any],
     moved: Moved,
 ) -> KeyPaths:
     async with _channel(address, ca) as channel:

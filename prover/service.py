@@ -134,6 +134,22 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
         for chunk in _chunks(batch):
             yield chunk
 
+    @streams
+    async def GetEstimate(self, request: provider_pb2.GetEstimateRequest, context: Any) -> AsyncIterator[Any]:
+        self._window(request.manifest)
+        for chunk in _chunks(await asyncio.shield(self._serving.links(request.manifest))):
+            yield chunk
+
+    @streams
+    async def GetEstimateProofs(
+        self, request: provider_pb2.GetEstimateProofsRequest, context: Any
+    ) -> AsyncIterator[Any]:
+        self._window(request.manifest)
+        wanted = [list(block.ranks) for block in request.blocks]
+        made = self._serving.blocks(request.manifest, request.key_digest, request.tenant, wanted)
+        for chunk in _chunks(await asyncio.shield(made)):
+            yield chunk
+
     @answers
     async def CloseWindow(self, request: provider_pb2.CloseWindowRequest, context: Any) -> Any:
         index, window = await asyncio.shield(self._serving.close_window(request.manifest, request.signature))

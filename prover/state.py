@@ -56,6 +56,8 @@ CREATE TABLE IF NOT EXISTS queries (
     PRIMARY KEY (manifest, account, ctr, request));
 CREATE TABLE IF NOT EXISTS proofs (
     manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
+CREATE TABLE IF NOT EXISTS estimates (
+    manifest BLOB PRIMARY KEY, links BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS stopped_keys (
     key_digest BLOB PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger_mark (

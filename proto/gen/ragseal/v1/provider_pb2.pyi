@@ -2,7 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -131,6 +131,30 @@ class GetProofsRequest(_message.Message):
     manifest: bytes
     seqs: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, manifest: _Optional[bytes] = ..., seqs: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GetEstimateRequest(_message.Message):
+    __slots__ = ("manifest",)
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    manifest: bytes
+    def __init__(self, manifest: _Optional[bytes] = ...) -> None: ...
+
+class GetEstimateProofsRequest(_message.Message):
+    __slots__ = ("manifest", "key_digest", "tenant", "blocks")
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    KEY_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    manifest: bytes
+    key_digest: bytes
+    tenant: str
+    blocks: _containers.RepeatedCompositeFieldContainer[Block]
+    def __init__(self, manifest: _Optional[bytes] = ..., key_digest: _Optional[bytes] = ..., tenant: _Optional[str] = ..., blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ...) -> None: ...
+
+class Block(_message.Message):
+    __slots__ = ("ranks",)
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    ranks: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ranks: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CloseWindowRequest(_message.Message):
     __slots__ = ("manifest", "signature")

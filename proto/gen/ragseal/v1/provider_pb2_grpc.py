@@ -74,6 +74,16 @@ class ProviderServiceStub:
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.GetProofsRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
                 _registered_method=True)
+        self.GetEstimate = channel.unary_stream(
+                '/ragseal.v1.ProviderService/GetEstimate',
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetEstimateRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
+                _registered_method=True)
+        self.GetEstimateProofs = channel.unary_stream(
+                '/ragseal.v1.ProviderService/GetEstimateProofs',
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetEstimateProofsRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
+                _registered_method=True)
         self.CloseWindow = channel.unary_unary(
                 '/ragseal.v1.ProviderService/CloseWindow',
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.CloseWindowRequest.SerializeToString,
@@ -138,6 +148,20 @@ class ProviderServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetEstimate(self, request, context):
+        """Signed links of a closed window, all that its provider found: one list a window.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetEstimateProofs(self, request, context):
+        """Proofs that blocks of one tenant's records have no other links.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CloseWindow(self, request, context):
         """Signed by the provider key; appends the closing entry.
         """
@@ -186,6 +210,16 @@ def add_ProviderServiceServicer_to_server(servicer, server):
             'GetProofs': grpc.unary_stream_rpc_method_handler(
                     servicer.GetProofs,
                     request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetProofsRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
+            ),
+            'GetEstimate': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetEstimate,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetEstimateRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
+            ),
+            'GetEstimateProofs': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetEstimateProofs,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetEstimateProofsRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
             ),
             'CloseWindow': grpc.unary_unary_rpc_method_handler(
@@ -409,6 +443,60 @@ class ProviderService:
             target,
             '/ragseal.v1.ProviderService/GetProofs',
             ragseal_dot_v1_dot_provider__pb2.GetProofsRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetEstimate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ragseal.v1.ProviderService/GetEstimate',
+            ragseal_dot_v1_dot_provider__pb2.GetEstimateRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetEstimateProofs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ragseal.v1.ProviderService/GetEstimateProofs',
+            ragseal_dot_v1_dot_provider__pb2.GetEstimateProofsRequest.SerializeToString,
             ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
             options,
             channel_credentials,

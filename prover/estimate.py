@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase C at the provider: one signed list of links a window, and proofs of the blocks an auditor asks for.  SPEC C.
+
+The list is made when it is first asked for after the window is closed, and kept before it leaves: there is never a
+second one.  Blocks are proven with fresh blinders and nonces each time and verified as the auditor does before they
+leave; a failure stops the key (SPEC A.9).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.groth16.estimate import EstimateBackend, assign
+from ragseal.kernel import certificate, field, signature
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, LinkList, Scope, SignedLinks, TenantLinks
+from ragseal.kernel.curve import Group
+from ragseal.kernel.errors import ConfigurationError, EstimateError, ProofError
+from ragseal.kernel.estimate import MAX_LINKS, Embeddings, find_links, link_threshold
+from ragseal.kernel.opening import powers, prove_opening
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import rational
+from ragseal.kernel.squarednorm import nonces_needed, prove_squared_norm
+from ragseal.prover.answers import secrets_of_record
+from ragseal.prover.commitment import WindowSecrets, embedding_generators
+from ragseal.prover.journal import Journal
+from ragseal.prover.keyring import EstimateRing
+from ragseal.prover.proofs import stop_key, stopped
+from ragseal.prover.randomness import Draw, packed_scalars, scalar
+from ragseal.prover.state import State
+from ragseal.prover.window import Stage, Window
+
+KEPT = 2  #: windows whose records stay in memory
+
+log = logging.getLogger("ragseal.provider")
+
+
+@dataclass(frozen=True)
+class TenantRecords:
+    """A tenant's records of a window in ledger order: their digests, C_e, and what opens those."""
+
+    digests: tuple[bytes, ...]
+    c_e: tuple[bytes, ...]
+    embeddings: Embeddings
+    blinders: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"TenantRecords({len(self.digests)})"
+
+
+@dataclass(frozen=True)
+class _WindowRecords:
+    """All that estimates of a closed window are made from."""
+
+    window: Window
+    tenants: dict[str, TenantRecords]
+
+    def __repr__(self) -> str:
+        return f"_WindowRecords({self.window.manifest.window!r})"
+
+
+@dataclass(frozen=True)
+class _Proven:
+    """A block with what the opening of its delivery needs."""
+
+    digest: bytes
+    proof: BlockProof
+    witness: bytes  #: norms, products and the blinder of C_G, packed
+
+    def __repr__(self) -> str:
+        return "_Proven(...)"
+
+
+class Estimates:
+    """Makes and keeps the estimates of one provider.  Methods block and may be called from any thread."""
+
+    def __init__(
+        self,
+        state: State,
+        journal: Journal,
+        group: Group,
+        rings: Sequence[EstimateRing],
+        secrets_of: Callable[[bytes], WindowSecrets],
+        signing_key: Ed25519PrivateKey,
+        draw: Draw,
+    ) -> None:
+        self._state = state
+        self._journal = journal
+        self._group = group
+        self._rings = rings
+        self._secrets_of = secrets_of
+        self._signing_key = signing_key
+        self._draw = draw
+        self._one = threading.Lock()  # a proof takes every core
+        self._records: OrderedDict[bytes, _WindowRecords] = OrderedDict()
+        self._links: OrderedDict[bytes, SignedLinks] = OrderedDict()
+
+    # --- the links ---
+
+    def links(self, manifest: bytes) -> SignedLinks:
+        """The signed links of a closed window: kept from before, or found, signed and kept now.
+
+        Raises:
+            EstimateError: the window is not closed, or has more links than can be listed.
+        """
+        with self._one:
+            return self._signed(manifest)
+
+    def _signed(self, manifest: bytes) -> SignedLinks:
+        known = self._links.get(manifest)
+        if known is None:
+            stored = self._state.row("SELECT links FROM estimates WHERE manifest = ?", (manifest,))
+            known = self._make_links(manifest) if stored is None else SignedLinks.decode(stored[0])
+            self._links[manifest] = known
+            while len(self._links) > KEPT:
+                self._links.popitem(last=False)
+        return known
+
+    def _make_links(self, manifest: bytes) -> SignedLinks:
+        found = self._load(manifest)
+        policy = found.window.manifest.policy
+        threshold = link_threshold(rational(policy.theta, "theta"))
+        tenants = []
+        for name, records in found.tenants.items():
+            links = find_links(records.embeddings, policy.tau, threshold, MAX_LINKS)
+            digest = certificate.records_digest(records.digests)
+            tenants.append(TenantLinks(name, len(records.digests), digest, certificate.pack_links(links)))
+        body = LinkList(manifest, tuple(tenants))
+        signed = SignedLinks(body, signature.sign(self._signing_key, "links", body.encode()))
+        with self._state.transaction() as db:
+            db.execute("INSERT INTO estimates VALUES (?, ?)", (manifest, signed.encode()))
+        return signed
+
+    def _load(self, manifest: bytes) -> _WindowRecords:
+        known = self._records.get(manifest)
+        if known is not None:
+            return known
+        window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
+        if window.stage is not Stage.CLOSED:
+            raise EstimateError(f"window {window.manifest.window!r} is not closed: its coalitions are estimated then")
+        rows: dict[str, list[tuple[bytes, bytes, bytes, int]]] = {t.tenant: [] for t in window.manifest.tenants}
+        for index in window.records:
+            record = Record.decode(self._journal.data(index))
+            request = record.signed.request
+            kept = secrets_of_record(self._state, record)
+            tenant = secrets.account(request.account).tenant
+            rows[tenant].append((record.digest(), request.c_e, kept.embedding, kept.blinder))
+        dimension = window.manifest.policy.dimension
+        known = _WindowRecords(window, {tenant: _columns(found, dimension) for tenant, found in rows.items()})
+        self._records[manifest] = known
+        while len(self._records) > KEPT:
+            self._records.popitem(last=False)
+        return known
+
+    # --- blocks ---
+
+    def blocks(self, manifest: bytes, key_digest: bytes, tenant: str, wanted: Sequence[Sequence[int]]) -> bytes:
+        """A BlockBatch: each of ``wanted`` is a set of ranks of the tenant's records, in increasing order.
+
+        Raises:
+            EstimateError: no such records, or the window is not closed.
+            ConfigurationError: no such key here.
+            ProofError: a proof does not hold; the key is stopped then.
+        """
+        if not 1 <= len(wanted) <= certificate.MAX_BLOCKS:
+            raise EstimateError(f"ask for 1..{certificate.MAX_BLOCKS} blocks at once")
+        with self._one:
+            signed, found = self._signed(manifest), self._load(manifest)
+            listed = next((one for one in signed.body.tenants if one.tenant == tenant), None)
+            if listed is None:
+                raise EstimateError(f"window {found.window.manifest.window!r} has no tenant {tenant!r}")
+            backend = self._backend(key_digest)
+            scope = Scope(
+                cls=backend.key.cls,
+                key_digest=key_digest,
+                manifest=manifest,
+                links_digest=signed.body.digest(),
+                tenant=tenant,
+                policy=found.window.manifest.policy,
+            )
+            records, links = found.tenants[tenant], set(listed.links())
+            statements = [certificate.make_block(scope, ranks, records.c_e, links) for ranks in wanted]
+            reason = stopped(self._state, key_digest)
+            if reason is not None:
+                raise ProofError(
+                    f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
+                )
+            try:
+                return _Prover(self._group, backend, scope, records, self._draw).batch(statements).encode()
+            except ProofError as error:
+                stop_key(self._state, key_digest, str(error))
+                log.error("a block of the estimate cannot be proven, the key is stopped: %s", error)
+                raise
+
+    def _backend(self, digest: bytes) -> EstimateBackend:
+        for ring in self._rings:
+            if ring.folder(digest).is_dir():
+                return ring.backend(digest)
+        raise ConfigurationError(
+            f"this provider does not hold the key {digest.hex()}: get it with `ragseal-provider fetch-keys`"
+        )
+
+
+def _columns(rows: Sequence[tuple[bytes, bytes, bytes, int]], dimension: int) -> TenantRecords:
+    embeddings = np.frombuffer(b"".join(row[2] for row in rows), dtype=np.int8).reshape(-1, dimension)
+    return TenantRecords(
+        digests=tuple(row[0] for row in rows),
+        c_e=tuple(row[1] for row in rows),
+        embeddings=embeddings,
+        blinders=tuple(row[3] for row in rows),
+    )
+
+
+@dataclass(frozen=True)
+class _Prover:
+    """Proves blocks of one tenant."""
+
+    group: Group
+    backend: EstimateBackend
+    scope: Scope
+    records: TenantRecords
+    draw: Draw
+
+    @cached_property
+    def generators(self) -> bytes:
+        return embedding_generators(self.group, self.scope.policy.dimension)
+
+    def batch(self, statements: Sequence[Block]) -> BlockBatch:
+        """Proofs of all blocks and one opening, verified."""
+        key, group = self.backend.key, self.group
+        proven = [self.block(statement) for statement in statements]
+        proofs = tuple(one.proof for one in proven)
+        context = certificate.batch_context([one.digest for one in proven], proofs)
+        weights = powers(certificate.batch_fold(context), len(proven))
+        relation = certificate.batch_relation(key.products, key.blinder, [proof.c_g for proof in proofs])
+        witness = group.combine([one.witness for one in proven], weights)
+        nonces = packed_scalars(self.draw, len(witness) // field.FIELD_BYTES)
+        opening = prove_opening(group, "estimate", context, [relation], witness, nonces)
+        made = BlockBatch(self.scope.links_digest, proofs, opening)
+        certificate.verify_blocks(group, key, self.generators, self.scope, statements, made)
+        return made
+
+    def block(self, statement: Block) -> _Proven:
+        """One block: C_G first, then the challenges, then everything that depends on them."""
+        key, cls, group, scope = self.backend.key, self.scope.cls, self.group, self.scope
+        chosen = self.records.embeddings[list(statement.ranks)].astype(np.int64)
+        gram = np.zeros((cls.n, cls.n), dtype=np.int64)
+        gram[: len(chosen), : len(chosen)] = chosen @ chosen.T
+        norms = gram.diagonal().tolist()
+        products = gram[np.triu_indices(cls.n, 1)].tolist()
+
+        rho, rho_form = scalar(self.draw), scalar(self.draw)
+        witness = field.pack([*norms, *products, rho])
+        c_g = group.msm(key.products + key.blinder, witness)
+        digest = certificate.block_digest(scope, statement, c_g)
+        r = certificate.block_challenges(scope, statement, digest)
+
+        clear = certificate.clear_inputs(scope, statement, r)
+        assignment = assign(cls, clear, norms, products, (rho + rho_form) % R)
+        c_s = group.msm(key.form + key.blinder, field.pack([assignment.form, rho_form]))
+        held = r[: len(statement.ranks)]
+        rows = [field.pack(row) for row in chosen.tolist()]
+        vector = group.combine(rows, held)
+        blinder = sum(x * self.records.blinders[rank] for x, rank in zip(held, statement.ranks, strict=True)) % R
+        norm = prove_squared_norm(
+            group,
+            certificate.norm_context(digest),
+            certificate.norm_statement(group, self.generators, key.form, key.blinder, statement, r, c_s),
+            vector + field.to_bytes(blinder),
+            rho_form,
+            packed_scalars(self.draw, nonces_needed(scope.policy.dimension)),
+        )
+        return _Proven(digest, BlockProof(c_g, c_s, norm, self.backend.prove(assignment)), witness)
