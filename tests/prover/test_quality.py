@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The planner's measurement is the served mechanism: exact draws, exact selection, metrics by the book."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ragseal.circuits.build import load_classes
+from ragseal.groth16.engine import open_engine
+from ragseal.kernel import hints
+from ragseal.kernel.noise import build_table
+from ragseal.kernel.params import LAWS, CircuitClass
+from ragseal.prover.quality import Judge, Measurement, Setting, TableSampler, clipped, largest_slots
+from ragseal.prover.workload import Workload
+
+
+class Lower:
+    """A generator that gives the lower halves of known uniforms."""
+
+    def __init__(self, halves: Sequence[int]) -> None:
+        self._halves = list(halves)
+
+    def integers(self, *_: object, **__: object) -> int:
+        return self._halves.pop(0)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_draws_are_the_tables_inverse_on_both_sides_of_every_bound(law: str) -> None:
+    """The worst places: uniforms whose upper half is that of a CDF entry."""
+    table = build_table(law)
+    uniforms = []
+    for x in range(-table.cut, table.cut, 97):
+        bound = table.cdf(x)
+        uniforms += [bound - 1, bound, min(bound | ((1 << 64) - 1), (1 << 128) - 1), bound >> 64 << 64]
+    uniforms += [0, (1 << 128) - 1, 1 << 127, (1 << 127) - 1]
+    upper = np.array([u >> 64 for u in uniforms], dtype=np.uint64)
+    sampler = TableSampler(table)
+    ends = {table.cdf(x) >> 64 for x in range(-table.cut, table.cut)}
+    lower: Any = Lower([u & ((1 << 64) - 1) for u in uniforms if u >> 64 in ends])
+    assert sampler.of(upper, lower).tolist() == [table.inverse(u) for u in uniforms]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_draws_follow_the_table(law: str) -> None:
+    table = build_table(law)
+    drawn = TableSampler(table).draw(np.random.default_rng(5), (200_000,))
+    edges = np.quantile(np.abs(drawn), np.linspace(0, 1, 21)).astype(int)
+    cells = sorted({-table.cut - 1, *(int(-e) for e in edges), *(int(e) for e in edges), table.cut})
+    counts = np.histogram(drawn, [c + 0.5 for c in cells])[0]
+    masses = [(table.cdf(b) - table.cdf(a)) / 2**128 for a, b in itertools.pairwise(cells)]
+    assert stats.chisquare(counts, np.array(masses) * len(drawn) / sum(masses)).pvalue > 1e-4
+
+
+def tiny_noise(cls: CircuitClass, key: int) -> list[int]:
+    """z of every slot as the circuit derives it."""
+    mask = (1 << cls.m) - 1
+    coarse = [(e >> (cls.m * j)) & mask for e in hints.coarse_elements(cls, key) for j in range(cls.q)]
+    out = []
+    for slot, u in enumerate(coarse):
+        _, dither, z = hints.exact_noise(cls, u, hints.fine_element(key, slot))
+        out.append((z << cls.s) + dither)
+    return out
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny-geo"])
+def test_the_selection_is_the_served_one(name: str) -> None:
+    """Same noise, same scores: the vectorised selection returns the slots that the prover's engine returns."""
+    cls = load_classes()[name]
+    engine, rng = open_engine(cls), np.random.default_rng(3)
+    for trial in range(20):
+        y = rng.integers(0, 16129, 60).astype(np.int32)
+        lo, hi, gain = 4000, 9000, int(rng.integers(1, 9))
+        key = hints.noise_key((1, trial), 2, 3)
+        w = np.full(cls.N, -gain * lo, dtype=np.int64)
+        w[:60] = gain * (y.astype(np.int64) - lo)
+        v = np.array([tiny_noise(cls, key)], dtype=np.int64)
+        v[0, :60] += gain * clipped(y, lo, hi)
+        assert sorted(largest_slots(v, cls.K)[0].tolist()) == sorted(engine.answer(key, w, gain * (hi - lo)))
+
+
+def test_ties_go_to_the_lower_slot() -> None:
+    v = np.array([[5, 9, 9, -7, 9], [-1, -1, -1, -1, -1]], dtype=np.int64)
+    assert largest_slots(v, 3).tolist() == [[1, 2, 4], [0, 1, 2]]
+
+
+def work_of(scores: list[list[int]], relevant: list[dict[int, int]]) -> Workload:
+    return Workload("test", len(scores[0]), np.array(scores, dtype=np.int32), tuple(relevant))
+
+
+def test_metrics_by_hand() -> None:
+    """Returned {4, 1, 7, 2}; the client ranks 1 (score 90), 4 (50), 2 (10); slot 7 is empty."""
+    judge = Judge(work_of([[70, 90, 10, 0, 50]], [{1: 1, 2: 3, 3: 2}]))
+    ndcg, recall = judge.score(0, np.array([4, 1, 7, 2]))
+    gained = 1 / math.log2(2) + 3 / math.log2(4)
+    ideal = 3 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)
+    assert ndcg == pytest.approx(gained / ideal)
+    assert recall == pytest.approx(2 / 3)
+    assert judge.score(0, np.array([0, 4])) == (0.0, 0.0)
+
+
+def test_only_ten_ranks_count() -> None:
+    judge = Judge(work_of([[100 - i for i in range(12)]], [{10: 1, 0: 1}]))
+    everything = np.arange(12)
+    ndcg, recall = judge.score(0, everything)
+    assert recall == 1
+    assert ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)))  # slot 10 is eleventh
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_hits_come_as_often_as_the_table_says(law: str) -> None:
+    """One document against empty slots: sampled recall against the exact probability, summed over the table."""
+    table, N, K, s = build_table(law), 126, 3, 4
+    unit = {"gaussian": 256, "geometric": 32}[law]
+    gain, hi = 1, unit << s  # one unit of scale
+    work = work_of([[hi]] * 400, [{0: 1}] * 400)
+    measured = Measurement(work, table, s, N, 10, 7).quality([Setting(0, hi, gain, K)])[0]
+    # P(fewer than K of the N - 1 others exceed z) summed over the document's noise; dither only breaks ties.
+    bounds = []
+    for strict in (False, True):
+        total = 0.0
+        for z in range(-table.cut, table.cut + 1):
+            exceeds = table.tail(z + unit - (0 if strict else 1)) / 2**128
+            total += table.mass(z) / 2**128 * float(stats.binom.cdf(K - 1, N - 1, exceeds))
+        bounds.append(total)
+    spread = 5 * math.sqrt(bounds[1] * (1 - bounds[0]) / 4000)
+    assert bounds[0] - spread <= measured.recall <= bounds[1] + spread
+    assert measured.recall == pytest.approx(measured.ndcg10)
+    # Half the noise or twice the gain would be noticed.
+    doubled = Measurement(work, table, s, N, 10, 7).quality([Setting(0, hi, 2 * gain, K)])[0]
+    assert doubled.recall > bounds[1] + spread
+
+
+def test_without_noise_the_best_are_found() -> None:
+    work = work_of([[1, 5, 3, 2], [9, 1, 1, 8]], [{1: 1}, {3: 1}])
+    free = Measurement(work, build_table("gaussian"), 1, 4, 1, 1).noise_free(2)
+    assert free.recall == 1
+    assert free.ndcg10 == pytest.approx((1 + 1 / math.log2(3)) / 2)
