@@ -7,7 +7,7 @@ writer, so two requests can never get the same seq and nothing follows a closing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ragseal.kernel.commitment import MAX_PARTICIPANTS
@@ -127,3 +127,14 @@ def read_entries(ledger: Log) -> Iterator[bytes]:
     size = ledger.size
     for start in range(0, size, _PAGE):
         yield from ledger.entries(start, min(_PAGE, size - start))
+
+
+def read_page(ledger: Log, indices: Sequence[int]) -> list[bytes]:
+    """The entries with these increasing indices, in one read where they stand close together."""
+    if not indices:
+        return []
+    first, span = indices[0], indices[-1] - indices[0] + 1
+    if span > 4 * len(indices):
+        return [ledger.entry(index) for index in indices]
+    found = ledger.entries(first, span)
+    return [found[index - first] for index in indices]

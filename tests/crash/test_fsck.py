@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fsck: a sound folder is sound, and every file of it, changed, is named; `serve` refuses the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import provider_scene as scene
+import pytest
+from click.testing import CliRunner
+
+from ragseal.groth16.engine import open_engine
+from ragseal.groth16.group import default_group
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.params import CircuitClass
+from ragseal.prover import fsck, machinery
+from ragseal.prover.provider import Machinery, Provider
+from ragseal.prover.recordcheck import commitments, request_digest
+from ragseal.prover.retrieval import query_place
+from ragseal.prover.state import State
+
+Copy = Callable[..., Path]
+Damage = Callable[[Path], None]
+
+
+def tools(state: State, progress: machinery.Progress) -> Machinery:
+    cls = machinery.circuit_class("tiny")
+    keys = machinery.open_keys(state, cls, progress)
+    return Machinery(default_group(), open_engine(cls), keys, scene.TrigramEmbedder())
+
+
+def examine(directory: Path, whole: bool = True) -> fsck.Report:
+    return fsck.examine_folder(directory, whole, assemble=tools)
+
+
+def start(directory: Path) -> fsck.Report:
+    """What serve does: open, check, and close again."""
+    state = State(directory)
+    try:
+        provider = Provider(state, tools(state, lambda _: None))
+    except BaseException:
+        state.close()
+        raise
+    try:
+        return fsck.check_start(provider)
+    finally:
+        provider.close()
+
+
+def sql(name: str, *statements: str) -> Damage:
+    def damage(directory: Path) -> None:
+        with sqlite3.connect(directory / name) as con:
+            for statement in statements:
+                con.execute(statement)
+        con.close()
+
+    return damage
+
+
+def ledger_sql(*statements: str) -> Damage:
+    return sql("ledger/log.sqlite", "DROP TRIGGER leaf_no_update", "DROP TRIGGER leaf_no_delete", *statements)
+
+
+def state_byte(table: str, column: str, at: int, condition: str = "1") -> Damage:
+    """The byte at ``at`` (from 1) of a column becomes 1."""
+    new = f"CAST(substr({column}, 1, {at - 1}) || x'01' || substr({column}, {at + 1}) AS BLOB)"
+    return sql("state.db", f"UPDATE {table} SET {column} = {new} WHERE {condition}")
+
+
+def one_byte(pattern: str, at: int) -> Damage:
+    def damage(directory: Path) -> None:
+        (path,) = directory.glob(pattern)
+        data = bytearray(path.read_bytes())
+        data[at] ^= 1
+        path.write_bytes(bytes(data))
+
+    return damage
+
+
+def matrix(directory: Path) -> None:
+    """One entry of the newest window's index of acme."""
+    with sqlite3.connect(directory / "state.db") as con:
+        query = "SELECT matrix FROM versions v JOIN windows w USING (manifest) WHERE name = 'w2' AND tenant = 'acme'"
+        ((name,),) = con.execute(query).fetchall()
+    con.close()
+    values = np.load(directory / "windows" / name)
+    values[3, 5] += 1
+    np.save(directory / "windows" / name, values)
+
+
+def only_old_matrix(directory: Path) -> None:
+    with sqlite3.connect(directory / "state.db") as con:
+        query = "SELECT matrix FROM versions v JOIN windows w USING (manifest) WHERE name = 'w1' AND tenant = 'acme'"
+        ((name,),) = con.execute(query).fetchall()
+    con.close()
+    values = np.load(directory / "windows" / name)
+    values[3, 5] += 1
+    np.save(directory / "windows" / name, values)
+
+
+def changed_key(directory: Path) -> None:
+    """The key folder, a link in the tests, becomes a copy with one other point in it."""
+    (link,) = (directory / "keys").iterdir()
+    real = link.resolve()
+    link.unlink()
+    shutil.copytree(real, link)
+    one_byte("keys/*/verifying_key.bin", -1)(directory)
+
+
+def no_key(directory: Path) -> None:
+    (link,) = (directory / "keys").iterdir()
+    link.unlink()
+
+
+def page_of_state(directory: Path) -> None:
+    """Garbage in the middle of state.db, where an index has its pages."""
+    path = directory / "state.db"
+    data = bytearray(path.read_bytes())
+    at = 4096 * (len(data) // 4096 // 2)
+    data[at : at + 64] = os.urandom(64)
+    path.write_bytes(bytes(data))
+
+
+SECOND = "(SELECT secrets FROM queries WHERE account = 'carol')"
+
+#: name: (damage, what the report says, whether the quick check at start finds it too)
+DAMAGES: dict[str, tuple[Damage, str, bool]] = {
+    "ledger entry": (ledger_sql("UPDATE leaf SET entry = zeroblob(9) WHERE id = 2"), "entry 1|not stand there", True),
+    "ledger hash": (ledger_sql("UPDATE leaf SET hash = zeroblob(32) WHERE id = 3"), "not those that were", True),
+    "ledger entries lost": (ledger_sql("DELETE FROM leaf WHERE id > 5"), "was rolled back", True),
+    "ledger pages": (one_byte("ledger/log.sqlite", 4096 + 3), ".", True),
+    "checkpoint": (one_byte("ledger/checkpoint", 20), ".", True),
+    "no checkpoint": (lambda d: (d / "ledger" / "checkpoint").unlink(), "checkpoint is missing", True),
+    "cosignatures": (lambda d: (d / "ledger" / "cosignatures").write_text("9 x y\n"), "cosignatures|size, key", True),
+    "state.db pages": (page_of_state, ".", True),
+    "secrets of a record": (sql("state.db", "DELETE FROM queries WHERE account = 'bob'"), "secrets are missing", True),
+    "secrets swapped": (
+        sql("state.db", f"UPDATE queries SET secrets = {SECOND} WHERE account = 'bob'"), "another record", True,
+    ),
+    "account of secrets": (sql("state.db", "UPDATE queries SET account = 'eve' WHERE ctr = 2"), "another record", True),
+    "embedding of a record": (state_byte("queries", "secrets", 23, "account = 'bob'"), "C_e does not open", False),
+    "blinder of a record": (state_byte("queries", "secrets", 76, "account = 'bob'"), "does not open", False),
+    "proof of a record": (sql("state.db", "UPDATE proofs SET seq = 1"), "of another record", False),
+    "proof beyond the records": (sql("state.db", "UPDATE proofs SET seq = 7"), "no such record", True),
+    "seed": (sql("state.db", "UPDATE windows SET seed = zeroblob(32) WHERE name = 'w2'"), "not those its", True),
+    "old seed": (sql("state.db", "UPDATE windows SET seed = zeroblob(32) WHERE name = 'w1'"), "not those its", False),
+    "window lost": (sql("state.db", "DELETE FROM windows WHERE name = 'w2'"), "no secrets of that window", True),
+    "text": (
+        sql("state.db", "UPDATE version_texts SET text = 'other' WHERE slot = (SELECT min(slot) FROM version_texts)"),
+        "not those its manifest", True,
+    ),
+    "account": (sql("state.db", "DELETE FROM window_accounts WHERE name = 'alice'"), "not those its manifest", True),
+    "column blinder": (state_byte("versions", "blinders", 41), "do not open the committed columns", True),
+    "matrix": (matrix, "do not open the committed columns", True),
+    "old matrix": (only_old_matrix, "do not open the committed columns", False),
+    "key": (changed_key, "key of window|another key|not a", True),
+    "no key": (no_key, "does not hold the key", True),
+    "mark": (sql("state.db", "UPDATE ledger_mark SET size = size + 1"), "was rolled back", True),
+    "other mark": (sql("state.db", "UPDATE ledger_mark SET size = size - 1"), "not those that this provider", True),
+    "open database": (lambda d: (d / "state.db").chmod(0o644), "open to other users", True),
+    "open matrix": (lambda d: next((d / "windows").iterdir()).chmod(0o604), "open to other users", True),
+    "open folder": (lambda d: d.chmod(0o755), "open to other users", True),
+    "open key": (lambda d: (d / "log.pem").chmod(0o644), "open to other users", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_sound_folder_is_sound(copy: Copy, whole: bool) -> None:
+    report = examine(copy(), whole)
+    assert report.findings == []
+    assert report.notes == []
+    assert report.checked["records"] == 4
+    assert report.checked["windows"] == 2
+    assert report.checked["entries"] == 2 * 8 + 4 + 1  # manifest, 2 commits, seal, 3 openings, open; records; a close
+    assert report.checked["indices"] == (4 if whole else 2)
+    assert report.checked["files"] >= 10
+
+
+@pytest.mark.parametrize("name", list(DAMAGES))
+def test_every_damage_is_named(copy: Copy, name: str) -> None:
+    damage, says, at_start = DAMAGES[name]
+    directory = copy()
+    damage(directory)
+    report = examine(directory)
+    assert report.findings, name
+    assert re.search(says, " | ".join(report.findings)), report.findings
+    if at_start:
+        with pytest.raises(AuditError, match=says):
+            start(directory)
+    else:
+        assert start(directory).findings == []
+
+
+def test_a_refused_start_says_how_to_learn_more(copy: Copy) -> None:
+    directory = copy()
+    sql("state.db", "DELETE FROM queries")(directory)
+    with pytest.raises(ConfigurationError, match=r"and 3 more.*ragseal-provider fsck --state"):
+        start(directory)
+
+
+def test_leftovers_are_noted_and_harmless(copy: Copy) -> None:
+    directory = copy()
+    (directory / ".provider.toml.0123456789abcdef").write_text("half")
+    (directory / "windows" / "left.npy").write_bytes(b"half")
+    os.chmod(directory / "windows" / "left.npy", 0o600)
+    (directory / "stray").write_text("?")
+    sql("state.db", "INSERT INTO queries SELECT manifest, account, 3, zeroblob(32), secrets FROM queries WHERE ctr = 2",
+        "INSERT INTO windows SELECT zeroblob(32), 'w0', signed, seed, nonce, blinding FROM windows WHERE name = 'w1'",
+    )(directory)  # fmt: skip
+    report = examine(directory)
+    assert report.findings == []
+    told = " | ".join(report.notes)
+    for part in (
+        "unfinished file",
+        "belongs to no window",
+        "no file of a provider's",
+        "secrets and no record",
+        "never",
+    ):
+        assert part in told
+    assert len(report.notes) == 5
+
+
+def test_the_command_prints_words_or_json_and_fails_with_evidence(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = fsck.examine_folder
+    monkeypatch.setattr(fsck, "examine_folder", lambda d, whole, told: real(d, whole, told, tools))
+    directory = copy()
+    good = CliRunner().invoke(fsck.fsck, ["--state", str(directory)])
+    assert good.exit_code == 0
+    assert "all is well" in good.stdout
+    sql("state.db", "DELETE FROM queries WHERE account = 'bob'")(directory)
+    bad = CliRunner().invoke(fsck.fsck, ["--state", str(directory), "--json"])
+    assert bad.exit_code == 1
+    found = json.loads(bad.stdout.splitlines()[-1])
+    assert found["ok"] is False
+    assert "secrets are missing" in found["findings"][0]
+    words = CliRunner().invoke(fsck.fsck, ["--state", str(directory)])
+    assert "WRONG: record 0 of window 'w2'" in words.stdout
+
+
+def test_quick_slices_are_those_of_the_decoded_record(copy: Copy, tiny: CircuitClass) -> None:
+    state = State(copy())
+    provider = Provider(state, tools(state, lambda _: None))
+    try:
+        for window in provider.journal.history.windows.values():
+            for index in window.records:
+                entry = provider.journal.data(index)
+                record = Record.decode(entry)
+                assert request_digest(entry) == query_place(window.digest, record.signed)[3]
+                assert commitments(entry) == record.c_y + record.t_commit.to_bytes(32, "big")
+    finally:
+        provider.close()
