@@ -19,7 +19,7 @@ from ragseal.client.folder import need
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
@@ -91,8 +91,7 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
 
 def connection(command: Callable[..., None]) -> Callable[..., None]:
     """The options of commands that talk to a provider."""
-    folder = click.Path(path_type=Path, exists=True, dir_okay=False)
-    options = [
+    options: list[Callable[..., Any]] = [
         STATE,
         click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves."),
         click.option("--ledger", metavar="HOST:PORT", help="Where the ledger is read; by default at the provider."),
@@ -104,7 +103,7 @@ def connection(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             help='"minilm", "sentence-transformers:NAME", or "none": the provider embeds, and records say unchecked.',
         ),
-        click.option("--ca", type=folder, help="Root certificate for TLS."),
+        client_tls,
         click.option("--timeout", default=60.0, show_default=True, help="Seconds for one call."),
         JSON,
     ]

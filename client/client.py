@@ -56,6 +56,7 @@ from ragseal.kernel.errors import (
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 
 __all__ = ["Client", "Ranked", "Result"]
 
@@ -91,7 +92,7 @@ class Client:
         ledger: str | LedgerLink | None = None,
         provider_key: bytes | None = None,
         accept_unchecked: bool = False,
-        ca: Path | None = None,
+        tls: ClientTls = BY_DEFAULT,
         timeout: float = 60.0,
         class_of: ClassOf | None = None,
         group: Group | None = None,
@@ -109,7 +110,8 @@ class Client:
             ledger: ``host:port`` of the ledger, by default the provider's.
             provider_key: 32 bytes; pinned at first use (or on first contact, where it is left out).
             accept_unchecked: sign also when the provider commits to another e than this client's own.
-            ca: PEM file of the certificate authority for TLS; without it the connection is in the clear.
+            tls: whom to trust, and an own certificate; by default plain on loopback, TLS with the system's authorities
+                elsewhere.
             timeout: seconds for a call.
 
         Raises:
@@ -130,7 +132,7 @@ class Client:
             self._log = self._pinned_log(log_key)
             if provider_key is not None:
                 self.state.pin_provider(provider_key)
-            self._provider, self._ledger = _links(provider, ledger, ca, timeout)
+            self._provider, self._ledger = _links(provider, ledger, tls, timeout)
         except BaseException:
             self.state.close()
             raise
@@ -387,7 +389,7 @@ class Client:
 
 
 def _links(
-    provider: str | ProviderLink, ledger: str | LedgerLink | None, ca: Path | None, timeout: float
+    provider: str | ProviderLink, ledger: str | LedgerLink | None, tls: ClientTls, timeout: float
 ) -> tuple[ProviderLink, LedgerLink]:
     if ledger is None:
         if not isinstance(provider, str):
@@ -396,6 +398,6 @@ def _links(
     if isinstance(provider, str) or isinstance(ledger, str):
         from ragseal.client import remote  # gRPC only where an address is given
 
-        provider = remote.ProviderOverGrpc(provider, ca, timeout) if isinstance(provider, str) else provider
-        ledger = remote.LedgerOverGrpc(ledger, ca, timeout) if isinstance(ledger, str) else ledger
+        provider = remote.ProviderOverGrpc(provider, tls, timeout) if isinstance(provider, str) else provider
+        ledger = remote.LedgerOverGrpc(ledger, tls, timeout) if isinstance(ledger, str) else ledger
     return provider, ledger

@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ragseal.client.link import Announced, Stage
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import call, channel_credentials, open_channel
+from ragseal.ledger.rpc import call, dial
+from ragseal.ledger.tls import ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 
 T = TypeVar("T")
@@ -25,22 +25,21 @@ _STAGES: dict[int, Stage] = {
 class _Connection:
     """A channel and the thread whose event loop it lives in."""
 
-    def __init__(self, target: str, ca: Path | None, timeout: float) -> None:
-        """Raises ConfigurationError: malformed address, missing certificate, or clear text to another machine."""
+    def __init__(self, target: str, tls: ClientTls, timeout: float) -> None:
+        """Raises ConfigurationError: malformed address, or certificate files that do not do."""
         self.peer, self.timeout = target, timeout
-        credentials = None if ca is None else channel_credentials(ca)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ragseal-client", daemon=True)
         self._thread.start()
         try:
-            self.channel = self.run(self._open(target, credentials))
+            self.channel = self.run(self._open(target, tls))
         except BaseException:
             self._stop()
             raise
 
     @staticmethod
-    async def _open(target: str, credentials: Any) -> Any:
-        return open_channel(target, credentials)  # belongs to the loop it is made in
+    async def _open(target: str, tls: ClientTls) -> Any:
+        return dial(target, tls)  # belongs to the loop it is made in
 
     def run(self, action: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop and wait for it; an interrupted wait cancels the call."""
@@ -65,9 +64,9 @@ class _Connection:
 class ProviderOverGrpc:
     """:class:`ragseal.client.link.ProviderLink` at ``host:port``."""
 
-    def __init__(self, target: str, ca: Path | None, timeout: float) -> None:
-        """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.open_channel`."""
-        self._connection = _Connection(target, ca, timeout)
+    def __init__(self, target: str, tls: ClientTls, timeout: float) -> None:
+        """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.dial`."""
+        self._connection = _Connection(target, tls, timeout)
         self._stub = provider_pb2_grpc.ProviderServiceStub(self._connection.channel)  # type: ignore[no-untyped-call]
 
     def _call(self, method: Any, request: Any) -> Any:
@@ -94,9 +93,9 @@ class ProviderOverGrpc:
 class LedgerOverGrpc:
     """:class:`ragseal.client.link.LedgerLink` at ``host:port``."""
 
-    def __init__(self, target: str, ca: Path | None, timeout: float) -> None:
-        """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.open_channel`."""
-        self._connection = _Connection(target, ca, timeout)
+    def __init__(self, target: str, tls: ClientTls, timeout: float) -> None:
+        """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.dial`."""
+        self._connection = _Connection(target, tls, timeout)
         self._remote = RemoteLedger(self._connection.channel, target, timeout)
 
     def checkpoint(self) -> bytes:

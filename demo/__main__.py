@@ -28,6 +28,7 @@ from ragseal.demo.processes import Running, free_port, run
 from ragseal.demo.scenario import Scenario, scenario
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.ledger.tls import BY_DEFAULT
 
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
@@ -95,7 +96,7 @@ def wait_until_open(provider: str, processes: Running) -> None:
     Raises:
         ConfigurationError: a process ended, or the window does not open in time.
     """
-    link = ProviderOverGrpc(provider, None, 10.0)
+    link = ProviderOverGrpc(provider, BY_DEFAULT, 10.0)
     try:
         deadline = time.monotonic() + BEACON_SECONDS
         while link.announced().stage != "open":

@@ -28,6 +28,8 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_nam
 from ragseal.ledger.observer import AlarmError, Observer, Progress, Step
 from ragseal.ledger.page import Site, serve
 from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.terminal import client_tls
+from ragseal.ledger.tls import ClientTls
 from ragseal.ledger.witness import Witness
 
 ALARM = 3  #: exit status after an alarm; 1: anything else that failed, 2: wrong usage
@@ -60,11 +62,11 @@ class Peer:
 
     provider: str
     log: NoteVerifier
-    credentials: Any
+    tls: ClientTls
 
     @contextlib.asynccontextmanager
     async def connect(self) -> AsyncIterator[RemoteLedger]:
-        channel = rpc.open_channel(self.provider, self.credentials)
+        channel = rpc.dial(self.provider, self.tls)
         try:
             yield RemoteLedger(channel, self.provider)
         finally:
@@ -96,17 +98,10 @@ def peer_options(command: Command) -> Command:
 
     @click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves its ledger.")
     @click.option("--log-key", required=True, metavar="KEY", help="The log's public key: name+id+base64.")
-    @click.option("--tls", is_flag=True, help="Use TLS with the system's authorities (needed beyond loopback).")
-    @click.option("--ca", type=click.Path(path_type=Path), help="TLS: PEM file of the authority to trust instead.")
-    @click.option("--cert", type=click.Path(path_type=Path), help="Mutual TLS: own certificate (PEM).")
-    @click.option("--cert-key", type=click.Path(path_type=Path), help="Mutual TLS: its private key (PEM).")
+    @client_tls
     @functools.wraps(command)
-    def wrapped(
-        provider: str, log_key: str, tls: bool, ca: Path | None, cert: Path | None, cert_key: Path | None, **rest: Any
-    ) -> None:
-        encrypted = tls or ca or cert or cert_key
-        credentials = rpc.channel_credentials(ca, cert, cert_key) if encrypted else None
-        command(peer=Peer(provider, NoteVerifier.from_vkey(log_key), credentials), **rest)
+    def wrapped(provider: str, log_key: str, tls: ClientTls, **rest: Any) -> None:
+        command(peer=Peer(provider, NoteVerifier.from_vkey(log_key), tls), **rest)
 
     return wrapped
 

@@ -8,10 +8,8 @@ Client:   channel = open_channel("127.0.0.1:7401"); calls go through ``await cal
 from __future__ import annotations
 
 import functools
-import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
@@ -19,6 +17,7 @@ import grpc.aio
 
 from ragseal.kernel import errors
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, LedgerError, TransportError
+from ragseal.ledger.tls import ClientTls, is_loopback
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
@@ -70,6 +69,8 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
     for key, value in metadata:
         if key == ERROR_KEY and value in _BY_NAME:
             return _BY_NAME[str(value)](f"{peer} answers: {text}")
+    if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
+        return TransportError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
     if code == grpc.StatusCode.UNAVAILABLE:
         return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({text})")
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -121,13 +122,13 @@ def new_server(maximum_concurrent: int = 256) -> Any:
     return grpc.aio.server(options=list(SERVER_OPTIONS), maximum_concurrent_rpcs=maximum_concurrent)
 
 
-def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-    """Bind ``host:port`` (port 0: any free one) and give the port.
+def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None, plain: bool = False) -> int:
+    """Bind ``host:port`` (port 0: any free one) and give the port; in the clear off loopback only with ``plain``.
 
     Raises:
         ConfigurationError: the port is taken, the address is malformed, or it is not loopback and has no TLS.
     """
-    _check_address(address, credentials is not None, "serve")
+    _check_address(address, plain or credentials is not None, "serve")
     try:
         if credentials is None:
             port = server.add_insecure_port(address)
@@ -140,68 +141,34 @@ def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None =
     return int(port)
 
 
-def open_channel(target: str, credentials: grpc.ChannelCredentials | None = None) -> Any:
-    """A channel to ``host:port``; belongs to the running event loop.
+def open_channel(target: str, credentials: grpc.ChannelCredentials | None = None, plain: bool = False) -> Any:
+    """A channel to ``host:port``; belongs to the running event loop.  In the clear off loopback only with ``plain``.
 
     Raises:
         ConfigurationError: malformed, or a plain connection to another machine.
     """
-    _check_address(target, credentials is not None, "connect to")
+    _check_address(target, plain or credentials is not None, "connect to")
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=list(CHANNEL_OPTIONS))
     return grpc.aio.secure_channel(target, credentials, options=list(CHANNEL_OPTIONS))
 
 
-def server_credentials(certificate: Path, key: Path, client_authority: Path | None = None) -> grpc.ServerCredentials:
-    """TLS for a server from PEM files; with ``client_authority`` only clients with its certificates get in.
+def dial(target: str, tls: ClientTls) -> Any:
+    """A channel to ``host:port``, encrypted unless it stays on this machine or ``tls`` says plain.
 
     Raises:
-        ConfigurationError: a file is missing.
+        ConfigurationError: malformed address, or certificate files that do not do.
     """
-    authority = _pem(client_authority) if client_authority else None
-    pairs = [(_pem(key), _pem(certificate))]
-    return grpc.ssl_server_credentials(pairs, authority, require_client_auth=authority is not None)
+    return open_channel(target, tls.credentials(target), tls.plain)
 
 
-def channel_credentials(
-    authority: Path | None = None, certificate: Path | None = None, key: Path | None = None
-) -> grpc.ChannelCredentials:
-    """TLS for a client: the authority to trust (default: the system's) and, for mutual TLS, an own certificate.
-
-    Raises:
-        ConfigurationError: a file is missing, or a certificate without its key.
-    """
-    if (certificate is None) != (key is None):
-        raise ConfigurationError("mutual TLS takes both a certificate and its key")
-    own = (_pem(key), _pem(certificate)) if key and certificate else (None, None)
-    return grpc.ssl_channel_credentials(_pem(authority) if authority else None, *own)
-
-
-def _pem(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-    if b"-----BEGIN " not in data:
-        raise ConfigurationError(f"{path} is not a PEM file")
-    return data
-
-
-def _check_address(address: str, encrypted: bool, verb: str) -> None:
+def _check_address(address: str, allowed: bool, verb: str) -> None:
     if address.startswith("unix:"):
         return
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigurationError(f"{address!r} is no address: expected host:port, such as 127.0.0.1:7401")
-    if not encrypted and not is_loopback(host):
-        raise ConfigurationError(f"will not {verb} {address} in the clear: give TLS files, or use a loopback address")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's loopback; names other than localhost are not resolved."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False
+    if not allowed and not is_loopback(host):
+        raise ConfigurationError(
+            f"will not {verb} {address} in the clear: give TLS files, use a loopback address, or say --plain"
+        )

@@ -3,19 +3,50 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ragseal.kernel.errors import AuditError
+from ragseal.ledger.tls import ClientTls, ServerTls
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object; progress on stderr.")
-ROOT_CERTIFICATE = click.option(
-    "--ca", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Root certificate; without it no TLS."
-)
+PEM = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+def client_tls(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--ca, --cert, --cert-key, --plain, given to the command as ``tls``."""
+
+    @click.option("--ca", type=PEM, help="TLS: the authority to trust (PEM), instead of the system's.")
+    @click.option("--cert", type=PEM, help="Mutual TLS: own certificate (PEM).")
+    @click.option("--cert-key", type=PEM, help="Mutual TLS: its private key (PEM).")
+    @click.option("--plain", is_flag=True, help="No TLS, even beyond loopback.")
+    @functools.wraps(command)
+    def wrapped(ca: Path | None, cert: Path | None, cert_key: Path | None, plain: bool, **rest: Any) -> Any:
+        return command(tls=ClientTls(ca, cert, cert_key, plain), **rest)
+
+    return wrapped
+
+
+def server_tls(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--tls-cert, --tls-key, --tls-clients, --listen-plain, given to the command as ``own``."""
+
+    @click.option("--tls-cert", type=PEM, help="Own certificate with its chain (PEM).")
+    @click.option("--tls-key", type=PEM, help="Its private key (PEM).")
+    @click.option("--tls-clients", type=PEM, help="Mutual TLS: the authority (PEM) whose certificate callers need.")
+    @click.option("--listen-plain", is_flag=True, help="Listen without TLS, even beyond loopback.")
+    @functools.wraps(command)
+    def wrapped(
+        tls_cert: Path | None, tls_key: Path | None, tls_clients: Path | None, listen_plain: bool, **rest: Any
+    ) -> Any:
+        return command(own=ServerTls(tls_cert, tls_key, tls_clients, listen_plain), **rest)
+
+    return wrapped
 
 
 class Teaching(click.Group):

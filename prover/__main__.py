@@ -26,10 +26,12 @@ from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.terminal import CONTEXT, JSON, ROOT_CERTIFICATE, Teaching
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, server_tls
+from ragseal.ledger.tls import ClientTls, ServerTls
 from ragseal.prover import commitment, fsck, index, machinery, remote, service
 from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.calibrate import calibrate
 from ragseal.prover.corpora import open_corpus
 from ragseal.prover.index import Matrix
 from ragseal.prover.plan import plan
@@ -219,10 +221,10 @@ def list_accounts(directory: Path, as_json: bool) -> None:
 @click.option("--verifier", required=True, help="host:port of the auditor's service.")
 @click.option("--class", "class_name", help="Circuit class; must be this provider's (default).")
 @click.option("--digest", help="Only this key, 64 hexadecimal digits.")
-@ROOT_CERTIFICATE
+@client_tls
 @JSON
 def fetch_keys(
-    directory: Path, verifier: str, class_name: str | None, digest: str | None, ca: Path | None, as_json: bool
+    directory: Path, verifier: str, class_name: str | None, digest: str | None, tls: ClientTls, as_json: bool
 ) -> None:
     """Get the auditor's proving keys, for attestations and for the coalition estimate; check and keep them.
 
@@ -240,12 +242,12 @@ def fetch_keys(
         def moved(done: int, total: int) -> None:
             bars.update(task, completed=done, total=total)
 
-        paths = remote.fetch_key(verifier, ca, cls, machinery.class_digest(cls), wanted, ring, moved)
+        paths = remote.fetch_key(verifier, tls, cls, machinery.class_digest(cls), wanted, ring, moved)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
         size = machinery.fitting_estimate(cls)
         rings = machinery.open_estimate_keys(state, lambda text: bars.console.print(text))
         (blocks,) = [
-            remote.fetch_key(verifier, ca, size, machinery.estimate_digest(size), None, one, moved)
+            remote.fetch_key(verifier, tls, size, machinery.estimate_digest(size), None, one, moved)
             for one in rings
             if one.cls == size
         ]
@@ -324,8 +326,7 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
               help="Answers leave at multiples of so many seconds, so that their time says little.")  # fmt: skip
-@click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Certificates (PEM).")
-@click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its private key (PEM).")
+@server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
 def serve(
@@ -336,14 +337,13 @@ def serve(
     auditor_key: str | None,
     proofs: str,
     tick: float,
-    tls_cert: Path | None,
-    tls_key: Path | None,
+    own: ServerTls,
     reflection: bool,
     as_json: bool,
 ) -> None:
     """Run the newest window: beacon, queries, proofs.  Ends cleanly on Ctrl-C or SIGTERM, and goes on where it stopped.
 
-    Without TLS it listens on loopback only.
+    Without TLS it listens on loopback only (or with --listen-plain).
     """
     logging.basicConfig(
         level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
@@ -358,7 +358,7 @@ def serve(
     with _running(directory) as provider:
         with fsck.shown_progress() as progress:
             fsck.check_start(provider, progress)
-        options = service.Listening(listen, tls_cert, tls_key, reflection)
+        options = service.Listening(listen, own, reflection)
         asyncio.run(service.run(provider, conduct, options, ready))
 
 
@@ -366,12 +366,12 @@ def serve(
 @STATE
 @click.option("--provider", "address", default="127.0.0.1:7800", show_default=True, help="host:port where it serves.")
 @click.option("--window", default="", help="Default: the newest.")
-@ROOT_CERTIFICATE
+@client_tls
 @JSON
-def close(directory: Path, address: str, window: str, ca: Path | None, as_json: bool) -> None:
+def close(directory: Path, address: str, window: str, tls: ClientTls, as_json: bool) -> None:
     """Close a window of the running provider: no query follows, the audit may begin."""
     key = machinery.signing_key(directory)
-    closed = remote.close_window(address, ca, key, window)
+    closed = remote.close_window(address, tls, key, window)
     _tell(
         as_json,
         {"window": closed.window, "ledger_index": closed.ledger_index, "records": closed.records},
@@ -429,6 +429,7 @@ def release_key(directory: Path, digest: str, as_json: bool) -> None:
 
 
 main.add_command(plan)
+main.add_command(calibrate)
 
 
 main.add_command(fsck.fsck)

@@ -18,7 +18,8 @@ from ragseal.groth16.keys import KeyPaths, Shape
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError, TransportError
-from ragseal.ledger.rpc import call, channel_credentials, error_of, open_channel
+from ragseal.ledger.rpc import call, dial, error_of
+from ragseal.ledger.tls import ClientTls
 from ragseal.prover.keyring import Ring
 from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_pb2_grpc
 
@@ -29,16 +30,12 @@ CLOSE_TIMEOUT = 60.0
 Moved = Callable[[int, int], None]
 
 
-def _channel(address: str, ca: Path | None) -> Any:
-    return open_channel(address, None if ca is None else channel_credentials(ca))
-
-
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
 def fetch_key(
     address: str,
-    ca: Path | None,
+    tls: ClientTls,
     cls: Shape,
     class_digest: bytes,
     wanted: bytes | None,
@@ -56,19 +53,19 @@ def fetch_key(
         ProofError: what was sent is not what was announced, or breaks a rule of protocol section 3.
         TransportError: out of reach, or cut off.
     """
-    return asyncio.run(_fetch_key(address, ca, cls, class_digest, wanted, ring, moved))
+    return asyncio.run(_fetch_key(address, tls, cls, class_digest, wanted, ring, moved))
 
 
 async def _fetch_key(
     address: str,
-    ca: Path | None,
+    tls: ClientTls,
     cls: Shape,
     class_digest: bytes,
     wanted: bytes | None,
     ring: Ring[Any, Any],
     moved: Moved,
 ) -> KeyPaths:
-    async with _channel(address, ca) as channel:
+    async with dial(address, tls) as channel:
         stub = verifier_pb2_grpc.VerifierServiceStub(channel)  # type: ignore[no-untyped-call]
         listed = await call(stub.ListKeys, verifier_pb2.ListKeysRequest(), address)
         keys = [k for k in listed.keys if k.class_name == cls.name and wanted in (None, k.key_digest)]
@@ -127,18 +124,18 @@ class Closed:
     records: int
 
 
-def close_window(address: str, ca: Path | None, key: Ed25519PrivateKey, window: str) -> Closed:
+def close_window(address: str, tls: ClientTls, key: Ed25519PrivateKey, window: str) -> Closed:
     """Close a window of the provider that serves at ``address`` with ``key``'s signature.
 
     Raises:
         CommitmentError: another provider serves there, or the window is not open.
         TransportError: out of reach.
     """
-    return asyncio.run(_close_window(address, ca, key, window))
+    return asyncio.run(_close_window(address, tls, key, window))
 
 
-async def _close_window(address: str, ca: Path | None, key: Ed25519PrivateKey, window: str) -> Closed:
-    async with _channel(address, ca) as channel:
+async def _close_window(address: str, tls: ClientTls, key: Ed25519PrivateKey, window: str) -> Closed:
+    async with dial(address, tls) as channel:
         stub = provider_pb2_grpc.ProviderServiceStub(channel)  # type: ignore[no-untyped-call]
         shown = await call(stub.GetManifest, provider_pb2.GetManifestRequest(window=window), address)
         signed = SignedManifest.decode(shown.canonical)

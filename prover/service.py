@@ -10,7 +10,6 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -18,10 +17,11 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError
+from ragseal.kernel.errors import AttestationError, AuditError
 from ragseal.ledger.cosignatures import CosignatureBook
-from ragseal.ledger.rpc import ERROR_KEY, answers, bind, new_server, server_credentials, status_of
+from ragseal.ledger.rpc import ERROR_KEY, answers, bind, new_server, status_of
 from ragseal.ledger.service import LedgerServicer
+from ragseal.ledger.tls import LOOPBACK_ONLY, ServerTls
 from ragseal.prover.commitment import window_accounts, window_index
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.window import Stage, Window
@@ -168,8 +168,7 @@ class Listening:
     """Where and how a provider listens."""
 
     address: str  #: host:port; port 0 takes a free one
-    certificate: Path | None = None
-    key: Path | None = None
+    tls: ServerTls = LOOPBACK_ONLY
     reflection: bool = False
 
 
@@ -187,15 +186,11 @@ class Server:
         """Bind, then serve.
 
         Raises:
-            ConfigurationError: the port is taken, or a plain address that is not loopback.
+            ConfigurationError: the port is taken, a plain address beyond loopback, or certificate files that do not do.
             AuditError: the newest window cannot be served.
         """
         listening = self._listening
-        if (listening.certificate is None) != (listening.key is None):
-            raise ConfigurationError("TLS takes both --tls-cert and --tls-key")
-        credentials = None
-        if listening.certificate is not None and listening.key is not None:
-            credentials = server_credentials(listening.certificate, listening.key)
+        credentials = listening.tls.credentials()
         self._server = new_server()
         ProviderServicer(self.serving).mount(self._server)
         book = CosignatureBook(self._provider.state.ledger_directory, self._provider.ledger)
@@ -208,7 +203,7 @@ class Server:
         ]
         if listening.reflection:
             reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], self._server)
-        port = bind(self._server, listening.address, credentials)
+        port = bind(self._server, listening.address, credentials, listening.tls.plain)
         await self.serving.start()
         await self._server.start()
         for name in ("", *names):

@@ -23,8 +23,8 @@ from ragseal.circuits.build import build
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.rpc import channel_credentials, server_credentials
-from ragseal.ledger.terminal import CONTEXT, JSON, ROOT_CERTIFICATE, Teaching
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, server_tls
+from ragseal.ledger.tls import ClientTls, ServerTls
 from ragseal.verifier import claim, service, show
 from ragseal.verifier.beacon import Stage
 from ragseal.verifier.conduct import Target, class_build, conduct, read_receipts
@@ -107,8 +107,8 @@ def _log_key(text: str) -> NoteVerifier:
     return NoteVerifier.from_vkey(text)
 
 
-def _target(provider: str, log_key: str, ca: Path | None) -> Target:
-    return Target(provider, _log_key(log_key), channel_credentials(ca) if ca else None)
+def _target(provider: str, log_key: str, tls: ClientTls) -> Target:
+    return Target(provider, _log_key(log_key), tls)
 
 
 # --- setting up ------------------------------------------------------------------------------------------------------
@@ -228,18 +228,18 @@ def classes(as_json: bool) -> None:
 @STATE
 @PROVIDER_OPTION
 @LOG_KEY
-@ROOT_CERTIFICATE
+@client_tls
 @click.option(
     "--wait", type=click.FloatRange(min=0), default=300.0, show_default=True, help="Seconds to wait for the others."
 )
 @JSON
-def beacon(directory: Path, provider: str, log_key: str, ca: Path | None, wait: float, as_json: bool) -> None:
+def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: float, as_json: bool) -> None:
     """Take part in the beacon of the provider's newest window, once.
 
     Checks the manifest in the log, commits to a nonce, waits for the seal and the other openings, opens last.
     `serve` does this by itself for every window.
     """
-    target = _target(provider, log_key, ca)
+    target = _target(provider, log_key, tls)
     state = State(directory)
     end = time.monotonic() + wait
     with _status("looking at the log") as status, target.connect() as link:
@@ -266,46 +266,42 @@ def beacon(directory: Path, provider: str, log_key: str, ca: Path | None, wait: 
 @click.option("--listen", default="127.0.0.1:7801", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--provider", "providers", multiple=True, help="host:port of a provider to work with; may be repeated.")
 @click.option("--log-key", "log_keys", multiple=True, help="Its log's public key, one for every --provider, in order.")
-@ROOT_CERTIFICATE
-@click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Certificates (PEM).")
-@click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its private key (PEM).")
+@client_tls
+@server_tls
 @JSON
 def serve(
     directory: Path,
     listen: str,
     providers: Sequence[str],
     log_keys: Sequence[str],
-    ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
+    tls: ClientTls,
+    own: ServerTls,
     as_json: bool,
 ) -> None:
     """Hand out proving keys, take part in the beacons of the given providers, audit them on request.
 
-    Without TLS it listens on loopback only.  Ends on Ctrl-C or SIGTERM.
+    Without TLS it listens on loopback only (or with --listen-plain).  The client options are for the providers' side.
+    Ends on Ctrl-C or SIGTERM.
     """
     logging.basicConfig(
         level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=_console(), show_path=False)]
     )
     if len(providers) != len(log_keys):
         raise ConfigurationError("give one --log-key for every --provider, in the same order")
-    if (tls_cert is None) != (tls_key is None):
-        raise ConfigurationError("TLS takes both --tls-cert and --tls-key")
-    targets = {p: _target(p, k, ca) for p, k in zip(providers, log_keys, strict=True)}
-    credentials = server_credentials(tls_cert, tls_key) if tls_cert and tls_key else None
+    targets = {p: _target(p, k, tls) for p, k in zip(providers, log_keys, strict=True)}
 
     def ready(address: str) -> None:
         _tell(as_json, {"listening": address}, f"listening on {address}")
         sys.stdout.flush()
 
-    asyncio.run(service.run(State(directory), targets, listen, credentials, ready))
+    asyncio.run(service.run(State(directory), targets, listen, own, ready))
 
 
 @main.command()
 @STATE
 @PROVIDER_OPTION
 @LOG_KEY
-@ROOT_CERTIFICATE
+@client_tls
 @click.option("--window", default="", help="Default: the newest that was opened.")
 @click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of so many records only: SAMPLED-PASS.")
 @click.option(
@@ -325,7 +321,7 @@ def audit(
     directory: Path,
     provider: str,
     log_key: str,
-    ca: Path | None,
+    tls: ClientTls,
     window: str,
     sample: int | None,
     receipts: Path | None,
@@ -336,7 +332,7 @@ def audit(
 
     The last line is the verdict.  Exit status 0: PASS or SAMPLED-PASS; 3: UNSAFE or FAIL; 1: no verdict.
     """
-    target = _target(provider, log_key, ca)
+    target = _target(provider, log_key, tls)
     state = State(directory)
     given = read_receipts(receipts) if receipts else []
     with _status("reading the log") as status:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from ragseal.circuits.build import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier import page, report
 from ragseal.verifier.evidence import ReceiptFile, read_receipt
 from ragseal.verifier.remote import RemoteEvidence
@@ -30,10 +29,10 @@ class Target:
 
     address: str
     log_key: NoteVerifier
-    credentials: grpc.ChannelCredentials | None = None
+    tls: ClientTls = BY_DEFAULT
 
     def connect(self) -> RemoteEvidence:
-        return RemoteEvidence(self.address, self.credentials)
+        return RemoteEvidence(self.address, self.tls)
 
 
 def class_build() -> Classes:

@@ -16,7 +16,8 @@ import grpc
 
 from ragseal.kernel.errors import AuditError, LedgerError, TransportError
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, error_of, open_channel
+from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, dial, error_of
+from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 from ragseal.verifier.evidence import Refused
 
@@ -34,16 +35,14 @@ class RemoteEvidence:
     Use it as a context manager, or close it.
     """
 
-    def __init__(
-        self, target: str, credentials: grpc.ChannelCredentials | None = None, timeout: float = DEFAULT_TIMEOUT
-    ) -> None:
-        """Raises ConfigurationError: a malformed address, or clear text to another machine."""
+    def __init__(self, target: str, tls: ClientTls = BY_DEFAULT, timeout: float = DEFAULT_TIMEOUT) -> None:
+        """Raises ConfigurationError: a malformed address, or certificate files that do not do."""
         self.peer, self._timeout = target, timeout
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ragseal-evidence", daemon=True)
         self._thread.start()
         try:
-            self._channel = self._run(_open(target, credentials))
+            self._channel = self._run(_open(target, tls))
         except BaseException:
             self._stop()
             raise
@@ -143,5 +142,5 @@ class RemoteEvidence:
         self._loop.close()
 
 
-async def _open(target: str, credentials: grpc.ChannelCredentials | None) -> Any:
-    return open_channel(target, credentials)  # belongs to the loop it is made in
+async def _open(target: str, tls: ClientTls) -> Any:
+    return dial(target, tls)  # belongs to the loop it is made in

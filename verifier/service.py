@@ -28,6 +28,7 @@ from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.ledger.rpc import ERROR_KEY, answers, bind, new_server, status_of
+from ragseal.ledger.tls import ServerTls
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier.beacon import Participant, Stage
 from ragseal.verifier.conduct import Target, class_build, conduct
@@ -257,7 +258,7 @@ async def run(
     state: State,
     targets: Mapping[str, Target],
     listen: str,
-    credentials: grpc.ServerCredentials | None,
+    own: ServerTls,
     ready: Callable[[str], None],
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``ready`` is called with the address that is listened on.
@@ -271,7 +272,7 @@ async def run(
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    port = bind(server, listen, credentials)
+    port = bind(server, listen, own.credentials(), own.plain)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

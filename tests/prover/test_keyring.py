@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import struct
 from collections.abc import AsyncIterator
@@ -15,13 +16,19 @@ from typing import Any
 import pytest
 
 from ragseal.circuits.build import HERE, BuiltCircuit, class_digest, load_classes
-from ragseal.groth16.keys import KeyPaths
+from ragseal.groth16.coefficients import check_coefficients
+from ragseal.groth16.engine import open_engine
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import KeyPaths, install_key
 from ragseal.groth16.proving import Backend, open_backend
-from ragseal.kernel import hints
+from ragseal.kernel import hints, noise
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
-from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.msm import multi_scalar
+from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.ledger.rpc import bind, new_server
+from ragseal.ledger.tls import BY_DEFAULT
 from ragseal.prover.keyring import KeyRing
+from ragseal.prover.rehearsal import rehearse
 from ragseal.prover.remote import fetch_key
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 
@@ -59,7 +66,7 @@ def ring(tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit) -> KeyRing:
     def backend(folder: Path) -> Backend:
         return open_backend(tiny, built.r1cs, built.wasm, folder, HERE / "node_modules")
 
-    return KeyRing(tmp_path, tiny, backend)
+    return KeyRing(tmp_path, tiny, lambda: built.r1cs, backend)
 
 
 @pytest.fixture
@@ -81,7 +88,14 @@ def fetch(sender: Sender, ring: KeyRing, tiny: CircuitClass, wanted: bytes | Non
     async def run() -> KeyPaths:
         async with serving(sender) as address:
             return await asyncio.to_thread(
-                fetch_key, address, None, tiny, class_digest(tiny), wanted, ring, lambda done, _: moved.append(done)
+                fetch_key,
+                address,
+                BY_DEFAULT,
+                tiny,
+                class_digest(tiny),
+                wanted,
+                ring,
+                lambda done, _: moved.append(done),
             )
 
     return asyncio.run(run()), moved
@@ -141,29 +155,136 @@ def sections(zkey: bytes) -> dict[int, bytes]:
     return found
 
 
+def written(zkey: bytes, parts: dict[int, bytes]) -> bytes:
+    return zkey[:12] + b"".join(struct.pack("<IQ", kind, len(part)) + part for kind, part in parts.items())
+
+
 def with_predicate(zkey: bytes, wire: int, guess: int) -> bytes:
-    """The key whose proofs hold only where the wire has this value: two coefficients of A in a row where B has none."""
+    """The key whose proofs hold only where the wire has this value: coefficients of A in a row where B has none."""
     parts = sections(zkey)
     row = struct.unpack_from("<I", parts[2], 2 * 36 + 8)[0] - 1
     count = struct.unpack_from("<I", parts[4])[0]
-    for at, factor in ((wire, 1), (0, -guess)):
+    terms = [(wire, 1), (0, -guess)] if guess else [(wire, 1)]
+    for at, factor in terms:
         parts[4] += struct.pack("<III", 0, row, at) + (factor * 2**512 % R).to_bytes(32, "little")
-    parts[4] = struct.pack("<I", count + 2) + parts[4][4:]
-    return zkey[:12] + b"".join(struct.pack("<IQ", kind, len(part)) + part for kind, part in parts.items())
+    parts[4] = struct.pack("<I", count + len(terms)) + parts[4][4:]
+    return written(zkey, parts)
+
+
+def raw(point: tuple[int, int] | None) -> bytes:
+    """A point as a .zkey holds it."""
+    return b"".join((c * 2**256 % P).to_bytes(32, "little") for c in point or (0, 0))
+
+
+def moved(zkey: bytes, kind: int, wire: int, guess: int) -> bytes:
+    """The same predicate in a section of points: something along the wire, and the guess along the constant."""
+    parts = sections(zkey)
+    for at, factor in ((wire, 1), (0, -guess)):
+        numbers = [int.from_bytes(parts[kind][64 * at + 32 * i :][:32], "little") for i in (0, 1)]
+        x, y = (n * pow(2**256, -1, P) % P for n in numbers)
+        held = (x, y) if x or y else None
+        changed = raw(multi_scalar([held, (1, 2)], [1, 77 * factor]))
+        parts[kind] = parts[kind][: 64 * at] + changed + parts[kind][64 * at + 64 :]
+    return written(zkey, parts)
+
+
+def wire_of(tiny: CircuitClass, group: str, at: int) -> int:
+    """The wire of a hint: public inputs follow the constant."""
+    layout = hints.Layout(tiny)
+    return 1 + layout.hints_at + layout.by_name[group].offset + at
+
+
+def send(sender: Sender, data: bytes) -> None:
+    sender.data = data
+    sender.info["size"] = len(data)
 
 
 def test_a_key_whose_failures_tell_a_score_is_refused(
     sender: Sender, ring: KeyRing, tiny: CircuitClass, keys: KeyPaths
 ) -> None:
-    """The verifying key, its digest and every consistency of the file are untouched; only proving shows it."""
+    """The verifying key, its digest and every consistency of the file are untouched."""
     assert with_predicate(sender.data, 1, 0) != sender.data
-    rebuilt = sender.data[:12] + b"".join(
-        struct.pack("<IQ", kind, len(part)) + part for kind, part in sections(sender.data).items()
-    )
-    assert rebuilt == sender.data  # what the attack writes is a key but for the predicate
-    sender.data = with_predicate(sender.data, 1 + hints.Layout(tiny).scores_at + 17, 4711)
-    sender.info["size"] = len(sender.data)
+    assert written(sender.data, sections(sender.data)) == sender.data  # the attack writes a key but for the predicate
+    send(sender, with_predicate(sender.data, 1 + hints.Layout(tiny).scores_at + 17, 4711))
+    with pytest.raises(ProofError, match="coefficients are not those of the circuit"):
+        fetch(sender, ring, tiny)
+    assert leftovers(ring) == []
+
+
+def test_a_predicate_that_made_up_statements_satisfy_is_refused(
+    sender: Sender, ring: KeyRing, tiny: CircuitClass, built: BuiltCircuit, tmp_path: Path
+) -> None:
+    """One coefficient more: proofs hold unless a place has the table's largest noise.  No rehearsal shows it."""
+    honest = sender.data
+    quiet = with_predicate(honest, wire_of(tiny, "mz", noise.build_table(tiny.law).cut), 0)
+    (tmp_path / "quiet.zkey").write_bytes(quiet)
+    made = install_key(tmp_path / "quiet.zkey", tiny, tmp_path / "quiet")
+    backend = open_backend(tiny, built.r1cs, built.wasm, made.directory, HERE / "node_modules")
+    rehearse(backend, open_engine(tiny), default_group())
+    shutil.rmtree(tmp_path / "quiet")
+    send(sender, quiet)
+    with pytest.raises(ProofError, match="coefficients are not those of the circuit"):
+        fetch(sender, ring, tiny)
+    assert leftovers(ring) == []
+
+
+def test_every_change_of_the_coefficients_is_seen(
+    sender: Sender, tiny: CircuitClass, built: BuiltCircuit, tmp_path: Path
+) -> None:
+    parts = sections(sender.data)
+    good, count = parts[4], struct.unpack_from("<I", parts[4])[0]
+    rng = random.Random(5)
+
+    def refused(changed: bytes, why: str = "not those of the circuit") -> None:
+        (tmp_path / "key").write_bytes(written(sender.data, {**parts, 4: changed}))
+        with pytest.raises(ProofError, match=why):
+            check_coefficients(tmp_path / "key", built.r1cs)
+
+    def accepted(changed: bytes) -> None:
+        (tmp_path / "key").write_bytes(written(sender.data, {**parts, 4: changed}))
+        check_coefficients(tmp_path / "key", built.r1cs)
+
+    entries = [good[4 + 44 * i :][:44] for i in range(count)]
+    accepted(good)
+    rng.shuffle(entries)
+    accepted(good[:4] + b"".join(entries))  # the order means nothing
+    for at in (0, count - 1, rng.randrange(count)):
+        entry = entries[at]
+        value = int.from_bytes(entry[12:], "little")
+        rest = entries[:at] + entries[at + 1 :]
+        other = entries[at - 1][12:] if entries[at - 1][12:] != entry[12:] else (2**512 * 5 % R).to_bytes(32, "little")
+        for replaced in (
+            entry[:12] + other,
+            entry[:12] + (-value % R).to_bytes(32, "little"),
+            struct.pack("<I", 1 - entry[0]) + entry[4:],
+            entry[:4] + struct.pack("<I", struct.unpack_from("<I", entry, 4)[0] ^ 1) + entry[8:],
+            entry[:8] + struct.pack("<I", struct.unpack_from("<I", entry, 8)[0] ^ 1) + entry[12:],
+        ):
+            refused(good[:4] + b"".join([*rest, replaced]))
+        refused(struct.pack("<I", count - 1) + b"".join(rest))
+        refused(struct.pack("<I", count + 1) + b"".join([*entries, entry]))
+        half = (value * pow(2, -1, R) % R).to_bytes(32, "little")
+        refused(struct.pack("<I", count + 1) + b"".join([*rest, entry[:12] + half, entry[:12] + half]))
+        refused(good[:4] + b"".join([*rest, entry[:12] + (value + R).to_bytes(32, "little")]), "not reduced")
+        refused(good[:4] + b"".join([*rest, entry[:12] + bytes(32)]), "zero")
+    refused(good[:-1], "truncated")
+    refused(good + b"\0", "too many")
+    header = bytearray(parts[2])
+    header[2 * 36] ^= 1  # one wire more or less
+    (tmp_path / "key").write_bytes(written(sender.data, {**parts, 2: bytes(header)}))
+    with pytest.raises(ProofError, match=r"the key has \d+ wires"):
+        check_coefficients(tmp_path / "key", built.r1cs)
+
+
+def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
+    sender: Sender, ring: KeyRing, tiny: CircuitClass
+) -> None:
+    honest, score = sender.data, 1 + hints.Layout(tiny).scores_at + 17
+    send(sender, moved(honest, 5, score, 4711))
     with pytest.raises(ProofError, match="made-up statement"):
+        fetch(sender, ring, tiny)
+    send(sender, moved(honest, 6, score, 4711))
+    with pytest.raises(ProofError, match="B1 and B2 disagree"):
         fetch(sender, ring, tiny)
     assert leftovers(ring) == []
 
@@ -171,7 +292,7 @@ def test_a_key_whose_failures_tell_a_score_is_refused(
 def test_a_key_of_another_class_is_refused(sender: Sender, ring: KeyRing, tiny: CircuitClass, tmp_path: Path) -> None:
     other = load_classes()["tiny-geo"]
     (tmp_path / "geo").mkdir()
-    geo = KeyRing(tmp_path / "geo", other, lambda folder: None)  # type: ignore[arg-type, return-value]
+    geo = KeyRing(tmp_path / "geo", other, lambda: tmp_path, lambda folder: None)  # type: ignore[arg-type, return-value]
     sender.info = {**sender.info, "class_name": "tiny-geo", "class_digest": class_digest(other)}
     with pytest.raises(ProofError, match="never cross"):
         fetch(sender, geo, other)

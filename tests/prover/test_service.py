@@ -26,6 +26,7 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.rpc import call, error_of, open_channel
+from ragseal.ledger.tls import BY_DEFAULT, ServerTls
 from ragseal.prover import remote
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.provider import Conduct, Provider
@@ -114,7 +115,7 @@ def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, ke
         batch = await collect(stub.GetProofs(provider_pb2.GetProofsRequest(manifest=digest, seqs=[0, 2])))
         assert [e.seq for e in ProofBatch.decode(batch).entries] == [0, 2]
         closed = await asyncio.to_thread(
-            remote.close_window, server.address, None, server.serving.provider.state.key, ""
+            remote.close_window, server.address, BY_DEFAULT, server.serving.provider.state.key, ""
         )
         assert (closed.window, closed.records) == ("w1", 3)
         health = health_pb2_grpc.HealthStub(channel)
@@ -173,7 +174,7 @@ def test_a_taken_port_and_plain_foreign_addresses_are_refused(
                     await server.start()
                 provider.close()
         provider = open_provider(tmp_path / "p", tiny, keys, Clock())
-        server = Server(provider, Conduct(False), Listening("127.0.0.1:0", certificate=tmp_path))
+        server = Server(provider, Conduct(False), Listening("127.0.0.1:0", ServerTls(certificate=tmp_path)))
         with pytest.raises(ConfigurationError, match="both"):
             await server.start()
         provider.close()
@@ -185,6 +186,6 @@ def test_another_providers_key_cannot_close(tmp_path: Path, tiny: CircuitClass, 
     async def scene(server: Server, channel: Any, stub: Any) -> None:
         stranger = Ed25519PrivateKey.generate()
         with pytest.raises(CommitmentError, match="another key"):
-            await asyncio.to_thread(remote.close_window, server.address, None, stranger, "")
+            await asyncio.to_thread(remote.close_window, server.address, BY_DEFAULT, stranger, "")
 
     play(scene, tmp_path, tiny, keys)

@@ -66,7 +66,7 @@ def test_an_endless_stream_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
             evidence.proofs(world.digest, [0, 1])
 
 
-@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:http", "", "198.51.100.7:7800"])
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:http", ""])
 def test_bad_addresses_are_refused(address: str) -> None:
     with pytest.raises(ConfigurationError):
         RemoteEvidence(address)
