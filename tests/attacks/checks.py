@@ -55,8 +55,8 @@ def _reduced(x: int) -> bytes:
 
 
 def _not_hashed(use: str, transcript: bytes, points: Sequence[bytes]) -> tuple[bytes, int]:
-    """A challenge of a round that does not depend on the round's L and R."""
-    return _advance(use, transcript, ())
+    """A challenge of a round that does not depend on the round's L and R; of hints, as columns are opened before."""
+    return _advance(use, transcript, () if use == "hints" else points)
 
 
 class _Anything:

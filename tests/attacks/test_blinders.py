@@ -30,7 +30,7 @@ from ragseal.prover import proofs, retrieval
 from ragseal.prover.provider import Serving
 from ragseal.prover.retrieval import QuerySecrets
 from ragseal.prover.window import Window
-from tests.attacks.world import AttackWorld, machine
+from tests.attacks.world import GROUP, AttackWorld, machine
 
 QUERIES = (("alice", "report about topic 5"), ("carol", "globex"), ("alice", "report about topic 5"))
 BATCHES: Sequence[list[int]] = ([], [0], [0, 1], [1, 2], [0, 2])

@@ -105,8 +105,7 @@ OPENED = {
 
 
 @pytest.mark.parametrize("case", POINTS)
-@pytest.mark.parametrize("which", OPENED)
-@pytest.mark.parametrize("part", ["hints", "link"])
+@pytest.mark.parametrize(("part", "which"), [*(("hints", which) for which in OPENED), ("link", "announcement")])
 def test_opening_with_what_is_no_point(part: str, which: str, case: str) -> None:
     world = queried()
     batch = world.batch(world.digest, [0, 1, 2])

@@ -88,6 +88,9 @@ def test_two_relations_of_one_witness() -> None:
     for proof in both:
         check(honest, size, proof, PURE)
         check(honest, size, proof, NATIVE)
+    for at in range(len(both[0].folds)):
+        folds = (*both[0].folds[:at], OUTSIDE, *both[0].folds[at + 1 :])
+        refused(honest, size, dataclasses.replace(both[0], folds=folds))
     other = [witness[0] + 1, *witness[1:]]
     refused(relations(witness, other), size, prove(NATIVE, relations(witness, other), witness))
 
