@@ -2,6 +2,7 @@
 //! Native parts of ragseal.  Every byte string and file that comes in is taken as hostile.
 
 pub mod columns;
+pub mod consistency;
 pub mod container;
 pub mod curve;
 pub mod encoding;

@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Groth16 proving keys in snarkjs' .zkey format.
 
+use crate::consistency::check_b;
 use crate::container::{write_atomically, Container, Cursor};
-use crate::curve::{Pt, G1, G2};
+use crate::curve::{G1, G2};
 use crate::encoding::*;
 use crate::error::{Error, Result};
 use crate::linear::{Coefficients, Forms};
-use crate::msm::msm_int;
 use crate::r1cs::{check_modulus, scalar_modulus};
 use crate::verify::VerifyingKey;
 use crate::{bail, ensure};
-use ark_bn254::{g2, Bn254, Fq, Fr};
+use ark_bn254::{Bn254, Fq, Fr};
 use ark_ec::pairing::Pairing;
-use ark_ec::short_weierstrass::Projective;
 use ark_ec::AffineRepr;
 use ark_ff::{BigInteger, Field, PrimeField, Zero};
 use rayon::prelude::*;
 use std::path::Path;
 
-/// 7 random combinations with 14-bit weights: a point of order 10069, the smallest factor of the cofactor of G2, passes
-/// with probability below 2^-90.
-const SUBGROUP_ROUNDS: usize = 7;
 const COEF_BYTES: usize = 44;
 
 /// All that proving needs.
@@ -115,6 +111,7 @@ impl ProvingKey {
         let c = points_g1(array(8, n_vars - n_public - 1, G1_BYTES)?, "C")?;
         let points_h = points_g1(array(9, domain, G1_BYTES)?, "H")?;
         let b2 = points_g2(array(7, n_vars, G2_BYTES)?)?;
+        check_b(&b1, &b2)?;
         let verifying = VerifyingKey::new(alpha1, beta2, gamma2, delta2, ic)?;
         let one1 = ark_bn254::G1Affine::generator();
         let one2 = ark_bn254::G2Affine::generator();
@@ -142,28 +139,14 @@ impl ProvingKey {
     }
 }
 
-/// On the curve one by one, in the subgroup by random combinations.
+/// On the curve one by one; [`check_b`] looks at the subgroup.
 fn points_g2(bytes: &[u8]) -> Result<Vec<G2>> {
-    let points: Vec<G2> = bytes
+    bytes
         .par_chunks_exact(G2_BYTES)
         .with_min_len(256)
         .map(g2_raw_on_curve)
         .collect::<Result<_>>()
-        .map_err(|e| Error(format!("section B2: {e}")))?;
-    let mut random = vec![0u8; 2 * points.len()];
-    for _ in 0..SUBGROUP_ROUNDS {
-        getrandom::fill(&mut random).map_err(|e| Error(format!("the system's random source failed: {e}")))?;
-        let weights: Vec<i64> = random
-            .chunks_exact(2)
-            .map(|b| i64::from(u16::from_le_bytes([b[0], b[1]]) & 0x3fff) - 0x2000)
-            .collect();
-        let sum: Projective<g2::Config> = msm_int(&points, &weights);
-        let p = Pt::from_projective(&sum);
-        if !p.is_identity() {
-            p.check_g2().map_err(|e| Error(format!("section B2: {e}")))?;
-        }
-    }
-    Ok(points)
+        .map_err(|e| Error(format!("section B2: {e}")))
 }
 
 /// Rows of A and B from the file's unordered list of coefficients.
