@@ -44,6 +44,15 @@ def refused(finished: subprocess.CompletedProcess[str], *words: str) -> None:
     assert not words or any(word in finished.stderr for word in words), finished.stderr
 
 
+def fetched(scene: Scene, finished: subprocess.CompletedProcess[str]) -> None:
+    """The provider was let in and holds the auditor's key of class tiny."""
+    assert "TransportError" not in finished.stderr, finished.stderr
+    keys = list(scene.file("p").rglob("verifying_key.bin"))
+    assert keys, finished.stderr
+    for key in keys:
+        key.unlink()
+
+
 @dataclass
 class Scene:
     """Folders and certificates: one auditor with a key of class tiny, one provider, one account, one observer."""
@@ -58,7 +67,7 @@ class Scene:
     @property
     def log_key(self) -> str:
         finished = json.loads(done("prover", "status", "--state", self.file("p"), "--json"))
-        return str(finished["log_key"])
+        return str(finished["ledger_key"])
 
 
 class Served:
@@ -118,7 +127,7 @@ def test_the_auditors_keys_travel_over_mutual_tls(scene: Scene) -> None:
         refused(run(*fetch, "--verifier", at, *_own(scene, "stranger", of=scene.theirs)), "TransportError")
         refused(run(*fetch, "--verifier", at, *_own(scene, "misled", trust=scene.theirs)), "TLS", "CERTIFICATE")
         refused(run(*fetch, "--verifier", at), "TransportError")
-        done(*fetch, "--verifier", at, *_own(scene, "p-client"))
+        fetched(scene, run(*fetch, "--verifier", at, *_own(scene, "p-client"), seconds=180))
 
 
 def test_the_ledger_is_followed_over_mutual_tls(scene: Scene, tmp_path: Path) -> None:
@@ -149,7 +158,7 @@ def test_server_tls_without_client_certificates(scene: Scene) -> None:
     fetch = ("prover", "fetch-keys", "--state", scene.file("p"))
     arguments = ("--state", scene.file("v"), "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key)
     with Served(scene, "verifier", *arguments) as at:
-        done(*fetch, "--verifier", at, "--ca", scene.ours.path)
+        fetched(scene, run(*fetch, "--verifier", at, "--ca", scene.ours.path, seconds=180))
         refused(run(*fetch, "--verifier", at, "--ca", scene.theirs.path), "TLS")
         refused(run(*fetch, "--verifier", at), "TransportError")
 
