@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.params import SCORE_UNIT
 
+NORM_SLACK = 500  #: of squared norms; see norm_bounds
+
 
 def score(row: Sequence[int], e: Sequence[int]) -> int:
     """y_i = <E_i, e>, an exact integer; 127^2 is cosine 1."""
@@ -33,11 +35,19 @@ def score_limit(dimension: int) -> int:
 
 
 def norm_bounds(dimension: int) -> tuple[int, int]:
-    """The squared norms, both included, that a rounded unit vector can have: those n with
-    ``(127 - sqrt(d)/2)^2 <= n <= (127 + sqrt(d)/2)^2``, decided in integers."""
+    """The squared norms, both included, that a query embedding may have.
+
+    Rounding gives 127^2 + d/12 with a standard deviation of 2 * 127 / sqrt(12) = 73, whatever d: NORM_SLACK refuses
+    fewer than one vector in 10^10.  It cannot be wider.  Two accounts that ask the same text and use the client's slack
+    of 1 an entry to shorten and turn their vectors keep a product of at least 127^2 - NORM_SLACK - 2 d, since
+    2 <a, b> = |a|^2 + |b|^2 - |a - b|^2; with norms down to what rounding can do at worst, (127 - sqrt(d)/2)^2, they
+    would fall below theta = 0.9 (SPEC C).  In few dimensions that worst case is the narrower bound.
+    """
     centre = 4 * SCORE_UNIT * SCORE_UNIT + dimension
     reach = math.isqrt(16 * SCORE_UNIT * SCORE_UNIT * dimension)
-    return max(0, -((reach - centre) // 4)), (centre + reach) // 4
+    square = SCORE_UNIT * SCORE_UNIT
+    low = max(0, -((reach - centre) // 4), square - NORM_SLACK)
+    return low, min((centre + reach) // 4, square + dimension // 12 + NORM_SLACK)
 
 
 def check_embedding(e: Sequence[int], dimension: int) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ragseal.kernel import estimate
 from ragseal.kernel.errors import EstimateError
 from ragseal.kernel.estimate import Embeddings, Link, components, find_links, link_threshold, spanning_links
+from ragseal.kernel.fixedpoint import NORM_SLACK, check_embedding, norm_bounds, within_one
 
 
 def make(seed: int, n: int, d: int, topics: int, spread: float) -> tuple[Embeddings, list[str]]:
@@ -165,6 +166,43 @@ def test_a_repeat_links_as_far_as_its_norm_reaches() -> None:
     e = np.full((2, 384), 6, dtype=np.int8)  # 13,824
     assert find_links(e, 1, 13824) == [(0, 1)]
     assert find_links(e, 1, 13825) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_accounts_that_ask_one_text_stay_linked(seed: int) -> None:
+    """Attack: each moves its e within the client's slack of 1, shorter and apart, as far as the norm is accepted."""
+    e, _ = make(seed, 1, 384, 1, 0)
+    honest = e[0].astype(np.int64)
+    low, _ = norm_bounds(384)
+    order, sign = np.argsort(-abs(honest), kind="stable"), np.sign(honest)
+    a, b = honest, honest
+    for turned in range(384):  # all large entries shorter in both, the others in opposite directions
+        short, apart = order[:turned], order[turned:]
+        first, second = honest.copy(), honest.copy()
+        first[short] -= sign[short]
+        second[short] -= sign[short]
+        first[apart] += sign[apart] * (-1) ** np.arange(len(apart))
+        second[apart] -= sign[apart] * (-1) ** np.arange(len(apart))
+        if min(first @ first, second @ second) < low:
+            break
+        a, b = first, second
+    check_embedding(a.tolist(), 384)
+    check_embedding(b.tolist(), 384)
+    assert within_one(a.tolist(), honest.tolist())
+    assert within_one(b.tolist(), honest.tolist())
+    assert min(a @ a, b @ b) < low + 100
+    pair = np.stack([a, b]).astype(np.int8)
+    assert find_links(pair, 1, link_threshold(Fraction(9, 10))) == [(0, 1)]
+    assert a @ b >= 127 * 127 - NORM_SLACK - 2 * 384
+
+
+@pytest.mark.parametrize("d", [2, 12, 32, 384, 1024, 4096])
+def test_rounded_unit_vectors_are_accepted(d: int) -> None:
+    e, _ = make(d, 2000, d, 2000, 0)
+    square = np.square(e.astype(np.int64)).sum(axis=1)
+    low, high = norm_bounds(d)
+    assert low <= square.min()
+    assert square.max() <= high
 
 
 def test_products_that_float32_would_round() -> None:
