@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.attacks.adversaries import Coalition, diversified, likelihood_ratio, pooled_mean
 from bench.attacks.channels import ScoreChannel
-from bench.attacks.roc import delong
+from bench.attacks.roc import delong, deviation
 from bench.calibration import KS, paper_sigma, predicted_auc, shift_for
 from bench.experiment import RESULTS, Cell, run, table
 from bench.plots import Panel, auc_against_k
@@ -37,7 +37,7 @@ def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     if cell["adversary"] == "likelihood ratio":
         ratio, mean = (delong(*w) for w in likelihood_ratio(CHANNEL, coalition, shift, 0, rng))
         expected = CHANNEL.best_auc(shift, coalition.queries)
-        return {"auc": ratio.auc, "se": ratio.se, "predicted": expected, "deviation": ratio.deviation(expected),
+        return {"auc": ratio.auc, "se": ratio.se, "predicted": expected, "deviation": deviation(ratio, expected),
                 "same_draws_mean": mean.auc, "mean_predicted": predicted_auc(full, 1.0, 1)}  # fmt: skip
     share = cell["share"]
     pooled = delong(*diversified(CHANNEL, coalition, shift, 0, share, rng))
@@ -46,7 +46,7 @@ def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
         "auc": pooled.auc,
         "se": pooled.se,
         "predicted": predicted_auc(full * share, 1.0, 1),
-        "deviation": pooled.deviation(predicted_auc(full * share, 1.0, 1)),
+        "deviation": deviation(pooled, predicted_auc(full * share, 1.0, 1)),
         "aimed_only": aimed.auc,
         "aimed_predicted": predicted_auc(full * math.sqrt(share), 1.0, 1),
     }

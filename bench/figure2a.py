@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.attacks.adversaries import Coalition, pooled_mean
 from bench.attacks.channels import ScoreChannel
-from bench.attacks.roc import delong
+from bench.attacks.roc import delong, deviation
 from bench.calibration import KS, paper_sigma, predicted_auc, shift_for
 from bench.experiment import RESULTS, Cell, run, table
 from bench.plots import Panel, auc_against_k
@@ -38,7 +38,7 @@ def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
         "se": found.se,
         "predicted": expected,
         "equation_3_11": predicted_auc(1, paper_sigma(cell["epsilon"], cell["n"]), coalition.queries),
-        "deviation": found.deviation(expected),
+        "deviation": deviation(found, expected),
         "paper": PAPER.get((cell["epsilon"], cell["k"])),
     }
 

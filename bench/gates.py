@@ -32,6 +32,7 @@ import numpy as np
 from bench.calibration import DELTA_ACC
 from bench.experiment import RESULTS
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.statistics import at_least
 
 NORMAL = NormalDist()
 ERROR_RATE = 0.01
@@ -60,11 +61,6 @@ def chi_square_tail(value: float, freedom: int) -> float:
         term *= x / (a + n)
         total += term
     return max(0.0, 1 - total * math.exp(-x + a * math.log(x) - math.lgamma(a)))
-
-
-def binomial_tail(n: int, p: float, least: int) -> float:
-    """P(Bin(n, p) >= least)."""
-    return sum(math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(least, n + 1))
 
 
 def _rows(cells: Sequence[dict[str, Any]]) -> dict[float, list[dict[str, Any]]]:
@@ -105,7 +101,7 @@ def slope_gate(cells: Sequence[dict[str, Any]]) -> Outcome:
 def tightness_gate(cells: Sequence[dict[str, Any]]) -> Outcome:
     """P3."""
     off = [c for c in cells if abs(c["deviation"]) > 2]
-    chance = binomial_tail(len(cells), 0.0455, len(off))
+    chance = at_least(len(cells), 0.0455, len(off))
     worst = max(abs(c["deviation"]) for c in cells)
     hidden = [c for c in cells if c["predicted"] - 0.5 > SIGNAL * c["se"] and c["auc"] - 0.5 <= 1.64 * c["se"]]
     above = [c for c in cells if 2 * (c["auc"] - 4 * c["se"]) - 1 > bound(c)]

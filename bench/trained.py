@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.attacks.adversaries import Coalition, pooled_mean
 from bench.attacks.channels import ScoreChannel
-from bench.attacks.roc import delong
+from bench.attacks.roc import delong, deviation
 from bench.calibration import FULL_SCALE, KS, paper_sigma, predicted_auc, shift_for
 from bench.experiment import RESULTS, Cell, run, table
 from bench.plots import Panel, auc_against_k
@@ -60,7 +60,7 @@ def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     coalition = Coalition(cell["k"], N, cell["trials"])
     found = delong(*pooled_mean(CHANNEL, coalition, shift, 0, rng))
     expected = predicted_auc(shift, CHANNEL.deviation, coalition.queries)
-    return {"auc": found.auc, "se": found.se, "predicted": expected, "deviation": found.deviation(expected)}
+    return {"auc": found.auc, "se": found.se, "predicted": expected, "deviation": deviation(found, expected)}
 
 
 def experiment(out: Path, embedder: str, trials: int, seed: int = 1) -> dict[str, Any]:
@@ -97,8 +97,7 @@ def report(found: dict[str, Any]) -> str:
     single = _of(found, "single", 1)[0]["cell"]["gap"] / FULL_SCALE
     ten = [c["cell"]["gap"] / FULL_SCALE for c in _of(found, "ten", 1)]
     return (
-        table(head, rows)
-        + f"\n\nScore gaps: {single:.3f} (paper 0.41); ten pairs {min(ten):.2f} to {max(ten):.2f} "
+        table(head, rows) + f"\n\nScore gaps: {single:.3f} (paper 0.41); ten pairs {min(ten):.2f} to {max(ten):.2f} "
         "(paper 0.41 to 0.49). "
         f"Growth of the median advantage of ten pairs from k = 1 to 20: {growth(found, 'ten'):.2f} "
         "(paper 4.93, square root of 20 is 4.47)."

@@ -11,7 +11,7 @@ import pytest
 
 from bench.attacks.adversaries import Coalition, diversified, likelihood_ratio, pooled_mean
 from bench.attacks.channels import HitChannel, ScoreChannel, _sum_law, masses, mechanism_class, noise_keys
-from bench.attacks.roc import counts_auc, delong
+from bench.attacks.roc import counts_auc, delong, deviation
 from ragseal.kernel import hints
 
 
@@ -28,7 +28,7 @@ def test_delong_equals_the_u_statistic_over_all_pairs() -> None:
 def test_delong_covers_the_truth_as_often_as_it_says() -> None:
     rng = np.random.default_rng(4)
     truth = 0.5 * math.erfc(-0.4 / 2)  # means 0.4 apart, both of variance 1
-    off = [abs(delong(rng.normal(0.4, 1, 300), rng.normal(0, 1, 300)).deviation(truth)) for _ in range(400)]
+    off = [abs(deviation(delong(rng.normal(0.4, 1, 300), rng.normal(0, 1, 300)), truth)) for _ in range(400)]
     assert 0.91 < np.mean(np.array(off) <= 1.96) < 0.99
 
 
@@ -83,9 +83,9 @@ def test_likelihood_ratio_beats_the_mean_only_below_a_table_step() -> None:
     for gap, coalition in ((16, Coalition(2, 4000, 400)), (4, Coalition(2, 30_000, 400))):
         best, mean = (delong(*worlds) for worlds in likelihood_ratio(channel, coalition, gap, 0, rng))
         expected = channel.best_auc(gap, coalition.queries)
-        assert abs(best.deviation(expected)) < 4
+        assert abs(deviation(best, expected)) < 4
         by_mean = 0.5 * math.erfc(-gap * math.sqrt(coalition.queries) / (2 * channel.deviation))
-        assert abs(mean.deviation(by_mean)) < 4
+        assert abs(deviation(mean, by_mean)) < 4
         # A whole step: the two agree.  A quarter of a step: sqrt(4) times the evidence.
         assert (expected - by_mean < 0.002) == (gap == 16)
 
