@@ -33,6 +33,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.prover.answers import Answers
 from ragseal.prover.batching import Batches
 from ragseal.prover.commitment import WindowSecrets, embedding_generators, window_account
+from ragseal.prover.hashing import noise_key
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.pending import Pending, PendingTable
 from ragseal.prover.randomness import Draw, derived_scalar
@@ -42,7 +43,6 @@ from ragseal.prover.retrieval import (
     answer_query,
     decode_embedding,
     encode_embedding,
-    noise_key,
     query_place,
 )
 from ragseal.prover.state import State

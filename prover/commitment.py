@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from ragseal.groth16 import group as backend
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import commitment, field, hints, signature
+from ragseal.kernel import commitment, field, signature
 from ragseal.kernel.commitment import Account, IndexFile, Manifest, ScoreBases, SignedManifest
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, CommitmentError, EncodingError
@@ -24,6 +24,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover import index
+from ragseal.prover.hashing import seed_commitment
 from ragseal.prover.index import Matrix, Version
 from ragseal.prover.randomness import Draw, packed_scalars
 from ragseal.prover.state import State
@@ -199,7 +200,7 @@ def prepare_window(
         embedder=embedder,
         key_digest=key.digest,
         tenants=tuple(v.committed for v in versions),
-        c_seed=hints.seed_commitment(field.limbs(seed)),
+        c_seed=seed_commitment(field.limbs(seed)),
         registry_root=MerkleTree(commitment.registry_leaves(registry)).root(),
         accounts=len(registry),
         provider_key=signature.public_bytes(state.key),
@@ -296,7 +297,7 @@ def load_window(state: State, manifest: bytes) -> WindowSecrets:
     made = loaded.signed.manifest
     if (
         made.digest() != manifest
-        or made.c_seed != hints.seed_commitment(loaded.limbs)
+        or made.c_seed != seed_commitment(loaded.limbs)
         or made.beacon_commitment != commitment.beacon_commitment("provider", nonce)
         or made.tenants != tuple(v.committed for _, v in sorted(loaded.versions.items()))
         or made.registry_root != MerkleTree(commitment.registry_leaves(list(loaded.registry.values()))).root()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ragseal.groth16.engine import Engine
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation, hints, signature
+from ragseal.kernel import attestation, signature
 from ragseal.kernel.attestation import ProofEntry, Record, Statement
 from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.curve import Group
@@ -23,8 +23,9 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.prover.answers import Answers, secrets_of_record
 from ragseal.prover.commitment import WindowSecrets, embedding_generators
+from ragseal.prover.hashing import noise_key, places_commitment
 from ragseal.prover.journal import Journal, read_page
-from ragseal.prover.retrieval import QuerySecrets, decode_embedding, places_commitment, shifted_scores
+from ragseal.prover.retrieval import QuerySecrets, decode_embedding, shifted_scores
 from ragseal.prover.state import State
 from ragseal.prover.window import Window
 
@@ -127,7 +128,7 @@ class RecordCheck:
             raise ProofError("the commitment to T does not open to the slots kept for it")
         if window.beacon is None:
             raise ProofError("its window was never opened")
-        policy, key = window.manifest.policy, hints.noise_key(secrets.limbs, window.beacon, request.ctx())
+        policy, key = window.manifest.policy, noise_key(secrets.limbs, window.beacon, request.ctx())
         if tuple(means.engine.answer(key, shifted_scores(version, e, policy), policy.hmax)) != kept.ids:
             raise ProofError("the slots kept for it are not those that the committed seed gives")
 

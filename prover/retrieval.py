@@ -14,16 +14,14 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.groth16 import group as backend
 from ragseal.groth16.engine import Engine, Scores
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation, field, hints
-from ragseal.kernel import poseidon as reference
+from ragseal.kernel import attestation
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.curve import Group
 from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message
-from ragseal.kernel.params import TAG_KEY, TAG_PLACES, CircuitClass
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
+from ragseal.prover.hashing import places_commitment
 from ragseal.prover.index import Version
 from ragseal.prover.randomness import Draw, scalar
 
@@ -36,24 +34,6 @@ def encode_embedding(e: Sequence[int] | npt.NDArray[np.int8]) -> bytes:
 def decode_embedding(data: bytes) -> list[int]:
     """Entries of an e on the wire."""
     return [int(x) for x in np.frombuffer(data, dtype=np.int8)]
-
-
-def poseidon(*inputs: int) -> int:
-    """The kernel's hash, natively where that is installed: the reference takes longer than all else in an answer."""
-    if not backend.available():
-        return reference.poseidon(*inputs)
-    with backend.native_errors():
-        return int.from_bytes(backend.native().poseidon([field.to_bytes(x) for x in inputs]), "big")
-
-
-def noise_key(seed: tuple[int, int], beacon: int, ctx: int) -> int:
-    """:func:`ragseal.kernel.hints.noise_key`."""
-    return poseidon(TAG_KEY, *seed, beacon, ctx)
-
-
-def places_commitment(cls: CircuitClass, salt: int, ids: Sequence[int]) -> int:
-    """:func:`ragseal.kernel.hints.places_commitment`."""
-    return poseidon(TAG_PLACES, salt, *hints.pack_ids(cls, ids))
 
 
 def shifted_scores(version: Version, e: Sequence[int], policy: Policy) -> Scores:

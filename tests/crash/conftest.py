@@ -16,7 +16,7 @@ from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.params import CircuitClass
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT), str(ROOT / "tests" / "prover")]  # for bench and for provider_scene: neither is a package
+sys.path += [str(ROOT), str(ROOT / "tests" / "prover"), str(ROOT / "tests" / "crash")]  # test modules are no package
 
 import provider_scene as scene  # noqa: E402
 

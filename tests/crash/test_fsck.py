@@ -12,43 +12,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import provider_scene as scene
 import pytest
 from click.testing import CliRunner
+from crash_scene import examine, open_copy, tools
 
-from ragseal.groth16.engine import open_engine
-from ragseal.groth16.group import default_group
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.kernel.params import CircuitClass
-from ragseal.prover import fsck, machinery
-from ragseal.prover.provider import Machinery, Provider
+from ragseal.prover import fsck
 from ragseal.prover.recordcheck import commitments, request_digest
 from ragseal.prover.retrieval import query_place
-from ragseal.prover.state import State
 
 Copy = Callable[..., Path]
 Damage = Callable[[Path], None]
 
 
-def tools(state: State, progress: machinery.Progress) -> Machinery:
-    cls = machinery.circuit_class("tiny")
-    keys = machinery.open_keys(state, cls, progress)
-    return Machinery(default_group(), open_engine(cls), keys, scene.TrigramEmbedder())
-
-
-def examine(directory: Path, whole: bool = True) -> fsck.Report:
-    return fsck.examine_folder(directory, whole, assemble=tools)
-
-
 def start(directory: Path) -> fsck.Report:
     """What serve does: open, check, and close again."""
-    state = State(directory)
-    try:
-        provider = Provider(state, tools(state, lambda _: None))
-    except BaseException:
-        state.close()
-        raise
+    provider = open_copy(directory)
     try:
         return fsck.check_start(provider)
     finally:
@@ -246,9 +226,8 @@ def test_the_command_prints_words_or_json_and_fails_with_evidence(copy: Copy, mo
     assert "WRONG: record 0 of window 'w2'" in words.stdout
 
 
-def test_quick_slices_are_those_of_the_decoded_record(copy: Copy, tiny: CircuitClass) -> None:
-    state = State(copy())
-    provider = Provider(state, tools(state, lambda _: None))
+def test_quick_slices_are_those_of_the_decoded_record(copy: Copy) -> None:
+    provider = open_copy(copy())
     try:
         for window in provider.journal.history.windows.values():
             for index in window.records:

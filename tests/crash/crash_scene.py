@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provider's machinery for folders that these tests have copied and changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import provider_scene as scene
+
+from ragseal.groth16.engine import open_engine
+from ragseal.groth16.group import default_group
+from ragseal.prover import fsck, machinery
+from ragseal.prover.provider import Machinery, Provider
+from ragseal.prover.state import State
+
+
+def tools(state: State, progress: machinery.Progress) -> Machinery:
+    cls = machinery.circuit_class("tiny")
+    keys = machinery.open_keys(state, cls, progress)
+    return Machinery(default_group(), open_engine(cls), keys, scene.TrigramEmbedder())
+
+
+def examine(directory: Path, whole: bool = True) -> fsck.Report:
+    return fsck.examine_folder(directory, whole, assemble=tools)
+
+
+def open_copy(directory: Path) -> Provider:
+    """The provider of a folder; close it."""
+    state = State(directory)
+    try:
+        return Provider(state, tools(state, lambda _: None))
+    except BaseException:
+        state.close()
+        raise

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Group commit shares, bounds and fails batches as a whole; the native hashes are the kernel's."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+
+import pytest
+
+from ragseal.circuits.build import load_classes
+from ragseal.kernel import hints
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.params import R
+from ragseal.prover import hashing
+from ragseal.prover.batching import Batches
+
+
+def test_calls_that_wait_share_the_next_batch() -> None:
+    seen: list[list[int]] = []
+    hold = threading.Event()
+
+    def work(items: list[int]) -> list[int]:
+        seen.append(items)
+        hold.wait(5)
+        return [10 * item for item in items]
+
+    async def run() -> None:
+        batches: Batches[int, int] = Batches(work, 3)
+        first = asyncio.create_task(batches.submit(0))
+        while not seen:
+            await asyncio.sleep(0.001)
+        others = [asyncio.create_task(batches.submit(i)) for i in range(1, 6)]
+        await asyncio.sleep(0)
+        others[1].cancel()
+        await asyncio.sleep(0)
+        hold.set()
+        assert await first == 0
+        got = await asyncio.gather(*others, return_exceptions=True)
+        assert [x for x in got if isinstance(x, int)] == [10, 30, 40, 50]
+        assert isinstance(got[1], asyncio.CancelledError)
+
+    asyncio.run(run())
+    assert seen == [[0], [1, 3], [4, 5]]  # at most three at a time, the withdrawn one not at all
+
+
+def test_a_failing_batch_fails_each_of_its_calls_and_no_other() -> None:
+    def work(items: list[int]) -> list[int]:
+        if 7 in items:
+            raise ConfigurationError("the disk is full")
+        return items
+
+    async def run() -> None:
+        batches: Batches[int, int] = Batches(work, 10)
+        got = await asyncio.gather(*(batches.submit(i) for i in (6, 7)), return_exceptions=True)
+        assert all(isinstance(error, ConfigurationError) for error in got)
+        assert await batches.submit(8) == 8
+
+    asyncio.run(run())
+
+
+def test_a_wrong_number_of_outcomes_leaves_nobody_waiting() -> None:
+    async def run() -> None:
+        batches: Batches[int, int] = Batches(lambda items: [], 10)
+        with pytest.raises(ValueError, match="zip"):
+            await asyncio.wait_for(batches.submit(1), 5)
+
+    asyncio.run(run())
+
+
+def test_native_commitments_are_the_kernels() -> None:
+    dice = random.Random(3)
+    seed, beacon, ctx = (dice.getrandbits(128), dice.getrandbits(128)), dice.randrange(R), dice.getrandbits(248)
+    assert hashing.noise_key(seed, beacon, ctx) == hints.noise_key(seed, beacon, ctx)
+    assert hashing.seed_commitment(seed) == hints.seed_commitment(seed)
+    for name in ("tiny", "small", "large"):
+        cls = load_classes()[name]
+        ids = sorted(dice.sample(range(cls.N), cls.K))
+        salt = dice.randrange(R)
+        assert hashing.places_commitment(cls, salt, ids) == hints.places_commitment(cls, salt, ids)
