@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The epsilon audit: what a coalition can learn at most, computed twice, every term of delta named.  SPEC: epsilon.
+"""The epsilon audit: what a coalition can learn at most, every number computed twice, every term of delta named.
 
 The claim: for two histories of a tenant's index that differ at every moment in at most one slot, and any coalition of
 k_max accounts with n_max queries each, the lists of slot ids up to and including the first that contains the slot are
 (epsilon, delta)-indistinguishable, computationally.  Epsilon depends on the noise and the budgets only, never on an
-epsilon that somebody declares: a formula in the advertised per-account epsilon can be far too small.
+epsilon that somebody declares: a formula in the advertised per-account epsilon can be far too small.  SPEC: epsilon.
 
-Two routes have to agree: the privacy-loss distribution of the actual integer table
-(:mod:`ragseal.kernel.privacyloss`, an upper bound rounded against the mechanism), and the exact curve of the ideal law
-(:mod:`ragseal.kernel.curves`).  The larger one is reported.  They part company, rightly, where the probability of an
-infinite loss of the finite table comes near delta; from delta on, epsilon is infinite and no number is given.
+Four accountants bound the same thing, and the smallest valid bound is reported by name: all N noisy scores released
+("full vector"), the released slots with their scores (Theorem A), and the set alone (Theorem B) by its losses or by its
+Renyi moments.  Each has two routes that have to agree: the actual integer table, rounded against the mechanism
+(:mod:`ragseal.kernel.privacyloss`, :mod:`ragseal.kernel.topk`), and the ideal law
+(:mod:`ragseal.kernel.curves`, :mod:`ragseal.kernel.idealchannel`); the larger of the two counts.  Routes part company,
+rightly, where the probability of an infinite loss of the finite table comes near delta; from delta on, epsilon is
+infinite and no number is given.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
-from ragseal.kernel import curves, privacyloss, topk
+from ragseal.kernel import closedforms, curves, privacyloss, topk
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.idealchannel import ideal_channel
 from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE, TOTAL, NoiseTable, check_table
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, PLACE_CANONICAL_BITS, CircuitClass
 from ragseal.kernel.params import R as FIELD_ORDER
@@ -27,6 +32,8 @@ from ragseal.kernel.params import R as FIELD_ORDER
 AGREEMENT = 1e-3  #: largest relative difference of the two routes
 AGREEMENT_APPLIES = 1000  #: they must agree while delta_inf < delta / this
 MOST_QUERIES = 10**8  #: compositions the audit accepts
+
+FULL, ORDERED, SET_LOSSES, SET_RENYI = "full vector", "Theorem A", "Theorem B, losses", "Theorem B, Renyi"
 
 #: Assumptions whose advantage is not in delta: the claim is SIM-CDP, "indistinguishable from an (epsilon, delta)
 #: mechanism", because the other form, delta + (1 + e^epsilon) advantage, says nothing above epsilon = 50.
@@ -49,10 +56,36 @@ class DeltaShares:
     grid: float  #: n 2^-80: threshold below the grid
     places: float  #: n R 2^-71: a place's hash outside the canonical decomposition
     bias: float  #: (e^eta - 1) table: bits of field elements are not exactly uniform
+    others: float  #: the same for the other slots' noise: what Theorems A and B have to leave of ``table``
 
     @property
     def total(self) -> float:
         return self.policy
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One accountant's epsilon, field bias included."""
+
+    accountant: str
+    certified: float  #: integer table, an upper bound
+    second: float  #: ideal law
+    agree: bool  #: within 1e-3 of each other, or delta_inf >= delta / 1000 where they need not be
+    unfit: str = ""  #: the condition of its theorem that does not hold; such a bound is never reported
+
+    @property
+    def epsilon(self) -> float:
+        return max(self.certified, self.second)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The origin's numbers for the same policy; information, never a bound (:mod:`ragseal.kernel.closedforms`)."""
+
+    closed_form: float  #: sqrt(k_max) times epsilon_account
+    closed_form_in_full: float  #: with its second-order term; not at this delta but at (1 + k_max) times it
+    renyi_grid: float  #: orders 2 to 64, all scores released: a valid bound, a loose one
+    renyi_order: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +97,23 @@ class EpsilonReport:
     n: int  #: k_max * n_max queries
     compositions: int  #: n * chunks
     mu: float | None  #: Gaussian law: Delta_b sqrt(compositions) / 256
-    epsilon: float  #: the larger of the two routes, bias included
-    epsilon_pld: float  #: integer table, upper bound
-    epsilon_second: float  #: exact curve of the ideal law
-    second_route: str
-    agree: bool  #: within 1e-3 of each other, or delta_inf >= delta / 1000 where they need not be
+    epsilon: float  #: the smallest bound whose conditions hold and whose routes agree
+    accountant: str  #: whose bound that is
+    bounds: tuple[Bound, ...]
+    agree: bool  #: the routes of the full vector do, on which everything else rests
     epsilon_account: float  #: of one account's n_max queries, same delta
     delta: DeltaShares
     delta_inf: float  #: probability of infinite loss over all queries
     n_max_finite: int  #: largest number of queries for which epsilon is finite
     field_bias: float  #: eta: 2 eta of epsilon
-    auc: float  #: no attack has a larger area under the ROC curve (exact for the Gaussian law, else a bound)
-    advantage: float  #: no membership attack has a larger advantage (exact for the Gaussian law, else a bound)
-    closed_form: float  #: sqrt(k_max) times epsilon_account: the origin's formula, not a bound; information only
+    auc: float  #: no attack has a larger area under the ROC curve (exact for the Gaussian scores, else a bound)
+    advantage: float  #: no membership attack has a larger advantage (exact for the Gaussian scores, else a bound)
+    published: Published
     computational: tuple[str, ...] = COMPUTATIONAL_TERMS
+
+    def bound(self, accountant: str) -> Bound:
+        """One accountant's bound by name."""
+        return next(bound for bound in self.bounds if bound.accountant == accountant)
 
 
 def worst_shift(gain: int, lo: int, hi: int, s: int) -> int:
@@ -120,17 +156,78 @@ def _float_down(x: Fraction) -> float:
     return y if Fraction(y) <= x else math.nextafter(y, 0.0)
 
 
-def _routes(table: NoiseTable, shift: int, n: int, delta: float) -> tuple[float, float]:
-    """(table's loss distribution, ideal curve) without the field bias; both infinite iff delta_inf >= delta."""
-    if privacyloss.infinite_loss_mass(table, shift, n) >= delta:
-        return math.inf, math.inf
+def _agree(certified: float, second: float, infinite: float, delta: float) -> bool:
+    apart = math.isfinite(certified) and not abs(certified - second) <= AGREEMENT * max(certified, second)
+    return not apart or infinite * AGREEMENT_APPLIES >= delta
+
+
+@lru_cache(maxsize=256)
+def _full(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
+    """All N noisy scores, without the field bias; both routes are infinite iff delta_inf >= delta."""
+    endless = Bound(FULL, math.inf, math.inf, True)
+    infinite = privacyloss.infinite_loss_mass(table, shift, n)
+    if infinite >= delta:
+        return endless
     composed = privacyloss.compose(table, shift, n, delta).epsilon(delta)
     first = min(composed, privacyloss.truncated_pure_epsilon(table, shift, n, delta))
     if math.isinf(first):
-        return math.inf, math.inf
+        return endless
     if table.law == "gaussian":
-        return first, curves.gaussian_epsilon(shift * math.sqrt(n) / GAUSSIAN_SIGMA, delta)
-    return first, curves.GeometricCurve(shift, n, GEOMETRIC_SCALE).epsilon(delta)
+        second = curves.gaussian_epsilon(shift * math.sqrt(n) / GAUSSIAN_SIGMA, delta)
+    else:
+        second = curves.GeometricCurve(shift, n, GEOMETRIC_SCALE).epsilon(delta)
+    return Bound(FULL, first, second, _agree(first, second, infinite, delta))
+
+
+@lru_cache(maxsize=256)
+def _topk(table: NoiseTable, N: int, K: int, shift: int, n: int, delta: float) -> tuple[Bound, ...]:
+    """Theorems A and B, without the field bias."""
+    infinite = privacyloss.infinite_loss_mass(table, shift, n)
+    if infinite >= delta:
+        return tuple(Bound(name, math.inf, math.inf, True) for name in (ORDERED, SET_LOSSES, SET_RENYI))
+    found = topk.topk_epsilon(table, N=N, K=K, shift=shift, n=n, delta=delta)
+    ideal = ideal_channel(table.law, N, K, shift)
+    second = (
+        (ORDERED, found.ordered, ideal.ordered(n, delta)),
+        (SET_LOSSES, found.set_curve, ideal.set_losses(n, delta)),
+        (SET_RENYI, found.set_renyi, ideal.set_renyi(n, delta, found.order) if found.order < math.inf else math.inf),
+    )
+    return tuple(Bound(name, a, b, _agree(a, b, infinite, delta)) for name, a, b in second)
+
+
+def _bounds(
+    cls: CircuitClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction
+) -> tuple[tuple[Bound, ...], float, float]:
+    """(every accountant's bound of n queries with the field bias, the table's share of delta, the others' bias)."""
+    eta = field_bias(cls) * n * chunks
+    share = _shares(cls, delta, n, eta)[0]
+    common = eta * (cls.N - 1)
+    found = [_full(table, shift, n * chunks, _float_down(share))]
+    unfit = _unfit(cls, chunks, common)
+    if unfit:
+        found += [Bound(name, math.inf, math.inf, True, unfit) for name in (ORDERED, SET_LOSSES, SET_RENYI)]
+    else:
+        found += _topk(table, cls.N, cls.K, shift, n, _float_down(share * (1 - common)))  # 1 - x <= e^-x
+    bias = float(2 * eta) * (1 + 1e-12)
+    biased = tuple(replace(b, certified=b.certified + bias, second=b.second + bias) for b in found)
+    return biased, _float_down(share), float(common)
+
+
+def _unfit(cls: CircuitClass, chunks: int, common: Fraction) -> str:
+    """Why Theorems A and B do not apply, or nothing.  The rest of their conditions is what the circuit proves."""
+    if chunks > 1:
+        return f"a document may fill {chunks} slots: the theorems are for one"
+    if not 1 <= cls.K < cls.N:
+        return "K ids of more than K slots are needed"
+    if common >= 1:
+        return f"the bias of {cls.N - 1} other slots' noise adds up to {float(common):.3g}"
+    return ""
+
+
+def _reported(bounds: tuple[Bound, ...]) -> Bound:
+    """The smallest bound that is valid and whose routes agree; the full vector's if none is."""
+    fit = [bound for bound in bounds if not bound.unfit and bound.agree]
+    return min(fit, key=lambda bound: bound.epsilon, default=bounds[0])
 
 
 def epsilon_audit(
@@ -148,13 +245,13 @@ def epsilon_audit(
     """Epsilon of a policy for k_max accounts with n_max queries each, at total delta.
 
     Args:
-        cls: the circuit class (dither bits, places, field layout).
+        cls: the circuit class (capacity, K, dither bits, places, field layout).
         table: the noise table; checked here against T1 to T4.
         gain, lo, hi: score policy, integers (score units of 127^2 for cosine 1).
         k_max: accounts that may collude.
         n_max: queries an account may ask, summed over all windows of the declared period.
         delta: delta_policy, the probability that covers every term.
-        chunks: slots that one document may occupy (c_max).
+        chunks: slots that one document may occupy (c_max); above 1 only the full vector is accounted.
 
     Raises:
         PolicyError: a table that breaks its rules or belongs to another law, numbers out of range, or a delta that the
@@ -170,18 +267,12 @@ def epsilon_audit(
     compositions = n * chunks
     if compositions > MOST_QUERIES:
         raise PolicyError(f"{compositions} queries in one period are beyond what is accounted ({MOST_QUERIES})")
+    bounds, share, common = _bounds(cls, table, shift, n, chunks, delta)
     eta = field_bias(cls) * compositions
-    left, overflow, grid, places = _shares(cls, delta, n, eta)
-    share = _float_down(left)
-    first, second = _routes(table, shift, compositions, share)
-    bias = float(2 * eta) * (1 + 1e-12)
+    _, overflow, grid, places = _shares(cls, delta, n, eta)
     infinite = privacyloss.infinite_loss_mass(table, shift, compositions)
-    apart = abs(first - second) > AGREEMENT * max(first, second) if math.isfinite(first) else False
-    account = max(first, second) + bias
-    if k_max > 1:
-        account_eta = field_bias(cls) * n_max * chunks
-        account_share = _float_down(_shares(cls, delta, n_max, account_eta)[0])
-        account = max(_routes(table, shift, n_max * chunks, account_share)) + float(2 * account_eta) * (1 + 1e-12)
+    best = _reported(bounds)
+    account = best.epsilon if k_max == 1 else _reported(_bounds(cls, table, shift, n_max, chunks, delta)[0]).epsilon
     mu, auc, advantage = _attacks(table, shift, compositions)
     return EpsilonReport(
         law=table.law,
@@ -189,13 +280,10 @@ def epsilon_audit(
         n=n,
         compositions=compositions,
         mu=mu,
-        epsilon=max(first, second) + bias,
-        epsilon_pld=first + bias,
-        epsilon_second=second + bias,
-        second_route=(
-            "Gaussian curve, closed form" if mu is not None else "two-sided geometric curve, saddle-line inversion"
-        ),
-        agree=not apart or infinite * AGREEMENT_APPLIES >= share,
+        epsilon=best.epsilon,
+        accountant=best.accountant,
+        bounds=bounds,
+        agree=bounds[0].agree,
         epsilon_account=account,
         delta=DeltaShares(
             policy=float(delta),
@@ -205,52 +293,21 @@ def epsilon_audit(
             grid=float(grid),
             places=float(places),
             bias=math.expm1(float(eta)) * share,
+            others=0.0 if best.accountant == FULL else common * share,
         ),
         delta_inf=infinite,
         n_max_finite=privacyloss.largest_finite_n(table, shift, share) // chunks,
         field_bias=float(eta),
         auc=auc,
         advantage=advantage,
-        closed_form=math.sqrt(k_max) * account,
+        published=_published(table, shift, compositions, share, k_max, account),
     )
 
 
-def topk_audit(
-    cls: CircuitClass,
-    table: NoiseTable,
-    *,
-    gain: int,
-    lo: int,
-    hi: int,
-    k_max: int,
-    n_max: int,
-    delta: Fraction,
-) -> topk.TopKReport:
-    """The same claim accounted for what is released, K ids of N slots; every number valid at total ``delta``.
-
-    Arguments and errors as in :func:`epsilon_audit`, for documents of one slot.  The other slots' noise has a law that
-    is common to both indices but biased by at most eta a slot: that multiplies delta by exp(n (N - 1) eta).
-    """
-    check_table(table)
-    if table.law != cls.law:
-        raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
-    if k_max < 1 or n_max < 1 or not 0 < delta < 1 or k_max * n_max > MOST_QUERIES:
-        raise PolicyError(f"accounting needs 1 <= k_max * n_max <= {MOST_QUERIES} and delta strictly between 0 and 1")
-    shift = worst_shift(gain, lo, hi, cls.s)
-    n = k_max * n_max
-    eta = field_bias(cls) * n
-    common = eta * (cls.N - 1)
-    if common >= 1:
-        raise PolicyError(f"{n} queries over {cls.N} slots are beyond what the top-K accountant covers")
-    share = _float_down(_shares(cls, delta, n, eta)[0] * (1 - common))
-    report = topk.topk_epsilon(table, N=cls.N, K=cls.K, shift=shift, n=n, delta=share)
-    bias = float(2 * eta) * (1 + 1e-12)
-    return topk.TopKReport(
-        full=report.full + bias,
-        ordered=report.ordered + bias,
-        set_curve=report.set_curve + bias,
-        set_renyi=report.set_renyi + bias,
-    )
+def _published(table: NoiseTable, shift: int, n: int, delta: float, k_max: int, account: float) -> Published:
+    grid, order = closedforms.renyi_grid(table.law, shift, n, delta)
+    in_full = closedforms.joint_epsilon_in_full(account, k_max, delta)
+    return Published(closedforms.joint_epsilon(account, k_max), in_full, grid, order)
 
 
 def _attacks(table: NoiseTable, shift: int, n: int) -> tuple[float | None, float, float]:

@@ -112,6 +112,10 @@ class GeometricCurve:
         mean = float((weights * self._loss).sum())
         return peak + math.log(total), mean, float((weights * (self._loss - mean) ** 2).sum())
 
+    def log_moment(self, order: float) -> float:
+        """ln E_Q (P/Q)^order of one query, order > 1."""
+        return self._moments(order - 1)[0]
+
     def _saddle(self, epsilon: float) -> float:
         """The t > 0 that minimises M(t)^n e^(-t epsilon) t^t / (1+t)^(1+t), a bound of delta; its ln is convex in t."""
         low, high = math.log(1e-9), math.log(1e9)

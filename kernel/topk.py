@@ -33,29 +33,30 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import TOTAL, NoiseTable
 from ragseal.kernel.overflow import power_up
 from ragseal.kernel.params import UNIFORM_BITS
-from ragseal.kernel.privacyloss import LossAtoms, Vector, compose, compose_atoms, infinite_loss_mass, loss_atoms
+from ragseal.kernel.privacyloss import LossAtoms, Vector, compose_atoms, infinite_loss_mass, loss_atoms
 
 _U = 2.0**-53
 _FIXED_BITS = 1024
 _CURVE_POINTS = 1 << 13
-_CELL = 4  # thresholds of one cell share one, larger, interval of theta
+_CELL = 1  # thresholds of one cell share one, larger, interval of theta
 _NEGLIGIBLE = 1e-40  # probability of thresholds that are charged to delta instead of looked at
 _SLACK = 1e-12
+_ORDERS = (math.log(1e-4), math.log(1e3))  # of a Renyi order less 1, as logarithms
 
 
 @dataclass(frozen=True, slots=True)
 class TopKReport:
-    """Epsilons at one delta, all valid for a release of the set; ``full`` and ``ordered`` also with its order."""
+    """Epsilons at one delta, each valid for a release of the set; ``ordered`` also with its order and scores."""
 
-    full: float  #: all N noisy scores
     ordered: float  #: Theorem A
     set_curve: float  #: Theorem B, one-query curve composed
     set_renyi: float  #: Theorem B, Renyi moments
+    order: float  #: the Renyi order of ``set_renyi``; any order above 1 is valid
 
     @property
     def best(self) -> float:
         """Epsilon of the released set."""
-        return min(self.full, self.ordered, self.set_curve, self.set_renyi)
+        return min(self.ordered, self.set_curve, self.set_renyi)
 
 
 @lru_cache(maxsize=8)
@@ -102,6 +103,7 @@ def _symmetric(loss: Vector, mass: Vector, infinite: float) -> LossAtoms:
     )
 
 
+@lru_cache(maxsize=16)
 def ordered_atoms(table: NoiseTable, shift: int, N: int, K: int) -> LossAtoms:
     """Losses of one query under Theorem A.  Infinite losses are those of the full vector."""
     full = loss_atoms(table, shift)
@@ -190,6 +192,18 @@ def curve_atoms(epsilons: Vector, deltas: Vector) -> tuple[LossAtoms, float]:
     return _symmetric(epsilons[hull][1:] + _SLACK, mass, infinite), infinite
 
 
+@lru_cache(maxsize=16)
+def set_atoms(table: NoiseTable, shift: int, N: int, K: int) -> tuple[LossAtoms, float]:
+    """Losses of one query under Theorem B, and its mass of infinite loss."""
+    return curve_atoms(*set_curve(table, shift, N, K))
+
+
+@lru_cache(maxsize=16)
+def set_renyi(table: NoiseTable, shift: int, N: int, K: int) -> SetRenyi:
+    """The Renyi moments of one query under Theorem B."""
+    return SetRenyi(table, shift, N, K)
+
+
 def _window_maximum(values: Vector, width: int) -> Vector:
     """Maximum of values[i : i + width] for every i with a full window."""
     blocks = -(-values.size // width)
@@ -250,23 +264,22 @@ class SetRenyi:
         total = top + math.log(float(np.exp(terms - top).sum()))
         return total + 1e-11 * order
 
-    def epsilon(self, n: int, delta: float) -> float:
-        """Epsilon of n queries at a delta from which infinite losses are already taken; any order is valid."""
+    def at(self, order: float, n: int, delta: float) -> float:
+        """Epsilon of n queries from the moments of one order, at a delta that infinite losses were taken from."""
+        a = order
+        value = (n * self.log_moment(a) - math.log(delta) - math.log(a)) / (a - 1) + math.log1p(-1 / a)
+        return max(0.0, value * (1 + 1e-12)) if math.isfinite(value) else math.inf
 
-        def at(log_order: float) -> float:
-            a = 1 + math.exp(log_order)
-            value = (n * self.log_moment(a) - math.log(delta) - math.log(a)) / (a - 1) + math.log1p(-1 / a)
-            return value if math.isfinite(value) else math.inf
-
-        low, high = math.log(1e-4), math.log(1e3)
-        grid = np.linspace(low, high, 33)
-        values = [at(float(g)) for g in grid]
-        i = int(np.argmin(values))
-        low, high = float(grid[max(0, i - 1)]), float(grid[min(32, i + 1)])
-        for _ in range(30):
-            x0, x1 = low + 0.381966 * (high - low), high - 0.381966 * (high - low)
-            low, high = (low, x1) if at(x0) < at(x1) else (x0, high)
-        return max(0.0, min(at((low + high) / 2), values[i]) * (1 + 1e-12))
+    def epsilon(self, n: int, delta: float) -> tuple[float, float]:
+        """(epsilon, order): the smallest of :meth:`at` over the orders that were tried."""
+        low, high = _ORDERS
+        tried: dict[float, float] = {}
+        for _ in range(4):
+            tried |= {float(x): self.at(1 + math.exp(float(x)), n, delta) for x in np.linspace(low, high, 17)}
+            best = min(tried, key=lambda x: tried[x])
+            width = (high - low) / 16
+            low, high = max(_ORDERS[0], best - width), min(_ORDERS[1], best + width)
+        return tried[best], 1 + math.exp(best)
 
 
 def topk_epsilon(table: NoiseTable, *, N: int, K: int, shift: int, n: int, delta: float) -> TopKReport:
@@ -286,10 +299,11 @@ def topk_epsilon(table: NoiseTable, *, N: int, K: int, shift: int, n: int, delta
     infinite = infinite_loss_mass(table, shift, n)
     if infinite >= delta:
         return TopKReport(math.inf, math.inf, math.inf, math.inf)
-    full = compose(table, shift, n, delta).epsilon(delta)
     ordered = compose_atoms(ordered_atoms(table, shift, N, K), n, delta, infinite).epsilon(delta)
-    atoms, once = curve_atoms(*set_curve(table, shift, N, K))
+    atoms, once = set_atoms(table, shift, N, K)
     endless = n * once * (1 + 1e-12)
     curve = compose_atoms(atoms, n, delta, endless).epsilon(delta) if endless < delta else math.inf
-    renyi = SetRenyi(table, shift, N, K).epsilon(n, delta - infinite) if infinite < delta * 0.999 else math.inf
-    return TopKReport(full, ordered, curve, renyi)
+    renyi, order = math.inf, math.inf
+    if infinite < delta * 0.999:
+        renyi, order = set_renyi(table, shift, N, K).epsilon(n, delta - infinite)
+    return TopKReport(ordered, curve, renyi, order)

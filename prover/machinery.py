@@ -172,7 +172,7 @@ def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, wh
         )
     if not report.agree:
         raise PolicyError(
-            f"the two computations of epsilon disagree ({report.epsilon_pld:.6g} and {report.epsilon_second:.6g}): "
+            f"two computations of epsilon disagree ({report.bounds[0].certified:.6g}, {report.bounds[0].second:.6g}): "
             "no auditor would accept this policy; use another gain or delta"
         )
 

@@ -2,30 +2,34 @@
 """Step 11: epsilon of the coalition over the period, and what the policy advertised to one account.  SPEC D.11.
 
 Budgets of windows add up while documents persist, so the queries of every opened window of the period count, as their
-manifests in the log allow them (or as many as the log shows, should that be more).  Windows of one circuit class are
-accounted together at their largest shift; different classes are composed by adding their epsilons, delta split evenly.
+manifests in the log allow them (or as many as the log shows, should that be more).  The arithmetic is
+:mod:`ragseal.kernel.odometer`'s; here it is decided which windows count, and whether what they name is known.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from ragseal.kernel.accounting import EpsilonReport, epsilon_audit
+from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.odometer import PeriodReport, Row, Spent, account_period, odometer
+from ragseal.kernel.overflow import overflow_bound_holds
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, rational
 from ragseal.verifier.attestation import Tally
 from ragseal.verifier.commitment import Say, Window, quiet
+from ragseal.verifier.conditions import conditions
 from ragseal.verifier.evidence import Auditor, Refused
+from ragseal.verifier.independent import Opinion, second_opinion
 from ragseal.verifier.log import LogView
 
 DIGITS = 6
@@ -40,13 +44,22 @@ def upward(value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """One window's part of the period's budget."""
+class Logged:
+    """A window of the log as its budget is charged."""
 
     window: str
     ledger_index: int
     policy: Policy
     queries: int  #: an account may have asked: n_max, or what the log shows if that is more
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Which windows of the log share the audited window's budget."""
+
+    start: int  #: seconds since 1970
+    windows: tuple[Logged, ...]
+    left_out: tuple[Logged, ...]  #: opened before this window, ended before the period began
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +71,25 @@ class Budget:
     epsilon_account: float  #: of one account's n_max queries in this window
     advertised: str
     queries: int  #: k_max * (sum of n_max over the period)
-    windows: tuple[Spent, ...]
+    windows: tuple[Logged, ...]
     checked: int  #: records whose e the client checked: epsilon is claimed for them
     unchecked: int  #: for these it holds only if the provider's e did not depend on the index
-    reports: Mapping[str, EpsilonReport] = field(default_factory=dict)  #: by circuit class
+    period: Period
+    report: PeriodReport
+    rows: tuple[Row, ...] = ()
+    opinions: dict[str, Opinion] = field(default_factory=dict)
+    whole_log: float | str | None = None  #: epsilon with the windows left out, or why it is not known
 
     def details(self) -> dict[str, Any]:
         """For the report."""
         return {
             "epsilon_audit": self.epsilon,
+            "accountant": self.report.accountant,
             "delta": self.delta,
             "form": "SIM-CDP",
             "coalition_queries": self.queries,
+            "k_max_of_the_period": self.report.k_max,
+            "slots_of_a_document": self.report.chunks,
             "epsilon_of_one_account": self.epsilon_account,
             "advertised_to_one_account": self.advertised,
             "epsilon_claimed_for_checked_records": self.epsilon if self.checked else None,
@@ -78,35 +98,65 @@ class Budget:
                 self.epsilon if self.unchecked else None
             ),
             "unchecked_records": self.unchecked,
-            "windows_of_the_period": [
-                {"window": s.window, "ledger_index": s.ledger_index, "queries": s.queries} for s in self.windows
-            ],
-            "accounting": {name: asdict(report) for name, report in self.reports.items()},
+            "period_start": self.period.start,
+            "windows_of_the_period": [_named(one) for one in self.windows],
+            "odometer": [asdict(row) for row in self.rows],
+            "windows_left_out": [_named(one) for one in self.period.left_out],
+            "epsilon_of_the_whole_log": self.whole_log,
+            "conditions": conditions(self.report, [one.policy for one in self.windows]),
+            "second_implementation": {name: asdict(opinion) for name, opinion in self.opinions.items()},
+            "accounting": {name: asdict(report) for name, report in self.report.reports.items()},
         }
 
 
-def period(log: LogView, window: Window) -> tuple[Spent, ...]:
+def _named(one: Logged) -> dict[str, Any]:
+    return {"window": one.window, "ledger_index": one.ledger_index, "queries": one.queries}
+
+
+def period(log: LogView, window: Window, since: int | None = None) -> Period:
     """The windows opened up to this one that share its period's budget, whenever their manifests were entered.
 
+    A window is left out only if it ended before the period began.  When it ended is not what its closing entry says
+    but the latest time that the log had shown by its last entry, so that no closing entry with an old time hides it.
+
+    Args:
+        since: the auditor's own beginning of the period; the earlier of the two counts.
+
     Raises:
-        Refused: a manifest among them is not signed.
+        Refused: a manifest among them is not signed, or a window that never opened has records.
     """
     opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}
-    closed = {m.manifest: m.time for _, m in log.of(WindowClose)}
+    closed = {m.manifest for _, m in log.of(WindowClose)}
+    ended: dict[bytes, int] = {}
     asked: Counter[tuple[bytes, str]] = Counter()
-    for _, record in log.of(Record):
-        asked[record.manifest, record.signed.request.account] += 1
+    clock = 0
+    for index, message in enumerate(log.messages):
+        if not isinstance(message, Record | WindowOpen | WindowClose):
+            continue
+        clock = max(clock, message.time)
+        ended[message.manifest] = clock
+        if isinstance(message, Record):
+            asked[message.manifest, message.signed.request.account] += 1
+            if message.manifest not in opened:
+                raise Refused(
+                    "the log holds records of a window that was never opened, which nobody can audit: no epsilon "
+                    "follows for this log",
+                    ledger_index=index,
+                )
     start = window.manifest.policy.period_start
-    out: list[Spent] = []
+    start = start if since is None else min(start, since)
+    inside: list[Logged] = []
+    outside: list[Logged] = []
     for index, signed in log.manifests():
         digest = signed.manifest.digest()
-        if opened.get(digest, log.size) > opened[window.digest] or closed.get(digest, start) < start:
+        if opened.get(digest, log.size) > opened[window.digest]:
             continue
         _hold(signed, index)
         most = max((count for (of, _), count in asked.items() if of == digest), default=0)
         policy = signed.manifest.policy
-        out.append(Spent(signed.manifest.window, index, policy, max(policy.n_max, most)))
-    return tuple(out)
+        one = Logged(signed.manifest.window, index, policy, max(policy.n_max, most))
+        (outside if digest in closed and ended[digest] < start else inside).append(one)
+    return Period(start, tuple(inside), tuple(outside))
 
 
 def _hold(signed: SignedManifest, index: int) -> None:
@@ -122,37 +172,43 @@ def check_epsilon(
     """Account the period, and check the advertised epsilon of one account against the noise.
 
     Raises:
-        Refused: epsilon is infinite, the two routes disagree, or less was advertised than the noise gives.
+        Refused: epsilon is infinite, two routes disagree, an earlier window's noise is unknown here, or less was
+            advertised than the noise gives.
         PolicyError: an earlier window's class is not in the auditor's build, or delta is used up.
     """
     policy = window.manifest.policy
-    spent = period(log, window)
+    span = period(log, window, auditor.since)
     delta = rational(policy.delta, "delta")
-    groups: dict[str, list[Spent]] = {}
-    for one in spent:
-        groups.setdefault(one.policy.class_name, []).append(one)
-    reports = {
-        name: _account(group, _class(auditor, group), delta / len(groups), policy) for name, group in groups.items()
-    }
-    epsilon = math.fsum(report.epsilon for report in reports.values())
-    queries = policy.k_max * sum(one.queries for one in spent)
+    spent = [_spent(auditor, one) for one in span.windows]
+    found = account_period(spent, delta)
+    reports = found.reports
     say(
-        windows=[one.window for one in spent],
-        period_start=policy.period_start,
-        k_max=policy.k_max,
-        queries=queries,
-        epsilon_audit=epsilon,
+        windows=[one.window for one in span.windows],
+        windows_left_out=[one.window for one in span.left_out],
+        period_start=span.start,
+        k_max=found.k_max,
+        queries=found.queries,
+        epsilon_audit=found.epsilon,
+        accountant=found.accountant,
         delta=policy.delta,
         **{f"delta_items[{name}]": asdict(report.delta) for name, report in reports.items()},
         **{f"shift[{name}]": report.shift for name, report in reports.items()},
-        **{f"epsilon_by_loss_distribution[{name}]": report.epsilon_pld for name, report in reports.items()},
-        **{f"epsilon_by_curve[{name}]": report.epsilon_second for name, report in reports.items()},
+        **{
+            f"{bound.accountant} [{name}]": bound.unfit or f"{bound.certified:.9g}, second route {bound.second:.9g}"
+            for name, report in reports.items()
+            for bound in report.bounds
+        },
         **{f"largest_finite_n[{name}]": report.n_max_finite for name, report in reports.items()},
     )
-    if not math.isfinite(epsilon):
+    if not math.isfinite(found.epsilon):
         raise Refused("no finite epsilon follows for this coalition and period: fewer queries, or a smaller gain")
-    if not all(report.agree for report in reports.values()):
+    if not found.agree:
         raise Refused("the loss distribution and the curve of the noise disagree")
+    opinions = {name: second_opinion(_class_of(spent, name), report) for name, report in reports.items()}
+    say(**{f"second_implementation[{name}]": asdict(opinion) for name, opinion in opinions.items()})
+    for opinion in opinions.values():
+        if not opinion.agrees:
+            raise Refused(f"{opinion.implementation} computes epsilon {opinion.epsilon} for {opinion.accountant}")
     alone = epsilon_audit(
         window.cls,
         table,
@@ -172,34 +228,61 @@ def check_epsilon(
     checked = sum(tally.checked for tally in tallies)
     unchecked = sum(tally.unchecked for tally in tallies)
     say(checked=checked, unchecked=unchecked)
-    return Budget(epsilon, float(delta), alone, policy.epsilon_account, queries, spent, checked, unchecked, reports)
+    return Budget(
+        epsilon=found.epsilon,
+        delta=float(delta),
+        epsilon_account=alone,
+        advertised=policy.epsilon_account,
+        queries=found.queries,
+        windows=span.windows,
+        checked=checked,
+        unchecked=unchecked,
+        period=span,
+        report=found,
+        rows=odometer(spent, delta),
+        opinions=opinions,
+        whole_log=_whole_log(auditor, span, delta),
+    )
 
 
-def _class(auditor: Auditor, group: Sequence[Spent]) -> CircuitClass:
-    name = group[0].policy.class_name
+def _class_of(spent: Sequence[Spent], name: str) -> CircuitClass:
+    return next(one.cls for one in spent if one.cls.name == name)
+
+
+def _whole_log(auditor: Auditor, span: Period, delta: Fraction) -> float | str | None:
+    """Epsilon of all windows of the log, if some were left out; information, so it explains instead of failing."""
+    if not span.left_out:
+        return None
+    try:
+        everything = [_spent(auditor, one) for one in (*span.left_out, *span.windows)]
+        return account_period(everything, delta).epsilon
+    except AuditError as error:
+        return f"not known: {error}"
+
+
+def _spent(auditor: Auditor, one: Logged) -> Spent:
+    """A window with the class that its policy names, if this auditor knows exactly that class and its noise.
+
+    Raises:
+        PolicyError: the class is not in the auditor's build.
+        Refused: another build of it, another noise table, or places that prove too little.
+    """
+    name = one.policy.class_name
     own = auditor.classes.get(name)
     if own is None:
         raise PolicyError(f"an earlier window of the period used class {name!r}, which this auditor's build lacks")
-    for one in group:
-        if one.policy.class_digest != own[1]:
-            raise Refused(
-                f"window {one.window!r} of the period used another build of class {name!r}, its noise is unknown here",
-                ledger_index=one.ledger_index,
-            )
-    return own[0]
-
-
-def _account(group: Sequence[Spent], cls: CircuitClass, delta: Fraction, policy: Policy) -> EpsilonReport:
-    """The group's windows together, each query at the largest shift among them."""
-    worst = max(group, key=lambda one: one.policy.hmax).policy
-    return epsilon_audit(
-        cls,
-        build_table(cls.law),
-        gain=worst.gain,
-        lo=worst.lo,
-        hi=worst.hi,
-        k_max=policy.k_max,
-        n_max=sum(one.queries for one in group),
-        delta=delta,
-        chunks=max(policy.chunks_max, *(one.policy.chunks_max for one in group)),
-    )
+    if one.policy.class_digest != own[1]:
+        raise Refused(
+            f"window {one.window!r} of the period used another build of class {name!r}, its noise is unknown here",
+            ledger_index=one.ledger_index,
+        )
+    cls = own[0]
+    table = build_table(cls.law)
+    if one.policy.table_digest != table.digest():
+        raise Refused(
+            f"window {one.window!r} of the period named another noise table than the canonical {cls.law} one",
+            ledger_index=one.ledger_index,
+        )
+    if not overflow_bound_holds(cls, table):
+        raise Refused(f"class {name!r} of window {one.window!r}: its places are not proven enough")
+    return Spent(one.window, one.policy, cls, one.queries)

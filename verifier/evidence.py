@@ -109,6 +109,7 @@ class Auditor:
     sample_nonce: Callable[[SignedCheckpoint, bytes, bytes], bytes] = forgetful
     #: takes a checkpoint once it is found consistent, before anything else is asked: breaking off does not undo it
     remember: Callable[[SignedCheckpoint], None] = lambda seen: None
+    since: int | None = None  #: the period begins no later than this (seconds since 1970), whatever the policy says
 
 
 @dataclass(frozen=True, slots=True)
