@@ -69,6 +69,11 @@ def load_key(path: Path, cls: Shape) -> KeyView | EstimateView:
         ConfigurationError: no such file.
         ProofError: malformed, wrong curve points, gamma = delta, or a key of another class.
     """
+    return read_key(path, cls)
+
+
+def read_key(path: Path, cls: Shape) -> KeyView | EstimateView:
+    """As :func:`load_key`, for callers that hold either kind of class."""
     file = path / VKEY if path.is_dir() else path
     try:
         if file.stat().st_size > MAX_VKEY_BYTES:
@@ -116,7 +121,7 @@ def make_keys(
         except (ValueError, KeyError, TypeError):
             raise ConfigurationError(f"{index} is damaged: remove it and make the keys again") from None
         paths = KeyPaths(directory / f"{cls.name}-{digest.hex()[:24]}", digest)
-        if paths.zkey.exists() and load_key(paths.vkey, cls).digest == digest:
+        if paths.zkey.exists() and read_key(paths.vkey, cls).digest == digest:
             return paths
     maker = native()
     if progress:

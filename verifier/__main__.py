@@ -20,14 +20,16 @@ from rich.logging import RichHandler
 from rich.status import Status
 
 from ragseal.circuits.build import build
+from ragseal.circuits.estimate import build_estimate, estimate_digest, fitting
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, server_tls
 from ragseal.ledger.tls import ClientTls, ServerTls
-from ragseal.verifier import claim, service, show
+from ragseal.verifier import claim, probe, service, show
 from ragseal.verifier.beacon import Stage
-from ragseal.verifier.conduct import Target, class_build, conduct, read_receipts
+from ragseal.verifier.blocks import SAMPLE_BLOCKS, Effort
+from ragseal.verifier.conduct import Target, class_build, conduct, find_shape, read_receipts
 from ragseal.verifier.epsilon import upward
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER
 from ragseal.verifier.report import JSON_NAME, PAGE_NAME
@@ -139,7 +141,7 @@ def init(directory: Path, as_json: bool) -> None:
 )
 @JSON
 def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None:
-    """Make proving and verifying keys for a circuit class, once.
+    """Make proving and verifying keys for a circuit class and for the coalition estimate, once.
 
     Whoever makes keys can forge proofs under them, so keys that you made are sound for you and for those who trust you.
     Compiles the circuit first if that was not done yet (about half a minute for the largest class).
@@ -150,18 +152,35 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
     with _status(f"class {class_name}: compiling") as status:
         built = build(cls, cache, lambda text: status.update(text))
         paths = make_keys(built.r1cs, cls, digest, state.directory / "keys", lambda text: status.update(text))
+        size = fitting(class_name)
+        status.update(f"{size.name}: compiling")
+        blocks = build_estimate(size, cache, lambda text: status.update(text))
+        also = make_keys(
+            blocks.r1cs, size, estimate_digest(size), state.directory / "keys", lambda text: status.update(text)
+        )
     state.add_key(state.line_of(paths, cls, digest, AUDITOR))
+    state.add_key(state.line_of(also, size, estimate_digest(size), AUDITOR))
     seconds = time.monotonic() - begun
+    values = {
+        "class": class_name, "key_digest": paths.digest.hex(), "path": str(paths.directory), "seconds": seconds,
+        "estimate_key_digest": also.digest.hex(),
+    }  # fmt: skip
     _tell(
         as_json,
-        {"class": class_name, "key_digest": paths.digest.hex(), "path": str(paths.directory), "seconds": seconds},
-        f"key {paths.digest.hex()}\nof class {class_name}, made in {seconds:.1f} s, in {paths.directory}",
+        values,
+        f"key {paths.digest.hex()}\nof class {class_name}, in {paths.directory}\n"
+        f"key {also.digest.hex()}\nof the coalition estimate, in {also.directory}; made in {seconds:.1f} s",
     )
 
 
 @main.command()
 @STATE
-@click.option("--class", "class_name", required=True, help="Circuit class that the key is of.")
+@click.option(
+    "--class",
+    "class_name",
+    required=True,
+    help="Circuit class that the key is of, or a size of the estimate's such as estimate-112.",
+)
 @click.option(
     "--file",
     "source",
@@ -183,7 +202,7 @@ def trust(directory: Path, class_name: str, source: Path, key_digest: str, made_
     Only configured keys are ever used: a manifest cannot bring its own.
     """
     state = State(directory)
-    cls, digest = find_class(class_build(), class_name)
+    cls, digest = find_shape(class_name)
     try:
         expected = bytes.fromhex(key_digest)
     except ValueError:
@@ -305,6 +324,13 @@ def serve(
 @click.option("--window", default="", help="Default: the newest that was opened.")
 @click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of so many records only: SAMPLED-PASS.")
 @click.option(
+    "--estimate-blocks",
+    type=click.IntRange(min=1),
+    default=SAMPLE_BLOCKS,
+    show_default=True,
+    help="Random sets of records to ask for where a tenant has too many for a full certificate of the estimate.",
+)
+@click.option(
     "--receipts",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder with .receipt and .answer files of accounts: none may contradict the log.",
@@ -325,6 +351,7 @@ def audit(
     window: str,
     sample: int | None,
     receipts: Path | None,
+    estimate_blocks: int,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -338,7 +365,14 @@ def audit(
     with _status("reading the log") as status:
         around = service.surroundings(lambda number, title: status.update(f"step {number}: {title}"))
         verdict, values = conduct(
-            state, target, around, window=window, sample=Sample(sample) if sample else None, receipts=given, out=out
+            state,
+            target,
+            around,
+            window=window,
+            sample=Sample(sample) if sample else None,
+            receipts=given,
+            effort=Effort(sampled=estimate_blocks),
+            out=out,
         )
     _print(verdict, out)
     click.echo(json.dumps(values) if as_json else verdict.line())
@@ -360,6 +394,13 @@ def _print(verdict: Verdict, out: Path) -> None:
             f"{tally.acknowledged} acknowledged",
             markup=False,
         )
+    if verdict.estimation is not None:
+        found = verdict.estimation
+        console.print(
+            f"estimate: {found.c} of at most {found.k_max} accounts ask as one ({', '.join(found.members) or 'none'}), "
+            f"certificate {found.certificate}",
+            markup=False,
+        )
     budget = verdict.budget
     if budget is not None and verdict.failure is None:
         console.print(
@@ -375,6 +416,9 @@ def _print(verdict: Verdict, out: Path) -> None:
         console.print(f"claim: {claim.CLAIM}")
         console.print("the verdict does not say: " + " ".join(claim.DOES_NOT_SAY))
     console.print(f"{out / JSON_NAME}, {out / PAGE_NAME}", markup=False)
+
+
+probe.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 
 
 @main.command("show")

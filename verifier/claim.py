@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from ragseal.verifier.estimate import FULL, Estimation
+
 CLAIM = (
     "For two histories of a tenant's index that differ at every moment in at most one slot, and any coalition of k_max "
     "accounts with n_max queries each that choose queries from everything received, the slot-id lists up to and "
@@ -12,7 +14,10 @@ CLAIM = (
 
 DOES_NOT_SAY = (
     "The generator's output and the returned text: once a slot is returned, its text is read.",
-    "Coalitions of more than k_max accounts, and how many accounts one person holds (collusion is not estimated here).",
+    "Coalitions of more than k_max accounts.",
+    "How many accounts one person holds. The estimate joins accounts of a tenant that ask nearly the same within tau "
+    "records; those that reword their questions below theta, or wait for longer, are not joined. It is an estimate "
+    "over committed vectors: a client that does not check its embedding can be an accomplice.",
     "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
     "That the other windows of the period kept their policies: they are counted as if they had; audit each of them.",
     "What happens outside the ledger: other channels, logs, timing.",
@@ -33,3 +38,18 @@ UNSAFE = (
     "The proofs were checked under keys that the provider made itself. Whoever makes keys can forge proofs under them, "
     "so nothing here binds the provider."
 )
+
+
+def sampled_estimate(estimation: Estimation) -> str:
+    """What a sampled certificate of the estimate leaves open, in plain words."""
+    parts = []
+    for one in estimation.tenants:
+        if one.certificate != FULL:
+            links = "; ".join(f"{h} with at most {d} at one record" for d, h in one.caught.links.items())
+            parts.append(
+                f"tenant {one.tenant}: {one.blocks} random sets of records were checked. With "
+                f"{float(one.caught.confidence):.0%} confidence that shows any {one.caught.group} records that all link to "
+                f"each other without being listed, and unlisted links in such numbers: {links}; fewer may have gone "
+                "unnoticed"
+            )
+    return "The certificate of the coalition estimate is a sample. " + ". ".join(parts) + "."

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.estimate import estimate_digest
+from ragseal.groth16.keys import Shape
+from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier import page, report
+from ragseal.verifier.blocks import Effort
 from ragseal.verifier.evidence import ReceiptFile, read_receipt
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.sample import Sample
-from ragseal.verifier.state import Classes, State
-from ragseal.verifier.verification import Surroundings, Verdict, audit
+from ragseal.verifier.state import Classes, Sizes, State, find_class
+from ragseal.verifier.verification import EFFORT, Surroundings, Verdict, audit
 
 MAX_RECEIPT_BYTES = 1 << 26
 RECEIPT_SUFFIXES = (".receipt", ".answer")
@@ -38,6 +42,18 @@ class Target:
 def class_build() -> Classes:
     """The circuit classes of this installation with their digests."""
     return {name: (cls, class_digest(cls)) for name, cls in load_classes().items()}
+
+
+def estimate_build() -> Sizes:
+    """The sizes of the estimate's circuit of this installation with their digests."""
+    return {name: (cls, estimate_digest(cls)) for name, cls in CLASSES.items()}
+
+
+def find_shape(name: str) -> tuple[Shape, bytes]:
+    """A circuit class or a size of the estimate's circuit.  Raises CommitmentError: names the classes there are."""
+    if name in CLASSES:
+        return CLASSES[name], estimate_digest(CLASSES[name])
+    return find_class(class_build(), name)
 
 
 def read_receipts(directory: Path) -> list[ReceiptFile]:
@@ -71,6 +87,7 @@ def conduct(
     window: str = "",
     sample: Sample | None = None,
     receipts: Sequence[ReceiptFile] = (),
+    effort: Effort = EFFORT,
     out: Path | None = None,
 ) -> tuple[Verdict, dict[str, Any]]:
     """Audit a window, remember the log's checkpoint, and write report.json and report.html into ``out``.
@@ -80,9 +97,9 @@ def conduct(
         ConfigurationError: the auditor's own files.
         LedgerError: another process has meanwhile remembered a checkpoint that forks from this one.
     """
-    auditor = state.auditor(target.log_key, class_build())
+    auditor = state.auditor(target.log_key, class_build(), estimate_build())
     with target.connect() as evidence:
-        verdict = audit(evidence, auditor, around, window=window, sample=sample, receipts=receipts)
+        verdict = audit(evidence, auditor, around, window=window, sample=sample, receipts=receipts, effort=effort)
     values = report.build(verdict)
     if out is not None:
         report.save(out, values, page.render(values))

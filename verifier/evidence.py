@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ragseal.kernel.attestation import Answer, Receipt
+from ragseal.kernel.certificate import BlockKey
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AuditError, EncodingError
@@ -57,6 +58,14 @@ class Evidence(Protocol):
     def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
         """ProofBatch of exactly these records."""
 
+    def estimate(self, manifest: bytes) -> bytes:
+        """SignedLinks of a closed window."""
+
+    def estimate_proofs(
+        self, manifest: bytes, key_digest: bytes, tenant: str, blocks: Sequence[Sequence[int]]
+    ) -> bytes:
+        """BlockBatch of exactly these blocks of a tenant's records, proven under this key."""
+
 
 class Key(Protocol):
     """What the checks ask of a verifying key (:class:`ragseal.groth16.keys.KeyView` is one)."""
@@ -89,6 +98,21 @@ class ConfiguredKey:
     load: Callable[[], Key] = field(repr=False, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ConfiguredEstimate:
+    """A verifying key of the estimate's circuit, as :class:`ConfiguredKey`."""
+
+    digest: bytes
+    class_name: str  #: one of :data:`ragseal.kernel.certificate.CLASSES`
+    made_by: str
+    load: Callable[[], BlockKey] = field(repr=False, compare=False)
+
+
+def newest_links(manifest: bytes, signed: bytes) -> bytes:
+    """Remembers no list of links: whoever may sign a second one is told which blocks it must fit."""
+    return signed
+
+
 def forgetful(seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
     """Takes the fresh nonce and keeps nothing: whoever may break off an audit and be asked again chooses its sample."""
     return fresh
@@ -109,6 +133,9 @@ class Auditor:
     sample_nonce: Callable[[SignedCheckpoint, bytes, bytes], bytes] = forgetful
     #: takes a checkpoint once it is found consistent, before anything else is asked: breaking off does not undo it
     remember: Callable[[SignedCheckpoint], None] = lambda seen: None
+    estimates: Sequence[ConfiguredEstimate] = ()  #: keys of the estimate's circuit
+    #: (manifest digest, SignedLinks) -> the list that this auditor saw first, on disk before this returns
+    first_links: Callable[[bytes, bytes], bytes] = newest_links
     since: int | None = None  #: the period begins no later than this (seconds since 1970), whatever the policy says
 
 

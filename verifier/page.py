@@ -7,7 +7,7 @@ colour, and the page follows the reader's light or dark setting.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -57,7 +57,8 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 """
 
 _TONES = {"PASS": "good", "SAMPLED-PASS": "mid", "UNSAFE": "bad", "FAIL": "bad"}
-_STATUS_TONES = {"ok": "good", "failed": "bad", "not estimated": "none", "not reached": "none"}
+_STATUS_TONES = {"ok": "good", "failed": "bad", "not reached": "none"}
+_LINKS = 100  # links of a tenant that the page shows; report.json has more
 _LONGEST = 600  # characters of one value; report.json has all of them
 
 
@@ -73,6 +74,7 @@ def render(report: Mapping[str, Any]) -> str:
             "<h2>Checklist</h2>",
             f'<ol class="steps">{"".join(_step(step) for step in report["steps"])}</ol>',
             _tenants(report["tenants"]),
+            _estimate(report["estimate"]),
             _section("Epsilon", report["epsilon"]),
             f"<h2>What is claimed</h2><blockquote>{_text(report['claim'])}</blockquote>",
             "<h2>What the verdict does not say</h2>",
@@ -145,6 +147,42 @@ def _tenants(tenants: Iterable[Mapping[str, Any]]) -> str:
         "<h2>Records by tenant</h2><div class=scroll><table><thead><tr>"
         f"{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
+
+
+def _estimate(estimate: Mapping[str, Any] | None) -> str:
+    """The coalition estimate: what it is, which accounts ask as one, and by which records."""
+    if not estimate:
+        return ""
+    caught = estimate["caught"]
+    rule = f"cosine at least {estimate['theta']}, at most {estimate['tau']} records apart"
+    facts: list[tuple[str, Any]] = [
+        ("accounts that ask as one", f"{estimate['c']} of at most {estimate['k_max']}"),
+        ("members", ", ".join(estimate["members"]) or "none"),
+        ("two records are linked", rule),
+        ("links", estimate["links"]),
+        ("certificate", f"{estimate['certificate']}: at {caught['confidence']:.0%} confidence at most "
+                        f"{caught['share']:.2g} of all pairs are links that are not listed"),
+    ]  # fmt: skip
+    parts = ["<h2>Coalition estimate</h2>", _table(facts)]
+    for tenant in estimate["tenants"]:
+        name = _text(tenant["tenant"])
+        parts.append(
+            _grid(f"Accounts joined, tenant {name}", ("accounts", "records"),
+                  [(", ".join(c["accounts"]), c["records"]) for c in tenant["clusters"]])
+            + _grid(f"Links, tenant {name}", ("records", "accounts"),
+                    [(" and ".join(map(str, one["seqs"])), " and ".join(one["accounts"]))
+                     for one in tenant["listed"][:_LINKS]])
+        )  # fmt: skip
+    return "".join(parts)
+
+
+def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A titled table, nothing where there are no rows; ``title`` is escaped already."""
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{_text(c)}</th>' for c in columns)
+    body = "".join("<tr>" + "".join(f"<td>{_text(x)}</td>" for x in row) + "</tr>" for row in rows)
+    return f"<h3>{title}</h3><div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _section(title: str, values: Any) -> str:

@@ -24,6 +24,8 @@ from ragseal.verifier.evidence import Refused
 MAX_INDEX_BYTES = 1 << 27  #: columns and one response a slot
 MAX_BATCH_BYTES = 1 << 28  #: proofs and one response a hint
 PAGE = 4096  #: entries asked for at once; the log decides how many fit
+MAX_LINKS_BYTES = 1 << 27  #: 8 bytes a link
+SECONDS_TO_ESTIMATE = 1800.0  #: a provider compares all pairs of records within tau when it is first asked
 SECONDS_A_PROOF = 60.0  #: a provider that proves on demand needs seconds a record
 
 T = TypeVar("T")
@@ -88,6 +90,24 @@ class RemoteEvidence:
         request = provider_pb2.GetProofsRequest(manifest=manifest, seqs=seqs)
         seconds = 10 * self._timeout + SECONDS_A_PROOF * len(seqs)
         return self._ask(self._stream(self._stub.GetProofs, request, MAX_BATCH_BYTES, seconds))
+
+    # --- phase C ---
+
+    def estimate(self, manifest: bytes) -> bytes:
+        request = provider_pb2.GetEstimateRequest(manifest=manifest)
+        return self._ask(self._stream(self._stub.GetEstimate, request, MAX_LINKS_BYTES, SECONDS_TO_ESTIMATE))
+
+    def estimate_proofs(
+        self, manifest: bytes, key_digest: bytes, tenant: str, blocks: Sequence[Sequence[int]]
+    ) -> bytes:
+        request = provider_pb2.GetEstimateProofsRequest(
+            manifest=manifest,
+            key_digest=key_digest,
+            tenant=tenant,
+            blocks=[provider_pb2.Block(ranks=ranks) for ranks in blocks],
+        )
+        seconds = SECONDS_TO_ESTIMATE + SECONDS_A_PROOF * len(blocks)
+        return self._ask(self._stream(self._stub.GetEstimateProofs, request, MAX_BATCH_BYTES, seconds))
 
     # --- plumbing ---
 

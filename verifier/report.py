@@ -15,6 +15,7 @@ from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.durable import write_durably
 from ragseal.verifier import claim
+from ragseal.verifier.estimate import SAMPLED
 from ragseal.verifier.verification import SAMPLED_PASS, UNSAFE, Verdict
 
 JSON_NAME, PAGE_NAME = "report.json", "report.html"
@@ -49,6 +50,8 @@ def build(verdict: Verdict) -> dict[str, Any]:
     notes = list(claim.DOES_NOT_SAY)
     if verdict.verdict == SAMPLED_PASS:
         notes.insert(0, claim.SAMPLED)
+    if verdict.estimation and verdict.estimation.certificate == SAMPLED:
+        notes.insert(0, claim.sampled_estimate(verdict.estimation))
     if verdict.verdict == UNSAFE:
         notes.insert(0, claim.UNSAFE)
     values: dict[str, Any] = {
@@ -78,6 +81,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
             }
             for tally in verdict.tallies
         ],
+        "estimate": verdict.estimation.details() if verdict.estimation else None,
         "epsilon": budget.details() if budget else None,
         "claim": claim.CLAIM,
         "does_not_say": notes,

@@ -6,6 +6,7 @@
     keys/                   key folders, as :mod:`ragseal.groth16.keys` writes them
     nonces/<manifest>.json  one beacon nonce a manifest, on disk before its commitment leaves (0600)
     samples/<manifest>.json one nonce a manifest that samples are drawn with, on disk before a proof is asked for (0600)
+    links/<manifest>.bin    the first signed list of links of a window, on disk before a block is asked for
     checkpoints/<log>.note  the newest checkpoint seen of a log
 
 Every file is there completely or not at all.  A nonce is never drawn twice for a manifest and a checkpoint is never
@@ -20,15 +21,16 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.keys import VKEY, ZKEY, KeyPaths, KeyView, install_key, load_key
+from ragseal.groth16.keys import VKEY, ZKEY, EstimateView, KeyPaths, KeyView, Shape, install_key, load_key, read_key
 from ragseal.kernel import signature
+from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
@@ -36,12 +38,13 @@ from ragseal.ledger.durable import write_durably
 from ragseal.ledger.keyfile import load_key as load_identity
 from ragseal.ledger.keyfile import save_key as save_identity
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, Auditor, ConfiguredKey
+from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, Auditor, ConfiguredEstimate, ConfiguredKey
 
 IDENTITY, KEYS_FILE, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys.json", "keys", "nonces", "checkpoints"
-SAMPLES = "samples"
+SAMPLES, LINKS = "samples", "links"
 
 Classes = Mapping[str, tuple[CircuitClass, bytes]]  #: name -> class, digest
+Sizes = Mapping[str, tuple[EstimateClass, bytes]]  #: name -> size of the estimate's circuit, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +160,7 @@ class State:
                 return path
         raise ConfigurationError(f"this auditor holds no proving key {digest.hex()[:16]}: ListKeys says which it does")
 
-    def import_key(
-        self, source: Path, cls: CircuitClass, class_digest: bytes, expected: bytes, made_by: str
-    ) -> KeyLine:
+    def import_key(self, source: Path, cls: Shape, class_digest: bytes, expected: bytes, made_by: str) -> KeyLine:
         """Copy a key of somebody else (.zkey, key folder or verifying_key.bin) here and configure it.
 
         Raises:
@@ -186,8 +187,8 @@ class State:
         self.add_key(line)
         return line
 
-    def _import_verifying(self, file: Path, cls: CircuitClass) -> KeyPaths:
-        view = load_key(file, cls)
+    def _import_verifying(self, file: Path, cls: Shape) -> KeyPaths:
+        view = read_key(file, cls)
         folder = self.directory / KEYS / f"{cls.name}-{view.digest.hex()[:24]}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -196,7 +197,7 @@ class State:
             raise ConfigurationError(f"cannot copy {file}: {error.strerror}") from None
         return KeyPaths(folder, view.digest)
 
-    def line_of(self, paths: KeyPaths, cls: CircuitClass, class_digest: bytes, made_by: str) -> KeyLine:
+    def line_of(self, paths: KeyPaths, cls: Shape, class_digest: bytes, made_by: str) -> KeyLine:
         """The keys.json entry of a key folder, by a relative path where it lies inside this folder."""
         inside = paths.directory.resolve().is_relative_to(self.directory.resolve())
         path = paths.directory.resolve().relative_to(self.directory.resolve()) if inside else paths.directory.resolve()
@@ -221,7 +222,35 @@ class State:
                 line.digest, line.class_name, bytes.fromhex(line.class_digest), line.made_by, loader(line)
             )
             for line in self.key_lines()
+            if line.class_name not in CLASSES
         }
+
+    def estimates(self, sizes: Sizes) -> tuple[ConfiguredEstimate, ...]:
+        """Configured keys of the estimate's circuit as it is built here, the one added last first."""
+
+        def loader(line: KeyLine) -> Callable[[], EstimateView]:
+            return lambda: load_key(self.key_path(line), sizes[line.class_name][0])
+
+        return tuple(
+            ConfiguredEstimate(line.digest, line.class_name, line.made_by, loader(line))
+            for line in reversed(self.key_lines())
+            if line.class_name in sizes and sizes[line.class_name][1].hex() == line.class_digest
+        )
+
+    def first_links(self, manifest: bytes, signed: bytes) -> bytes:
+        """The list of links that was seen first for a window: the one on disk, else this one, durable when known.
+
+        Raises:
+            ConfigurationError: the disk refuses; no block is asked for then.
+        """
+        path = self.directory / LINKS / f"{manifest.hex()}.bin"
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileExistsError):
+                write_durably(path, signed, mode=0o600, replace=False)
+            return path.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"cannot keep {path}: {error.strerror}; no block is asked for") from None
 
     # --- beacon nonces ---
 
@@ -311,7 +340,7 @@ class State:
 
     # --- all together ---
 
-    def auditor(self, log: NoteVerifier, classes: Classes) -> Auditor:
+    def auditor(self, log: NoteVerifier, classes: Classes, sizes: Sizes | None = None) -> Auditor:
         """What an audit of a log believes."""
 
         def sample_nonce(seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
@@ -326,6 +355,8 @@ class State:
             self.remembered(log),
             sample_nonce,
             lambda seen: self.remember(log, seen),
+            self.estimates(sizes or {}),
+            self.first_links,
         )
 
     @contextmanager

@@ -11,7 +11,7 @@
  6. records        gapless, signed by registered accounts, in budget, in time, over their tenant's index
  7. receipts       those given contradict nothing; acknowledgements
  8. proofs         all, or a sample drawn after the final root; statements rebuilt from the auditor's log
- 9. estimate       not part of this version
+ 9. estimate       the signed links, the accounts that they join, and their certificate; at most k_max joined
 10. noise table    rules T1-T5
 11. epsilon        of k_max accounts over the period's windows; what was advertised follows from the noise
 
@@ -32,6 +32,7 @@ from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.verifier.attestation import Logged, Tally, check_receipts, check_records, check_registry
+from ragseal.verifier.blocks import Effort
 from ragseal.verifier.commitment import (
     Life,
     Say,
@@ -44,13 +45,15 @@ from ragseal.verifier.commitment import (
     check_noise,
 )
 from ragseal.verifier.epsilon import Budget, check_epsilon, upward
+from ragseal.verifier.estimate import Estimation, Inquiry, check_coalition, check_estimate
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, Auditor, Evidence, ReceiptFile, Refused
 from ragseal.verifier.log import LogView, read_log
 from ragseal.verifier.proofs import Basis, check_proofs
 from ragseal.verifier.sample import Sample, draw, share_bound
 
+EFFORT = Effort()  #: how much certificate of the estimate is asked for by default
 PASS, SAMPLED_PASS, UNSAFE, FAIL = "PASS", "SAMPLED-PASS", "UNSAFE", "FAIL"
-OK, FAILED, NOT_ESTIMATED, NOT_REACHED = "ok", "failed", "not estimated", "not reached"
+OK, FAILED, NOT_REACHED = "ok", "failed", "not reached"
 
 TITLES = {
     1: "log",
@@ -101,6 +104,7 @@ class Verdict:
     proven: int = 0
     tallies: tuple[Tally, ...] = ()
     budget: Budget | None = None
+    estimation: Estimation | None = None
     beta: float | None = None
     confidence: Fraction | None = None
     steps: list[Step] = field(default_factory=list)
@@ -120,6 +124,8 @@ class Verdict:
         )
         if self.beta is not None and self.confidence is not None:
             text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
+        if self.estimation is not None:
+            text += f" coalition={self.estimation.c} estimate={self.estimation.certificate}"
         return text
 
 
@@ -142,6 +148,7 @@ def audit(
     window: str = "",
     sample: Sample | None = None,
     receipts: Sequence[ReceiptFile] = (),
+    effort: Effort = EFFORT,
 ) -> Verdict:
     """Run the checklist on one window (the newest opened one if ``window`` is empty).
 
@@ -155,7 +162,7 @@ def audit(
     result = Verdict(mode="full" if sample is None else "sampled")
     begun = around.clock()
     try:
-        _Checklist(evidence, auditor, around, result).run(window, sample, receipts)
+        _Checklist(evidence, auditor, around, result).run(window, sample, receipts, effort)
     except StepFailure as failure:
         result.verdict, result.failure = FAIL, failure
         done = {step.number for step in result.steps}
@@ -191,7 +198,7 @@ class _Checklist:
             raise StepFailure(number, str(error), kept) from None
         self.result.steps.append(Step(number, title, OK, kept, self.around.clock() - begun))
 
-    def run(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile]) -> None:
+    def run(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile], effort: Effort) -> None:
         result, auditor, evidence, group = self.result, self.auditor, self.evidence, self.around.group
 
         # 1. The log: signed, complete, and the same one as ever.
@@ -236,8 +243,10 @@ class _Checklist:
             check_proofs(Basis.of(group, window, key, columns, beacon), evidence, wanted, say)
             result.proven = len(wanted)
 
-        # 9. The estimate of collusion comes with a later version; epsilon does not depend on it.
-        result.steps.append(Step(9, TITLES[9], NOT_ESTIMATED, {"k_max": window.manifest.policy.k_max}, 0.0))
+        # 9. The estimate: how many accounts ask as one.  It gates the policy; epsilon does not depend on it.
+        with self.step(9) as say:
+            result.estimation = check_estimate(self._inquiry(log, window, life, records, effort), say)
+            check_coalition(result.estimation)
 
         # 10. The noise table: the law that the circuit was built for keeps its rules.
         with self.step(10) as say:
@@ -247,7 +256,7 @@ class _Checklist:
         with self.step(11) as say:
             result.budget = check_epsilon(log, window, auditor, table, result.tallies, say)
 
-        if result.keys not in (AUDITOR, CEREMONY):
+        if result.keys not in (AUDITOR, CEREMONY) or result.estimation.made_by not in (AUDITOR, CEREMONY):
             result.verdict = UNSAFE
         else:
             result.verdict = PASS if result.proven == result.records and sample is None else SAMPLED_PASS
@@ -265,6 +274,19 @@ class _Checklist:
                 raise Refused(f"the checkpoint of receipt {file.name}: {error}", file=file.name) from None
             log.extends(older, f"the checkpoint of receipt {file.name}")
         say(remembered_size=remembered.checkpoint.size if remembered else 0, receipt_roots=len(receipts))
+
+    def _inquiry(self, log: LogView, window: Window, life: Life, records: Sequence[Logged], effort: Effort) -> Inquiry:
+        return Inquiry(
+            group=self.around.group,
+            window=window,
+            auditor=self.auditor,
+            evidence=self.evidence,
+            records=records,
+            effort=effort,
+            sample_nonce=lambda name: self.auditor.sample_nonce(log.signed, name, self.around.random(32)),
+            root=log.tree.root(life.close_index + 1),
+            progress=lambda text: self.around.progress(9, f"{TITLES[9]}, {text}"),
+        )
 
     def _wanted(
         self,

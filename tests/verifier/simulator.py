@@ -62,8 +62,9 @@ from ragseal.kernel.policy import Policy
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
-from ragseal.verifier.evidence import Auditor, ConfiguredKey, ReceiptFile
+from ragseal.verifier.evidence import Auditor, ConfiguredEstimate, ConfiguredKey, ReceiptFile
 from ragseal.verifier.verification import Surroundings, Verdict, audit
+from tests.verifier.estimates import binding
 
 OPENS, CLOSES = 1_800_000_000, 1_800_003_600
 NOW = CLOSES + 600
@@ -212,6 +213,7 @@ class World:
         self.tamper_batch: Callable[[ProofBatch], ProofBatch] = lambda batch: batch
         self.tamper_entry: Callable[[ProofEntry], ProofEntry] = lambda entry: entry
         self.asked: list[list[int]] = []
+        self.estimator = binding(self)
         self.manifest: Manifest
         self.digest: bytes
         self.beacon: int
@@ -439,6 +441,11 @@ class World:
             signature.public_bytes(self.auditor_key),
             self.nonces,
             self.remembered,
+            estimates=(
+                ConfiguredEstimate(
+                    self.estimator.key.digest, self.estimator.key.cls.name, "auditor", lambda: self.estimator.key
+                ),
+            ),
         )
 
     def receipts(self) -> list[ReceiptFile]:
@@ -494,3 +501,11 @@ class SimulatedEvidence:
     def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
         self.world.asked.append(list(seqs))
         return self.world.tamper_batch(self.world.batch(manifest, seqs)).encode()
+
+    def estimate(self, manifest: bytes) -> bytes:
+        return self.world.estimator.signed().encode()
+
+    def estimate_proofs(
+        self, manifest: bytes, key_digest: bytes, tenant: str, blocks: Sequence[Sequence[int]]
+    ) -> bytes:
+        return self.world.estimator.batch(tenant, blocks).encode()

@@ -106,11 +106,25 @@ def test_page_escapes_everything(honest: dict[str, Any]) -> None:
     values = {key: poison(value) for key, value in honest.items()}
     values["steps"] = [{**poison(step), "seconds": 0.0, "evidence": {bad: bad}} for step in honest["steps"]]
     values["tenants"] = [dict.fromkeys(tenant, bad) for tenant in honest["tenants"]]
+    values["estimate"] = poisoned_estimate(honest["estimate"], bad)
     values["failure"] = {"step": bad, "message": bad, "evidence": {}}
     found = outline(page.render(values))
     assert found.loads == []
     assert "script" not in found.tags
     assert "img" not in found.tags
+
+
+def poisoned_estimate(value: Any, bad: str) -> Any:
+    """Every text replaced, the account and link tables filled."""
+    if isinstance(value, dict):
+        out = {key: poisoned_estimate(entry, bad) for key, entry in value.items()}
+        if "clusters" in out:
+            out["clusters"] = [{"accounts": [bad], "records": bad}]
+            out["listed"] = [{"seqs": [bad, bad], "accounts": [bad, bad]}]
+        return out
+    if isinstance(value, list):
+        return [poisoned_estimate(entry, bad) for entry in value] or [bad]
+    return value if isinstance(value, int | float) else bad
 
 
 KEYS = {"number", "title", "status", "message", "evidence", "seconds"}

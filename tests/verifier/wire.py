@@ -62,6 +62,18 @@ class Provider(provider_pb2_grpc.ProviderServiceServicer):
         async for chunk in self._send(self.evidence.proofs(request.manifest, list(request.seqs))):
             yield chunk
 
+    async def GetEstimate(self, request: provider_pb2.GetEstimateRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._send(self.evidence.estimate(request.manifest)):
+            yield chunk
+
+    async def GetEstimateProofs(
+        self, request: provider_pb2.GetEstimateProofsRequest, context: Any
+    ) -> AsyncIterator[Any]:
+        blocks = [list(block.ranks) for block in request.blocks]
+        data = self.evidence.estimate_proofs(request.manifest, request.key_digest, request.tenant, blocks)
+        async for chunk in self._send(data):
+            yield chunk
+
 
 class Ledger(ledger_pb2_grpc.LedgerServiceServicer):
     def __init__(self, world: World) -> None:
