@@ -46,10 +46,10 @@ def sampled_estimate(estimation: Estimation) -> str:
     for one in estimation.tenants:
         if one.certificate != FULL:
             links = "; ".join(f"{h} with at most {d} at one record" for d, h in one.caught.links.items())
+            sure = f"{float(one.caught.confidence):.0%}"
             parts.append(
-                f"tenant {one.tenant}: {one.blocks} random sets of records were checked. With "
-                f"{float(one.caught.confidence):.0%} confidence that shows any {one.caught.group} records that all link to "
-                f"each other without being listed, and unlisted links in such numbers: {links}; fewer may have gone "
-                "unnoticed"
+                f"tenant {one.tenant}: {one.blocks} random sets of records were checked. With {sure} confidence that "
+                f"shows any {one.caught.group} records that all link to each other without being listed, and unlisted "
+                f"links in such numbers: {links}; fewer may have gone unnoticed"
             )
     return "The certificate of the coalition estimate is a sample. " + ". ".join(parts) + "."
