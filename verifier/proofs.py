@@ -18,7 +18,7 @@ from ragseal.verifier.attestation import Logged
 from ragseal.verifier.commitment import Say, Window, quiet
 from ragseal.verifier.evidence import Evidence, Key, Refused
 
-BATCH = 256  #: records asked for at once: one batch carries a response for every hint of the class
+BATCH = 256  #: records asked for at once: a failure names its batch, and progress shows
 
 
 @dataclass(frozen=True, slots=True)
