@@ -162,7 +162,7 @@ def _agree(certified: float, second: float, infinite: float, delta: float) -> bo
 
 
 @lru_cache(maxsize=256)
-def _full(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
+def full_bound(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
     """All N noisy scores, without the field bias; both routes are infinite iff delta_inf >= delta."""
     endless = Bound(FULL, math.inf, math.inf, True)
     infinite = privacyloss.infinite_loss_mass(table, shift, n)
@@ -180,7 +180,7 @@ def _full(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
 
 
 @lru_cache(maxsize=256)
-def _topk(table: NoiseTable, N: int, K: int, shift: int, n: int, delta: float) -> tuple[Bound, ...]:
+def topk_bounds(table: NoiseTable, N: int, K: int, shift: int, n: int, delta: float) -> tuple[Bound, ...]:
     """Theorems A and B, without the field bias."""
     infinite = privacyloss.infinite_loss_mass(table, shift, n)
     if infinite >= delta:
@@ -202,12 +202,12 @@ def _bounds(
     eta = field_bias(cls) * n * chunks
     share = _shares(cls, delta, n, eta)[0]
     common = eta * (cls.N - 1)
-    found = [_full(table, shift, n * chunks, _float_down(share))]
+    found = [full_bound(table, shift, n * chunks, _float_down(share))]
     unfit = _unfit(cls, chunks, common)
     if unfit:
         found += [Bound(name, math.inf, math.inf, True, unfit) for name in (ORDERED, SET_LOSSES, SET_RENYI)]
     else:
-        found += _topk(table, cls.N, cls.K, shift, n, _float_down(share * (1 - common)))  # 1 - x <= e^-x
+        found += topk_bounds(table, cls.N, cls.K, shift, n, _float_down(share * (1 - common)))  # 1 - x <= e^-x
     bias = float(2 * eta) * (1 + 1e-12)
     biased = tuple(replace(b, certified=b.certified + bias, second=b.second + bias) for b in found)
     return biased, _float_down(share), float(common)
@@ -224,7 +224,7 @@ def _unfit(cls: CircuitClass, chunks: int, common: Fraction) -> str:
     return ""
 
 
-def _reported(bounds: tuple[Bound, ...]) -> Bound:
+def reported_bound(bounds: tuple[Bound, ...]) -> Bound:
     """The smallest bound that is valid and whose routes agree; the full vector's if none is."""
     fit = [bound for bound in bounds if not bound.unfit and bound.agree]
     return min(fit, key=lambda bound: bound.epsilon, default=bounds[0])
@@ -271,8 +271,10 @@ def epsilon_audit(
     eta = field_bias(cls) * compositions
     _, overflow, grid, places = _shares(cls, delta, n, eta)
     infinite = privacyloss.infinite_loss_mass(table, shift, compositions)
-    best = _reported(bounds)
-    account = best.epsilon if k_max == 1 else _reported(_bounds(cls, table, shift, n_max, chunks, delta)[0]).epsilon
+    best = reported_bound(bounds)
+    account = (
+        best.epsilon if k_max == 1 else reported_bound(_bounds(cls, table, shift, n_max, chunks, delta)[0]).epsilon
+    )
     mu, auc, advantage = _attacks(table, shift, compositions)
     return EpsilonReport(
         law=table.law,

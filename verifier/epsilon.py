@@ -16,7 +16,7 @@ from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from ragseal.kernel.accounting import epsilon_audit
+from ragseal.kernel.accounting import FULL, epsilon_audit
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, PolicyError
@@ -193,8 +193,11 @@ def check_epsilon(
         delta=policy.delta,
         **{f"delta_items[{name}]": asdict(report.delta) for name, report in reports.items()},
         **{f"shift[{name}]": report.shift for name, report in reports.items()},
+        **{f"epsilon_by_loss_distribution[{name}]": report.bound(FULL).certified for name, report in reports.items()},
+        **{f"epsilon_by_curve[{name}]": report.bound(FULL).second for name, report in reports.items()},
         **{
-            f"{bound.accountant} [{name}]": bound.unfit or f"{bound.certified:.9g}, second route {bound.second:.9g}"
+            f"{bound.accountant} [{name}]": bound.unfit
+            or upward(bound.epsilon) + ("" if bound.agree else ", not agreed")
             for name, report in reports.items()
             for bound in report.bounds
         },

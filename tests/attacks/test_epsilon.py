@@ -119,7 +119,7 @@ def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(law: str,
     assert 1 < most < 10**6
     last, beyond = at(most), at(most + 1)
     assert math.isfinite(last.epsilon)
-    for value in (beyond.epsilon, beyond.epsilon_pld, beyond.epsilon_second):
+    for value in (beyond.epsilon, *(value for bound in beyond.bounds for value in (bound.certified, bound.second))):
         assert math.isinf(value)
         assert upward(value) == "inf"
 

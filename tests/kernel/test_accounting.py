@@ -66,7 +66,7 @@ PUBLISHED = {
 @pytest.mark.parametrize("shift", PUBLISHED)
 def test_published_table(shift: int) -> None:
     for n, text in zip((1, 10, 100, 1000, 10000), PUBLISHED[shift], strict=True):
-        found = accounting._full(build_table("gaussian"), shift, n, float(DELTA))
+        found = accounting.full_bound(build_table("gaussian"), shift, n, float(DELTA))
         expected = float(text)
         assert found.agree
         if math.isinf(expected):
@@ -104,7 +104,10 @@ def test_a_million_queries() -> None:
 def test_routes_agree(cls: CircuitClass, shift: int, n: int, exponent: int) -> None:
     table, delta = build_table(cls.law), 10.0**-exponent
     # Straight at the routes: the named failures of n queries may exceed the smallest of these deltas.
-    found = (accounting._full(table, shift, n, delta), *accounting._topk(table, cls.N, cls.K, shift, n, delta))
+    found = (
+        accounting.full_bound(table, shift, n, delta),
+        *accounting.topk_bounds(table, cls.N, cls.K, shift, n, delta),
+    )
     if privacyloss.infinite_loss_mass(table, shift, n) < delta / 1000:
         for bound in found:
             if bound.accountant != FULL and (exponent == 20 or (n < 10 and bound.accountant == SET_RENYI)):
