@@ -72,7 +72,7 @@ def at_least(n: int, p: float, k: int) -> float:
     def term(j: int) -> float:
         return math.exp(whole - math.lgamma(j + 1) - math.lgamma(n - j + 1) + j * log_p + (n - j) * log_q)
 
-    below = k - 1 < n - k  # sum the shorter side
+    below = k < n * p  # sum the side that is small
     total = math.fsum(term(j) for j in (range(k) if below else range(k, n + 1)))
     return min(1.0, max(0.0, 1 - total if below else total))
 

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the replace-pair attack is compared with: predictions by simulation, certified numbers above them, verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragseal.circuits.build import load_classes
+from ragseal.kernel import noise
+from ragseal.kernel.policy import Policy
+from ragseal.verifier.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
+
+CLASSES = load_classes()
+TINY = CLASSES["tiny"]
+
+
+def policy(name: str = "tiny", **changes: Any) -> Policy:
+    cls = CLASSES[name]
+    values: dict[str, Any] = {
+        "class_name": cls.name, "class_digest": b"c" * 32, "table_digest": noise.build_table(cls.law).digest(),
+        "dimension": 24, "lo": 9677, "hi": 14516, "gain": 1, "n_max": 100, "k_max": 2, "delta": "1/1000000",
+        "epsilon_account": "300", "theta": "9/10", "tau": 1000, "unit": "slot", "chunks_max": 1, "period_start": 0,
+        "opens": 10, "closes": 20,
+    }  # fmt: skip
+    return Policy(**(values | changes))
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny-geo"])
+@pytest.mark.parametrize("raised", [0, 700, 4839, 20000])
+def test_predicted_hits_against_simulation(name: str, raised: int) -> None:
+    """Independent of the sum: every slot's noise drawn with its dither, the largest K taken."""
+    cls = CLASSES[name]
+    table, rng = noise.build_table(cls.law), np.random.default_rng(raised + 1)
+    cdf = np.array([table.cdf(x) / 2**128 for x in range(-table.cut, table.cut)])
+    z = np.searchsorted(cdf, rng.random((6000, cls.N)), side="right") - table.cut
+    v = (z << cls.s) + rng.integers(0, 1 << cls.s, z.shape)
+    v[:, 0] += raised
+    hits = ((v[:, 1:] > v[:, :1]).sum(axis=1) < cls.K).mean()
+    expected = hit_probability(cls, float(raised))
+    assert hits == pytest.approx(expected, abs=5 * math.sqrt(max(expected * (1 - expected), 1e-3) / 6000))
+
+
+def test_a_slot_like_the_others_is_returned_as_often_as_they() -> None:
+    assert hit_probability(TINY, 0.0) == pytest.approx(TINY.K / TINY.N, rel=1e-6)
+
+
+@pytest.mark.parametrize("group", [1, 4])
+def test_what_is_certified_lies_above_what_the_honest_mechanism_shows(group: int) -> None:
+    rules = policy()
+    certified = certify(rules, TINY, group)
+    shown = predict(rules, TINY, (rules.hi, rules.lo), certified, 40 // group, group, 1e-3)
+    assert shown.auc <= certified.auc
+    assert 1 - (1 - (shown.inside - shown.outside)) ** group <= certified.advantage * (1 + 1e-9)
+    assert math.log(shown.inside / shown.outside) <= certified.epsilon
+    if group == 1:  # and hardly above: the planted attack is nearly the best there is
+        assert shown.inside - shown.outside >= 0.98 * certified.advantage
+
+
+def hits(p: float, m: int, seed: int) -> list[bool]:
+    found: list[bool] = (np.random.default_rng(seed).random(m) < p).tolist()
+    return found
+
+
+def test_verdicts() -> None:
+    rules = policy()
+    scores = (16129, 3000)
+    honest = judge(rules, TINY, hits(0.2, 60, 1), hits(0.024, 60, 2), 1, scores, 0.999)
+    assert honest.verdict == CONSISTENT
+    assert "would most likely have been noticed" in honest.reasons[0]
+    quiet = judge(rules, TINY, hits(0.98, 60, 1), hits(0.02, 60, 2), 1, scores, 0.999)
+    assert quiet.verdict == VIOLATION
+    assert any("advantage" in reason for reason in quiet.reasons)
+    assert quiet.bounds.advantage > quiet.certified.advantage
+    every = judge(rules, TINY, [True] * 60, [False] * 60, 1, scores, 0.999)  # DeLong's error is 0 here
+    assert every.verdict == VIOLATION
+    loud = judge(rules, TINY, hits(0.024, 900, 1), hits(0.024, 900, 2), 1, scores, 0.999)
+    assert loud.verdict == OVER_NOISE
+    few = judge(rules, TINY, [True, False], [False, False], 1, scores, 0.999)
+    assert few.verdict == CONSISTENT
+    assert "ask more often" in few.reasons[0]
+
+
+def test_only_what_is_above_its_limit_accuses() -> None:
+    """The same hits are a violation of a policy with more noise and none of one with less."""
+    inside, outside = hits(0.75, 60, 1), hits(0.02, 60, 2)
+    noisy, plain = policy(), policy(lo=2000)
+    assert judge(noisy, TINY, inside, outside, 1, (16129, 0), 0.999).verdict == VIOLATION
+    assert judge(plain, TINY, inside, outside, 1, (16129, 0), 0.999).verdict != VIOLATION
+
+
+def test_an_honest_provider_is_hardly_ever_accused() -> None:
+    """The smallest samples that can accuse at all; at confidence 0.99 three limits may err three times in a hundred."""
+    from ragseal.kernel.statistics import delong, lower_bounds
+    from ragseal.verifier.canary import violations
+
+    certified = certify(policy(), TINY, 1)
+    p, q = hit_probability(TINY, 4839.0), hit_probability(TINY, 0.0)
+    wrong = 0
+    for seed in range(1000):
+        one = [int(x) for x in hits(p, 40, 2 * seed)]
+        other = [int(x) for x in hits(q, 40, 2 * seed + 1)]
+        wrong += bool(violations(certified, lower_bounds(one, other, 1e-6, 0.01), delong(one, other), 0.01))
+    assert wrong <= 30
+
+
+def test_certified_numbers_follow_the_policy() -> None:
+    small, large = certify(policy(), TINY, 1), certify(policy(lo=4839), TINY, 1)
+    assert small.epsilon < large.epsilon
+    assert small.advantage < large.advantage < 1
+    assert small.auc == pytest.approx((1 + small.advantage) / 2)
+    assert dataclasses.astuple(certify(policy(), TINY, 3)) > dataclasses.astuple(small)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The probe against live providers of class tiny: an honest one is not accused, one with too little noise is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.circuits.build import DEFAULT_CACHE, build, class_digest, load_classes
+from ragseal.client.account import AccountState
+from ragseal.groth16.engine import Engine, Scores, open_engine
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.kernel.commitment import Account
+from ragseal.prover import commitment, index, machinery
+from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.corpora import Document
+from ragseal.prover.provider import Conduct, Edges, Machinery, Provider
+from ragseal.prover.service import Listening, Server
+from ragseal.prover.state import Settings, State, create
+from ragseal.verifier.__main__ import main
+
+sys.path.append(str(Path(__file__).parent.parent / "prover"))  # test modules are no package
+import provider_scene as scene
+
+QUERIES = 40
+TINY = load_classes()["tiny"]
+
+
+class LessNoise:
+    """The cheat: an answer path whose noise is an eighth of what is committed (scores times eight is the same)."""
+
+    def __init__(self, real: Engine, factor: int) -> None:
+        self._real, self._factor = real, factor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def answer(self, key: int, w: Scores, hmax: int) -> list[int]:
+        return self._real.answer(key, w * self._factor, hmax * self._factor)
+
+
+class Scene:
+    """A provider with the planted pair in two tenants, serving an open test window."""
+
+    def __init__(self, folder: Path, keys: KeyPaths, plant: dict[str, str], factor: int) -> None:
+        self.folder = folder
+        state = folder / "provider"
+        keys_of = [Ed25519PrivateKey.generate() for _ in range(2)]
+        create(state, Settings(scene.ORIGIN, "tiny", "trigrams"), *keys_of)
+        opened, embedder = State(state), scene.TrigramEmbedder()
+        for tenant, text in (("probe-in", plant["canary"]), ("probe-out", plant["replacement"])):
+            documents = [Document("planted", text)]
+            index.ingest(opened, tenant, TINY.N, scene.DIMENSION, documents, scene.embed_with(embedder), Edges().draw)
+            key = AccountState.create(folder / tenant, tenant)
+            commitment.add_accounts(opened, [Account(tenant, tenant, key.public)])
+        ring = machinery.open_keys(opened, TINY, lambda _: None)
+        ring.folder(keys.digest).symlink_to(keys.directory.resolve())
+        engine: Any = open_engine(TINY)
+        tools = Machinery(default_group(), LessNoise(engine, factor) if factor > 1 else engine, ring, embedder)
+        self.provider = Provider(opened, tools, Edges(clock=scene.Clock()))
+        policy = scene.make_policy(TINY, lo=0.6, hi=0.9, gain=1, n_max=QUERIES)
+        self.provider.commit(replace(policy, class_digest=class_digest(TINY)), "test-window")
+        self.log_key = self.provider.state.log_signer.verifier.vkey()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.server: Any = self._call(self._begin())
+        self._call(scene.open_window(self.server.serving))
+
+    async def _begin(self) -> Server:
+        server = Server(self.provider, Conduct(False, 0.0, BeaconRules(2, 5.0)), Listening("127.0.0.1:0"))
+        await server.start()
+        return server
+
+    def _call(self, action: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(action, self._loop).result(120)
+
+    def probe(self, planted: Path, *more: str) -> Result:
+        return CliRunner().invoke(
+            main,
+            [
+                "probe", "--plant", str(planted), "--provider", self.server.address, "--log-key", self.log_key,
+                "--inside", str(self.folder / "probe-in"), "--outside", str(self.folder / "probe-out"),
+                "--embedder", "none", "--out", str(self.folder / "out"), *more,
+            ],
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self._call(self.server.stop())
+        self.provider.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plant")
+    done = CliRunner().invoke(main, ["plant", "--out", str(folder)])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture
+def live(tmp_path: Path, planted: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    keys = make_keys(build(TINY, DEFAULT_CACHE).r1cs, TINY, class_digest(TINY), scene.KEYS_CACHE)
+    made = Scene(tmp_path, keys, json.loads((planted / "plant.json").read_text()), request.param)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("live", [1], indirect=True)
+def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
+    done = live.probe(planted, "--queries", str(QUERIES), "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["verdict"] == "consistent"
+    assert found["queries"] == [QUERIES, QUERIES]
+    assert found["window"] == "test-window"
+    assert found["predicted"]["inside"] == pytest.approx(0.2, abs=0.01)
+    assert found["auc"]["low"] <= found["predicted"]["auc"] <= found["auc"]["high"]
+    assert found["epsilon_at_least"] < found["certified"]["epsilon"]
+    evidence = json.loads((live.folder / "out" / "probe.json").read_text())
+    inside = evidence["answers"]["inside"]
+    assert [answer["ctr"] for answer in inside] == list(range(1, QUERIES + 1))
+    # n_max is used up: the account's own program stops, and says why.
+    again = live.probe(planted, "--queries", "2")
+    assert again.exit_code == 1
+    assert "BudgetError" in again.output
+    assert "Traceback" not in again.output
+
+
+@pytest.mark.parametrize("live", [8], indirect=True)
+def test_a_provider_with_an_eighth_of_the_noise_is_accused(live: Scene, planted: Path) -> None:
+    done = live.probe(planted, "--queries", str(QUERIES))
+    assert done.exit_code == 3, done.output
+    assert "probe: violation" in done.output
+    assert "more than the certified" in done.output
+    found = json.loads((live.folder / "out" / "probe.json").read_text())
+    assert found["hits"][0] > 30
+    assert found["advantage_at_least"] > found["certified"]["advantage"]
+
+
+def test_refusals_before_anything_is_asked(tmp_path: Path, planted: Path) -> None:
+    key = "example.org/rag+9aef4e2c+AUa3xaJJ4Dc0rN9CC7Eq1z3y8Yk6yO0c3e4mC0mCJfd5"
+    common = ["--inside", str(tmp_path), "--outside", str(tmp_path), "--log-key", key]
+    no_plant = CliRunner().invoke(main, ["probe", "--plant", str(tmp_path), *common])
+    assert no_plant.exit_code == 1
+    assert "ragseal-verifier plant" in no_plant.output
+    few = CliRunner().invoke(main, ["probe", "--plant", str(planted), *common, "--queries", "5", "--group", "3"])
+    assert few.exit_code == 1
+    assert "Traceback" not in few.output
