@@ -74,7 +74,7 @@ def load_classes(path: Path | None = None) -> dict[str, CircuitClass]:
     source = path or CLASSES_FILE
     try:
         tables = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"circuit classes: cannot read {source}: {error}") from None
     classes = {}
     for name, values in tables.items():

@@ -101,7 +101,7 @@ class MiniLM:
     def _json(self, name: str) -> dict[str, Any]:
         try:
             value = json.loads((self._dir / name).read_text("utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"cannot read {name} of the embedding model: {error}; run: {INSTALL}") from None
         if not isinstance(value, dict):
             raise ConfigurationError(f"{name} of the embedding model is no JSON object; run: {INSTALL}")

@@ -188,7 +188,7 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
     """
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"cannot read the accounts {file}: {error}") from None
     found = []
     for name, values in tables.items():

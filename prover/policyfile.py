@@ -96,7 +96,7 @@ def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
         if path.stat().st_size > MAX_FILE:
             raise PolicyError(f"{path} is larger than {MAX_FILE} bytes")
         values = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PolicyError(f"cannot read the policy {path}: {error}") from None
     return read_policy(values, binding, advertise)
 

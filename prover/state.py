@@ -86,7 +86,7 @@ class Settings:
             raise ConfigurationError(
                 f"{path.parent} holds no provider: make one with `ragseal-provider init --state {path.parent}`"
             ) from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"cannot read {path}: {error}") from None
         wanted = ("origin", "class_name", "embedder")
         if set(values) != set(wanted) or not all(isinstance(values[k], str) for k in wanted):

@@ -82,7 +82,7 @@ class KeyLine:
 def _digest(text: str) -> bytes:
     try:
         value = bytes.fromhex(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = b""
     if len(value) != 32 or value.hex() != text:
         raise ConfigurationError(f"{text[:80]!r} is no digest: 64 lower-case hexadecimal digits are expected")

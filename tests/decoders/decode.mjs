@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// A second decoder of the canonical messages, written from SPEC.md (G.1, G.3, A, B) and the tables of fields below.
+// It shares nothing with the Python one: no code, no generated schema.
+//
+// Reads lines "TAG HEX" on standard input; answers each with one line of JSON: {"ok": message} or {"error": text}.
+// A message is {"tag": TAG, "fields": [...]}; integers are decimal text, bytes hexadecimal, lists arrays.
+
+import { createInterface } from "node:readline";
+
+const VERSION = 1;
+const R = 21888242871839275222246405745257275088548364400416034343698204186575808495617n;
+
+class Refusal extends Error {}
+
+const refuse = (why) => {
+  throw new Refusal(why);
+};
+
+// --- field types: (cursor) -> value ------------------------------------------------------------------------------
+
+class Cursor {
+  constructor(data) {
+    this.data = data;
+    this.at = 0;
+  }
+  take(count) {
+    if (this.data.length - this.at < count) refuse("truncated");
+    this.at += count;
+    return this.data.subarray(this.at - count, this.at);
+  }
+  number(width) {
+    let value = 0n;
+    for (const byte of this.take(width)) value = (value << 8n) | BigInt(byte);
+    return value;
+  }
+}
+
+const hex = (bytes) => Buffer.from(bytes).toString("hex");
+
+const unsigned = (width) => (cursor) => cursor.number(width).toString();
+const signed = (width) => (cursor) => BigInt.asIntN(8 * width, cursor.number(width)).toString();
+const flag = (cursor) => {
+  const byte = cursor.number(1);
+  if (byte > 1n) refuse("a flag is 0 or 1");
+  return byte === 1n;
+};
+const fixed = (size) => (cursor) => hex(cursor.take(size));
+const bytes = (cursor, limit) => {
+  const size = cursor.number(4);
+  if (size > BigInt(limit)) refuse("oversized");
+  return cursor.take(Number(size));
+};
+const blob = (limit) => (cursor) => hex(bytes(cursor, limit));
+const text = (limit) => (cursor) => {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes(cursor, limit));
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    return refuse("not UTF-8");
+  }
+};
+const plain = (limit) => (cursor) => {
+  const value = text(limit)(cursor);
+  if (!/^[!-~]+$/.test(value)) refuse("identifiers are printable ASCII without spaces, not empty");
+  return value;
+};
+const element = (cursor) => {
+  const value = cursor.number(32);
+  if (value >= R) refuse("not below r");
+  return value.toString();
+};
+const list = (item, limit) => (cursor) => {
+  const count = cursor.number(4);
+  if (count > BigInt(limit)) refuse("oversized");
+  const out = [];
+  for (let i = 0n; i < count; i++) out.push(item(cursor));
+  return out;
+};
+const message = (tag) => (cursor) => decode(tag, cursor);
+
+const u8 = unsigned(1);
+const u16 = unsigned(2);
+const u32 = unsigned(4);
+const u64 = unsigned(8);
+const i32 = signed(4);
+const hash = fixed(32);
+const point = fixed(64);
+const signature = fixed(64);
+const publicKey = fixed(32);
+const name = plain(128);
+
+// --- what fields must say together -------------------------------------------------------------------------------
+
+const gcd = (a, b) => (b === 0n ? a : gcd(b, a % b));
+
+/** [numerator, denominator] of a rational in lowest terms, as text. */
+const rational = (value) => {
+  const match = /^(-?)(0|[1-9][0-9]*)(?:\/([1-9][0-9]*))?$/.exec(value);
+  if (!match) refuse("no rational in lowest terms");
+  const top = BigInt(match[2]);
+  const bottom = match[3] === undefined ? 1n : BigInt(match[3]);
+  if (match[3] === "1" || gcd(top, bottom) !== 1n || (match[1] && top === 0n)) refuse("not in lowest terms");
+  return [match[1] ? -top : top, bottom];
+};
+
+const DIMENSIONS = 4096;
+
+const rules = {
+  policy(f) {
+    const [, , , dimension, lo, hi, gain, nMax, kMax, delta, epsilon, theta, , unit, chunks, start, opens, closes] = f;
+    const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
+    if (!within(rational(delta), false)) refuse("delta");
+    if (rational(epsilon)[0] <= 0n) refuse("epsilon");
+    if (!within(rational(theta), true)) refuse("theta");
+    if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
+    if ([gain, nMax, kMax, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
+    if (BigInt(dimension) < 1n || BigInt(dimension) > BigInt(DIMENSIONS)) refuse("dimension");
+    if (unit !== "slot") refuse("unit");
+    if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");
+  },
+  manifest(f) {
+    const [, , policy, , , tenants] = f;
+    const names = tenants.map((tenant) => tenant.fields[0]);
+    if (names.length === 0) refuse("no tenant");
+    for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+    if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
+  },
+  record(f) {
+    const [manifest, , { fields: [request] }, , , time, mode] = f;
+    if (BigInt(time) % 60n !== 0n) refuse("time");
+    if (BigInt(mode) > 1n) refuse("mode");
+    if (request.fields[2] !== manifest) refuse("request of another window");
+  },
+  embedder(f) {
+    const [, , , , tokens, , , dimension, quantisation] = f;
+    if (quantisation !== "int8/127/half-even") refuse("quantisation");
+    if (BigInt(dimension) < 1n || BigInt(dimension) > 65535n || BigInt(tokens) < 1n) refuse("dimension");
+  },
+  "tenant-links"(f) {
+    const [, records, , packed] = f;
+    if (packed.length % 16) refuse("links are pairs of u32");
+    let previous = -1n;
+    for (let at = 0; at < packed.length; at += 16) {
+      const [a, b] = [BigInt(`0x${packed.slice(at, at + 8)}`), BigInt(`0x${packed.slice(at + 8, at + 16)}`)];
+      const both = (a << 32n) | b;
+      if (a >= b || b >= BigInt(records) || both <= previous) refuse("links are increasing");
+      previous = both;
+    }
+  },
+};
+
+// --- the messages: tag -> fields in order ------------------------------------------------------------------------
+
+const LINKS = 2000000;
+const opening = message("folded-opening");
+const MESSAGES = {
+  // phase A
+  policy: [
+    name, hash, hash, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, text(64), u32, u64, u64, u64,
+  ],
+  "tenant-index": [name, u16, hash, hash, hash],
+  account: [name, name, publicKey],
+  manifest: [
+    name, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey, hash,
+  ],
+  "signed-manifest": [message("manifest"), signature],
+  "beacon-commit": [hash, name, publicKey, hash, signature],
+  "beacon-opening": [hash, name, hash],
+  "beacon-seal": [hash, list(name, 64), signature],
+  "window-open": [hash, element, u64],
+  "window-close": [hash, u64, u64],
+  "index-file": [blob(64 * DIMENSIONS), opening],
+  embedder: [hash, hash, text(1024), text(1024), u32, text(4096), text(4096), u32, name],
+  // phase B
+  prepare: [hash, name, fixed(16), fixed(32), text(65536), blob(DIMENSIONS)],
+  prepared: [fixed(16), blob(DIMENSIONS), point, element, hash],
+  request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash],
+  "signed-request": [message("request"), signature],
+  record: [hash, u64, message("signed-request"), point, element, u64, u8],
+  "slot-opening": [u32, flag, text(1048576), fixed(32), list(hash, 32)],
+  openings: [element, list(message("slot-opening"), 1024)],
+  "receipt-body": [hash, hash, u64, u64, hash, blob(65536)],
+  receipt: [message("receipt-body"), signature, list(hash, 64)],
+  answer: [message("record"), message("openings"), message("receipt")],
+  // proofs and openings: at most four relations, folded in halves from 2^24 entries down to eight
+  "folded-opening": [list(point, 4), list(point, 2 * 4 * 21), list(element, 8 * 4)],
+  "proof-entry": [u64, hash, point, fixed(256)],
+  "link-opening": [name, opening],
+  "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 256), opening],
+  // phase C
+  "squared-norm": [point, point, point, blob(32 * (DIMENSIONS + 1)), element],
+  "tenant-links": [name, u32, hash, blob(8 * LINKS)],
+  "link-list": [hash, list(message("tenant-links"), 256)],
+  "signed-links": [message("link-list"), signature],
+  "block-proof": [point, point, message("squared-norm"), fixed(256)],
+  "block-batch": [hash, list(message("block-proof"), 64), opening],
+  // the log
+  inclusion: [u64, list(hash, 63), blob(65536)],
+};
+
+function decode(tag, cursor) {
+  const head = Buffer.from(tag, "ascii");
+  if (cursor.number(1) !== BigInt(head.length) || !head.equals(cursor.take(head.length))) refuse(`not a ${tag}`);
+  if (cursor.number(2) !== BigInt(VERSION)) refuse("version");
+  const fields = MESSAGES[tag].map((read) => read(cursor));
+  rules[tag]?.(fields);
+  return { tag, fields };
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [tag, data = ""] = line.split(" ");
+  let answer;
+  try {
+    if (!Object.hasOwn(MESSAGES, tag)) refuse("unknown message");
+    const cursor = new Cursor(Buffer.from(data, "hex"));
+    const ok = decode(tag, cursor);
+    if (cursor.at !== cursor.data.length) refuse("bytes too many");
+    answer = { ok };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    answer = { error: error.message };
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
+}

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The same bytes, read by two implementations: equal fields, or both refuse.
+
+decode.mjs was written from the specification's tables by hand, for Node.js.  What one of them accepts and the other
+does not is a second meaning of bytes that are hashed and signed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.kernel import encoding
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import AuditError
+from ragseal.kernel.params import R
+from tests.fuzz.grow import kept
+from tests.fuzz.mutation import mutated
+from tests.fuzz.samples import message_kinds, sample
+from tests.fuzz.targets import TARGETS_BY_TAG as TARGETS
+
+NODE = shutil.which("node")
+PRIVATE = {"account-name", "exchange", "query-secrets"}  #: neither hashed nor signed nor sent: files of one program
+KINDS = [kind for kind in message_kinds() if kind.TAG not in PRIVATE]
+MUTATIONS = 150  #: of each message
+
+pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+
+
+def second(cases: Sequence[tuple[str, bytes]], script: str = "decode.mjs") -> list[dict[str, Any]]:
+    """What the second decoder says of (tag, bytes) pairs, in one run."""
+    assert NODE is not None
+    lines = "".join(f"{tag} {data.hex()}\n" for tag, data in cases)
+    command = [NODE, str(Path(__file__).with_name(script))]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=300)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(cases), done.stderr
+    return answers
+
+
+def first(kind: type[Message], data: bytes) -> Any:
+    """What the kernel's decoder makes of it, in the same form; None if it refuses."""
+    try:
+        return _plain(kind.decode(data))
+    except AuditError:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Message):
+        return {"tag": value.TAG, "fields": [_plain(getattr(value, f.name)) for f in fields(value)]}  # type: ignore[arg-type]
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+def compare(kind: type[Message], cases: Sequence[bytes]) -> tuple[int, int]:
+    """(accepted, refused) by both; AssertionError where they differ."""
+    accepted = 0
+    for data, theirs in zip(cases, second([(kind.TAG, data) for data in cases]), strict=True):
+        ours = first(kind, data)
+        where = f"{kind.TAG}: {data[:200].hex()}: {theirs.get('error')}"
+        assert (ours is None) == ("error" in theirs), where
+        assert ours == theirs.get("ok"), where
+        accepted += ours is not None
+    return accepted, len(cases) - accepted
+
+
+def _edges(data: bytes, rng: random.Random) -> list[bytes]:
+    """Changes where two readers are apt to differ: lengths, counts, flags, elements, signs, text."""
+    out = []
+    for at in range(len(data)):
+        for width, numbers in ((1, (0, 1, 2, 0x7F, 0x80, 0xFF)), (4, (0, 1, 0xFFFFFFFF, 0x80000000))):
+            out += [data[:at] + n.to_bytes(width, "big") + data[at + width :] for n in numbers]
+        out += [data[:at] + n.to_bytes(32, "big") + data[at + 32 :] for n in (R, R - 1, 2**256 - 1) if at % 5 == 0]
+    return rng.sample(out, min(len(out), 200))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.TAG)
+def test_both_decoders_agree(kind: type[Message]) -> None:
+    rng = random.Random(kind.TAG)
+    pool = [sample(kind, rng).encode() for _ in range(6)]
+    accepted, _ = compare(kind, pool)
+    assert accepted == len(pool)
+    corpus = kept(TARGETS[kind.TAG])
+    assert corpus, f"no corpus: python -m tests.fuzz.grow message-{kind.TAG}"
+    cases = [*corpus, *(mutated(rng.choice(pool), rng, rng.choice(pool)) for _ in range(MUTATIONS))]
+    cases += _edges(min(pool, key=len), rng)
+    accepted, refused = compare(kind, cases)
+    assert accepted
+    assert refused
+
+
+def test_the_second_decoder_knows_every_message() -> None:
+    """A new message that is hashed, signed or sent has to be written down a second time."""
+    unknown = [tag for tag in (kind.TAG for kind in KINDS) if second([(tag, b"")])[0]["error"] == "unknown message"]
+    assert not unknown
+
+
+def test_a_difference_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag of 2, an element of r, a wider integer, in one of the two readers only."""
+    kind = next(kind for kind in KINDS if kind.TAG == "request")
+    data = sample(kind, random.Random(1)).encode()
+    flags = [data[:at] + b"\x02" + data[at + 1 :] for at in range(len(data))]
+    compare(kind, flags)
+    with monkeypatch.context() as patch:
+        patch.setattr(encoding.Flag, "read", lambda self, reader: bool(reader.take(1)[0]))
+        patch.setattr(encoding.Message, "decode", classmethod(lambda cls, given: cls.read(encoding.Reader(given))))
+        with pytest.raises(AssertionError, match="a flag is 0 or 1"):
+            compare(kind, flags)

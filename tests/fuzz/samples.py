@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Valid values of every canonical message, built from its codecs: nothing has to be written for a new message.
+
+Where fields must fit each other (``validate``) :data:`FITTED` says how; a message that needs it and has none is named
+by the tests.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any
+
+import ragseal
+from ragseal.client.window import Exchange
+from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity
+from ragseal.kernel import encoding
+from ragseal.kernel.attestation import COARSE_TIME, Record
+from ragseal.kernel.commitment import Manifest
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import AuditError
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import RATIONAL, Policy
+
+SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs a model (its message is imported)
+
+
+def message_kinds() -> list[type[Message]]:
+    """Every message class of the product, found by importing all of it."""
+    for module in pkgutil.walk_packages(ragseal.__path__, "ragseal."):
+        if not module.name.startswith(SKIPPED) and not module.name.endswith(("__main__", "adapters.langchain")):
+            try:
+                importlib.import_module(module.name)
+            except ImportError as error:
+                if "ragseal" in str(error.name):
+                    raise  # anything else is an adapter for a library that is not installed
+    return sorted(set(_below(Message)), key=lambda kind: (kind.TAG, kind.__name__))
+
+
+def _below(kind: type[Message]) -> Iterator[type[Message]]:
+    for child in kind.__subclasses__():
+        yield from _below(child)
+        # a dataclass with slots leaves a second class of the same name behind: the module's own is the one in use
+        used = getattr(sys.modules.get(child.__module__), child.__name__, None) is child
+        if used and "TAG" in child.__dict__ and child.__module__.startswith("ragseal."):
+            yield child
+
+
+def value(codec: Any, rng: random.Random) -> Any:
+    """A value that this codec writes."""
+    if codec is RATIONAL:
+        return str(Fraction(rng.randrange(1, 50), rng.randrange(50, 99)))
+    match codec:
+        case encoding.Int(width, negative):
+            bits = rng.choice([0, 1, 8, 8 * width - negative])
+            drawn = rng.getrandbits(bits) if bits else 0
+            return -drawn if negative and rng.random() < 0.5 else drawn
+        case encoding.Flag():
+            return rng.random() < 0.5
+        case encoding.Fixed(size):
+            return rng.randbytes(size)
+        case encoding.Blob(limit):
+            return rng.randbytes(rng.choice([0, 1, 32, 64, min(limit, 96)]) % (limit + 1))
+        case encoding.Text(limit, plain):
+            alphabet = "abcXYZ019./-_" if plain else "abc ä€\n\U0001f600"
+            text = "".join(rng.choice(alphabet) for _ in range(rng.randrange(int(plain), 9)))
+            return text[: max(limit // 4, 1)]
+        case encoding.Element():
+            return rng.choice([0, 1, R - 1, rng.randrange(R)])
+        case encoding.Many(item, limit):
+            return tuple(value(item, rng) for _ in range(rng.choice([0, 1, 2, 3]) % (limit + 1)))
+        case encoding.Nested(kind):
+            return sample(kind, rng)
+    raise AssertionError(f"no sample for the codec {codec!r}: add it here")
+
+
+def sample(kind: type[Message], rng: random.Random) -> Any:
+    """A message of this kind that its own decoder accepts."""
+    for _ in range(400):
+        made = kind(*(value(codec, rng) for codec in kind.CODECS))
+        fit = FITTED.get(kind)
+        made = fit(made, rng) if fit else made
+        try:
+            kind.decode(made.encode())
+        except AuditError:
+            continue
+        return made
+    raise AssertionError(f"no valid {kind.__name__} in 400 attempts: add it to FITTED in tests/fuzz/samples.py")
+
+
+def _policy(made: Policy, rng: random.Random) -> Policy:
+    opens = rng.randrange(1 << 32)
+    lo = rng.randrange(100)
+    return replace(
+        made,
+        lo=lo,
+        hi=lo + 1 + rng.randrange(100),
+        gain=1 + rng.randrange(9),
+        n_max=1 + rng.randrange(9),
+        k_max=1 + rng.randrange(9),
+        dimension=1 + rng.randrange(99),
+        chunks_max=1,
+        unit="slot",
+        period_start=opens,
+        opens=opens,
+        closes=opens + 60,
+    )
+
+
+def _manifest(made: Manifest, rng: random.Random) -> Manifest:
+    tenants = [replace(sample(type_of_tenant(made), rng), dimension=made.policy.dimension) for _ in range(2)]
+    named = [replace(one, tenant=name) for one, name in zip(tenants, ("a", "b"), strict=True)]
+    return replace(made, tenants=tuple(named))
+
+
+def type_of_tenant(made: Manifest) -> type[Message]:
+    """The class of a manifest's tenants."""
+    at = [f.name for f in fields(made)].index("tenants")
+    kind: type[Message] = made.CODECS[at].item.kind  # type: ignore[attr-defined]
+    return kind
+
+
+def _record(made: Record, rng: random.Random) -> Record:
+    request = replace(made.signed.request, manifest=made.manifest)
+    time = COARSE_TIME * rng.randrange(1 << 40)
+    return replace(made, signed=replace(made.signed, request=request), time=time, proof_mode=rng.randrange(2))
+
+
+def _identity(made: EmbedderIdentity, rng: random.Random) -> EmbedderIdentity:
+    return replace(made, quantisation=QUANTISATION, dimension=rng.randrange(1, 999), max_tokens=512)
+
+
+def _exchange(made: Exchange, rng: random.Random) -> Exchange:
+    request = replace(
+        made.signed.request,
+        request_id=made.prepare.request_id,
+        query_digest=made.prepare.query_digest(),
+        manifest=made.prepare.manifest,
+    )
+    prepared = replace(made.prepared, request_id=made.prepare.request_id)
+    return replace(made, prepared=prepared, signed=replace(made.signed, request=request))
+
+
+FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
+    Policy: _policy,
+    Manifest: _manifest,
+    Record: _record,
+    EmbedderIdentity: _identity,
+    Exchange: _exchange,
+}

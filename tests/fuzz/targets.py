@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything of this product that reads bytes from somebody else, as functions of bytes.
+
+A target either raises an AuditError, or returns the bytes that what it read is written as; for canonical formats these
+are the bytes that it was given, for the others (TOML, JSONL, key files) there is no one form and it returns None.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.circuits.build import load_classes
+from ragseal.client.account import AccountKey, read_name
+from ragseal.client.attestation import decode_embedding as client_embedding
+from ragseal.client.attestation import encode_embedding
+from ragseal.groth16.group import native, native_errors
+from ragseal.groth16.verifying_key import VerifyingKey
+from ragseal.kernel import encoding
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import AuditError
+from ragseal.kernel.params import CircuitClass
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.entries import describe
+from ragseal.ledger.keyfile import load_key, save_key
+from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier
+from ragseal.ledger.tls import channel_credentials
+from ragseal.prover import corpora
+from ragseal.prover.policyfile import Binding, load_policy
+from ragseal.prover.state import Settings
+from ragseal.verifier import show
+from ragseal.verifier.evidence import read_receipt
+from ragseal.verifier.state import IDENTITY, State
+from tests.fuzz.samples import message_kinds, sample
+
+LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
+_ANY = Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x03")
+WITNESS = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x02"), COSIGNATURE)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader; ``seeds`` are real encodings that it accepts."""
+
+    name: str
+    read: Callable[[bytes], bytes | None]
+    seeds: Callable[[], list[bytes]]
+    slow: bool = False  #: touches the disk: fewer examples
+
+
+@contextmanager
+def _file(data: bytes, name: str = "file", mode: int = 0o600) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    try:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode)
+        path.write_bytes(data)
+        yield path
+    finally:
+        shutil.rmtree(folder)
+
+
+def _text(data: bytes) -> str:
+    """As gRPC and files hand text on: only what is UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise encoding.EncodingError("not UTF-8") from None
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def _message(kind: type[Message], data: bytes) -> bytes:
+    return kind.decode(data).encode()
+
+
+def _samples(kind: type[Message]) -> list[bytes]:
+    return [sample(kind, random.Random(f"{kind.TAG} {i}")).encode() for i in range(4)]
+
+
+def _messages() -> list[Target]:
+    return [Target(f"message-{kind.TAG}", partial(_message, kind), partial(_samples, kind)) for kind in message_kinds()]
+
+
+# --- the ledger's texts ----------------------------------------------------------------------------------------------
+
+
+def _note(data: bytes) -> bytes:
+    return Note.parse(data).encode()
+
+
+def _checkpoint(data: bytes) -> bytes:
+    return Checkpoint.parse(_text(data)).text().encode()
+
+
+def _signed_checkpoint(data: bytes) -> bytes:
+    return open_checkpoint(data, LOG.verifier, [WITNESS.verifier]).note.encode()
+
+
+def _signature_line(data: bytes) -> bytes:
+    return NoteSignature.parse(_text(data)).line().encode()
+
+
+def _vkey(data: bytes) -> bytes:
+    return NoteVerifier.from_vkey(_text(data)).vkey().encode()
+
+
+@cache
+def _noted() -> dict[str, bytes]:
+    point = Checkpoint("log.example/w", 1234, bytes(range(32)))
+    plain = point.sign(LOG)
+    note = Note.parse(plain)
+    both = note.with_signatures([WITNESS.sign(note.text, 1_800_000_000)])
+    return {"text": point.text().encode(), "plain": plain, "both": both.encode()}
+
+
+def _lines() -> list[bytes]:
+    return [one.line().encode() for one in Note.parse(_noted()["both"]).signatures]
+
+
+# --- curve, keys, circuits -------------------------------------------------------------------------------------------
+
+
+def _native_vkey(data: bytes) -> bytes:
+    with native_errors():
+        return bytes(native().VerifyingKey.from_bytes(data).to_bytes())
+
+
+def _plain_vkey(data: bytes) -> bytes:
+    with native_errors():
+        return bytes(VerifyingKey.from_bytes(data).to_bytes())
+
+
+def _container(load: Callable[[str], object], data: bytes) -> None:
+    with _file(data) as path, native_errors():
+        load(str(path))
+
+
+@cache
+def _square() -> dict[str, bytes]:
+    """A circuit of one row, w1 = w2 * w2, with its key and a witness: real files of a few hundred bytes."""
+    from tests.native.conftest import Circuit, be
+
+    circuit = Circuit(wires=3, public=1, private=1, rows=[({2: 1}, {2: 1}, {1: 1})])
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    try:
+        (folder / "c.r1cs").write_bytes(circuit.encode())
+        native().setup(str(folder / "c.r1cs"), str(folder / "c.zkey"), bytes(range(32)))
+        native().Witness.from_bytes(be(1) + be(9) + be(3)).to_wtns(str(folder / "c.wtns"))
+        key = native().ProvingKey.load(str(folder / "c.zkey")).verifying_key()
+        files = {name: (folder / f"c.{name}").read_bytes() for name in ("r1cs", "zkey", "wtns")}
+        return {**files, "vkey": bytes(key.to_bytes()), "json": key.to_json().encode()}
+    finally:
+        shutil.rmtree(folder)
+
+
+def _json_vkey(data: bytes) -> None:
+    with native_errors():
+        native().VerifyingKey.from_json(_text(data))
+
+
+def _embedding(data: bytes) -> bytes:
+    return encode_embedding(client_embedding(data))
+
+
+# --- files of roles --------------------------------------------------------------------------------------------------
+
+
+@cache
+def tiny() -> CircuitClass:
+    return load_classes()["tiny"]
+
+
+def _policy_file(data: bytes) -> None:
+    binding = Binding(tiny(), bytes(32), 24, 1_800_000_000)
+    with _file(data, "policy.toml") as path:
+        load_policy(path, binding, lambda *given, **named: 4.0)  # type: ignore[arg-type, return-value]
+
+
+def _settings(data: bytes) -> None:
+    with _file(data, "provider.toml") as path:
+        Settings.load(path)
+
+
+def _classes(data: bytes) -> None:
+    with _file(data, "classes.toml") as path:
+        load_classes(path)
+
+
+def _jsonl(data: bytes) -> None:
+    with _file(data, "corpus.jsonl") as path:
+        for _ in corpora.read_jsonl(path):
+            pass
+
+
+def _beir(name: str, read: Callable[[Path], Any], data: bytes) -> None:
+    with _file(data, name) as path:
+        folder = path.parents[len(Path(name).parts) - 1]
+        for _ in read(folder):
+            pass
+
+
+def _receipt(data: bytes) -> bytes:
+    file = read_receipt("some", data)
+    return (file.answer or file.receipt).encode()
+
+
+def _key_file(data: bytes) -> None:
+    with _file(data, "key.pem") as path:
+        load_key(path)
+
+
+def _account_key(data: bytes) -> None:
+    with _file(data, "key.pem") as path:
+        AccountKey.load(path)
+
+
+def _account_name(data: bytes) -> None:
+    with _file(data, "account") as path:
+        read_name(path.parent)
+
+
+def _auditor_keys(data: bytes) -> None:
+    with _file(data, "keys.json") as path:
+        save_key(path.parent / IDENTITY, _ANY)
+        State(path.parent).key_lines()
+
+
+def _certificates(data: bytes) -> None:
+    with _file(data, "ca.pem") as path:
+        channel_credentials(path)
+
+
+def _shown(data: bytes) -> None:
+    show.decode(data)
+
+
+def _described(data: bytes) -> None:
+    assert json.dumps(describe(data))
+
+
+@cache
+def _key_pem() -> bytes:
+    with _file(b"", "none") as path:
+        save_key(path.parent / "key.pem", Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
+        return (path.parent / "key.pem").read_bytes()
+
+
+_POLICY = b'class = "tiny"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 6\nk_max = 2\ndelta = "1/1000000"\n'
+_KEY_LINE = {
+    "class_name": "tiny",
+    "class_digest": "00" * 32,
+    "key_digest": "11" * 32,
+    "made_by": "auditor",
+    "path": "k",
+}
+
+
+def targets() -> list[Target]:
+    """All of them."""
+    square = _square
+    return [
+        *_messages(),
+        Target("note", _note, lambda: [_noted()["plain"], _noted()["both"]]),
+        Target("checkpoint", _checkpoint, lambda: [_noted()["text"]]),
+        Target("signed-checkpoint", _signed_checkpoint, lambda: [_noted()["plain"], _noted()["both"]]),
+        Target("cosignature", _signature_line, _lines),
+        Target("vkey-text", _vkey, lambda: [LOG.verifier.vkey().encode(), WITNESS.verifier.vkey().encode()]),
+        Target("verifying-key", _native_vkey, lambda: [square()["vkey"]]),
+        Target("verifying-key-plain", _plain_vkey, lambda: [square()["vkey"]], slow=True),
+        Target("verifying-key-json", _json_vkey, lambda: [square()["json"]]),
+        Target("zkey", partial(_container, lambda p: native().ProvingKey.load(p)), lambda: [square()["zkey"]], True),
+        Target("r1cs", partial(_container, lambda p: native().R1cs.load(p)), lambda: [square()["r1cs"]], True),
+        Target("wtns", partial(_container, lambda p: native().Witness.from_wtns(p)), lambda: [square()["wtns"]], True),
+        Target("embedding", _embedding, lambda: [b"\x7f\x81\x00\x01"]),
+        Target("policy-toml", _policy_file, lambda: [_POLICY], slow=True),
+        Target("settings-toml", _settings, lambda: [Settings("a.example/b", "tiny", "x").encode()], True),
+        Target("classes-toml", _classes, lambda: [_class_file()], True),
+        Target("corpus-jsonl", _jsonl, lambda: [b'{"id": "1", "text": "one"}\n{"_id": "2", "text": "two"}\n'], True),
+        Target(
+            "beir-corpus",
+            partial(_beir, "corpus.jsonl", corpora.read_beir),
+            lambda: [b'{"_id": "1", "title": "t", "text": "one"}\n'],
+            True,
+        ),
+        Target(
+            "beir-queries",
+            partial(_beir, "queries.jsonl", corpora.read_beir_queries),
+            lambda: [b'{"_id": "1", "text": "one"}\n'],
+            True,
+        ),
+        Target(
+            "beir-qrels",
+            partial(_beir, "qrels/test.tsv", corpora.read_beir_qrels),
+            lambda: [b"query-id\tcorpus-id\tscore\n1\t2\t1\n"],
+            True,
+        ),
+        Target("receipt-file", _receipt, lambda: _samples(_kind("receipt")) + _samples(_kind("answer"))),
+        Target("key-file", _key_file, lambda: [_key_pem()], True),
+        Target("account-key", _account_key, lambda: [_key_pem()], True),
+        Target("account-name", _account_name, lambda: [b"alice\n", b"bob"], True),
+        Target("auditor-keys", _auditor_keys, lambda: [json.dumps([_KEY_LINE]).encode(), b"[]"], True),
+        Target("certificate", _certificates, lambda: [_certificate()], True),
+        Target(
+            "shown", _shown, lambda: _samples(_kind("record")) + [x.hex().encode() for x in _samples(_kind("policy"))]
+        ),
+        Target("ledger-entry", _described, lambda: _samples(_kind("record")) + _samples(_kind("beacon-seal"))),
+    ]
+
+
+def _kind(tag: str) -> type[Message]:
+    return next(kind for kind in message_kinds() if tag == kind.TAG)
+
+
+def _class_file() -> bytes:
+    text = (Path(__file__).parents[2] / "circuits" / "classes.toml").read_text()
+    at = text.index("[tiny]")
+    return text[at : text.index("\n[", at)].encode()
+
+
+@cache
+def _certificate() -> bytes:
+    from tests.ledger.certificates import Authority
+
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    try:
+        return Authority(folder, "ours").path.read_bytes()
+    finally:
+        shutil.rmtree(folder)
+
+
+def outcome(target: Target, data: bytes) -> str:
+    """What a target makes of bytes, in a form that two runs share.  AssertionError if it is not allowed to happen."""
+    try:
+        again = target.read(data)
+    except AuditError as error:
+        shape = re.sub(r"'[^']*'|\"[^\"]*\"|/\S+", "_", str(error))
+        return f"{type(error).__name__}: {re.sub(r'[0-9]+', '#', shape)[:120]}"
+    assert again is None or again == data, f"{target.name}: {len(data)} bytes are read and written as other ones"
+    return "accepted"
+
+
+#: targets of messages by their tag
+TARGETS_BY_TAG = {
+    kind.TAG: Target(f"message-{kind.TAG}", partial(_message, kind), partial(_samples, kind))
+    for kind in message_kinds()
+}

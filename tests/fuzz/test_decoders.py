@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every decoder, given anything: an AuditError, or exactly what it was given when written again.
+
+The messages are found by importing the whole product, so a new one is fuzzed without anybody thinking of it.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragseal.kernel.encoding import Blob, Message, Reader
+from tests.fuzz.grow import CORPUS, LARGEST, kept
+from tests.fuzz.mutation import mutated
+from tests.fuzz.samples import message_kinds, sample
+from tests.fuzz.targets import Target, outcome, targets
+
+TARGETS = {target.name: target for target in targets()}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_corpus(name: str) -> None:
+    """What once was interesting, and real encodings, which are accepted."""
+    target = TARGETS[name]
+    for data in kept(target):
+        outcome(target, data)
+    for seed in target.seeds():
+        assert outcome(target, seed) == "accepted", outcome(target, seed)
+
+
+def test_the_corpus_is_kept_for_every_target() -> None:
+    """A new message or format needs its corpus: ``python -m tests.fuzz.grow NAME``."""
+    stored = {folder.name for folder in CORPUS.iterdir()}
+    assert stored == set(TARGETS), stored ^ set(TARGETS)
+    assert not list(CORPUS.rglob("crash-*"))
+    assert all(path.stat().st_size <= LARGEST for path in CORPUS.rglob("*") if path.is_file())
+
+
+def test_every_message_is_found() -> None:
+    tags = [kind.TAG for kind in message_kinds()]
+    assert len(set(tags)) == len(tags), "two messages share a tag: one could pass for the other"
+    assert {"manifest", "record", "receipt", "proof-batch", "query-secrets", "exchange", "embedder"} <= set(tags)
+
+
+def _fuzz(target: Target, seed: int, noise: bytes) -> None:
+    rng = random.Random(seed)
+    pool = [*kept(target), *target.seeds(), noise]
+    outcome(target, mutated(rng.choice(pool), rng, rng.choice(pool)))
+    outcome(target, noise)
+
+
+@pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if not target.slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(seed=st.integers(0, 1 << 64), noise=st.binary(max_size=600))
+def test_mutations(name: str, seed: int, noise: bytes) -> None:
+    _fuzz(TARGETS[name], seed, noise)
+
+
+@pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(seed=st.integers(0, 1 << 64), noise=st.binary(max_size=300))
+def test_mutated_files(name: str, seed: int, noise: bytes) -> None:
+    _fuzz(TARGETS[name], seed, noise)
+
+
+@pytest.mark.parametrize("kind", message_kinds(), ids=lambda kind: kind.TAG)
+def test_every_truncation_and_every_extension_is_refused(kind: type[Message]) -> None:
+    data = sample(kind, random.Random(kind.TAG)).encode()
+    target = TARGETS[f"message-{kind.TAG}"]
+    for size in range(len(data)):
+        assert outcome(target, data[:size]) != "accepted"
+    for more in (b"\x00", data, b"\xff" * 40):
+        assert outcome(target, data + more) != "accepted"
+
+
+@pytest.mark.parametrize("kind", message_kinds(), ids=lambda kind: kind.TAG)
+def test_samples_survive_and_differ(kind: type[Message]) -> None:
+    """decode(encode(m)) == m for structure-aware random messages; equal bytes are equal messages."""
+    seen: dict[bytes, object] = {}
+    for number in range(12):
+        made = sample(kind, random.Random(number))
+        data = made.encode()
+        assert kind.decode(data) == made
+        assert seen.setdefault(data, made) == made
+
+
+def test_a_lenient_decoder_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The property has teeth: a decoder that takes a length as a mere upper bound, and one that raises ValueError."""
+    target = TARGETS["message-index-file"]
+    data = target.seeds()[0]
+
+    def lenient(self: Blob, reader: Reader) -> bytes:
+        return reader.take(min(int.from_bytes(reader.take(4), "big"), reader.left()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Message, "encode", lambda self: data)  # its own check of the canonical form is blinded
+        patch.setattr(Blob, "read", lenient)
+        patch.setattr(Message, "decode", classmethod(lambda cls, given: cls.read(Reader(given))))
+        with pytest.raises(AssertionError, match="written as other ones"):
+            outcome(target, data + b"\x00")
+    with monkeypatch.context() as patch:
+        patch.setattr(Blob, "read", lambda self, reader: int(b"x"))
+        with pytest.raises(ValueError, match="invalid literal"):
+            outcome(target, data)
