@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import shutil
 import struct
 from collections.abc import AsyncIterator
@@ -16,7 +15,6 @@ from typing import Any
 import pytest
 
 from ragseal.circuits.build import HERE, BuiltCircuit, class_digest, load_classes
-from ragseal.groth16.coefficients import check_coefficients
 from ragseal.groth16.engine import open_engine
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, install_key
@@ -226,54 +224,6 @@ def test_a_predicate_that_made_up_statements_satisfy_is_refused(
     with pytest.raises(ProofError, match="coefficients are not those of the circuit"):
         fetch(sender, ring, tiny)
     assert leftovers(ring) == []
-
-
-def test_every_change_of_the_coefficients_is_seen(
-    sender: Sender, tiny: CircuitClass, built: BuiltCircuit, tmp_path: Path
-) -> None:
-    parts = sections(sender.data)
-    good, count = parts[4], struct.unpack_from("<I", parts[4])[0]
-    rng = random.Random(5)
-
-    def refused(changed: bytes, why: str = "not those of the circuit") -> None:
-        (tmp_path / "key").write_bytes(written(sender.data, {**parts, 4: changed}))
-        with pytest.raises(ProofError, match=why):
-            check_coefficients(tmp_path / "key", built.r1cs)
-
-    def accepted(changed: bytes) -> None:
-        (tmp_path / "key").write_bytes(written(sender.data, {**parts, 4: changed}))
-        check_coefficients(tmp_path / "key", built.r1cs)
-
-    entries = [good[4 + 44 * i :][:44] for i in range(count)]
-    accepted(good)
-    rng.shuffle(entries)
-    accepted(good[:4] + b"".join(entries))  # the order means nothing
-    for at in (0, count - 1, rng.randrange(count)):
-        entry = entries[at]
-        value = int.from_bytes(entry[12:], "little")
-        rest = entries[:at] + entries[at + 1 :]
-        other = entries[at - 1][12:] if entries[at - 1][12:] != entry[12:] else (2**512 * 5 % R).to_bytes(32, "little")
-        for replaced in (
-            entry[:12] + other,
-            entry[:12] + (-value % R).to_bytes(32, "little"),
-            struct.pack("<I", 1 - entry[0]) + entry[4:],
-            entry[:4] + struct.pack("<I", struct.unpack_from("<I", entry, 4)[0] ^ 1) + entry[8:],
-            entry[:8] + struct.pack("<I", struct.unpack_from("<I", entry, 8)[0] ^ 1) + entry[12:],
-        ):
-            refused(good[:4] + b"".join([*rest, replaced]))
-        refused(struct.pack("<I", count - 1) + b"".join(rest))
-        refused(struct.pack("<I", count + 1) + b"".join([*entries, entry]))
-        half = (value * pow(2, -1, R) % R).to_bytes(32, "little")
-        refused(struct.pack("<I", count + 1) + b"".join([*rest, entry[:12] + half, entry[:12] + half]))
-        refused(good[:4] + b"".join([*rest, entry[:12] + (value + R).to_bytes(32, "little")]), "not reduced")
-        refused(good[:4] + b"".join([*rest, entry[:12] + bytes(32)]), "zero")
-    refused(good[:-1], "truncated")
-    refused(good + b"\0", "too many")
-    header = bytearray(parts[2])
-    header[2 * 36] ^= 1  # one wire more or less
-    (tmp_path / "key").write_bytes(written(sender.data, {**parts, 2: bytes(header)}))
-    with pytest.raises(ProofError, match=r"the key has \d+ wires"):
-        check_coefficients(tmp_path / "key", built.r1cs)
 
 
 def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
