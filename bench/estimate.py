@@ -2,8 +2,8 @@
 """Figure 4 and Observation 5.2: what the coalition estimate finds, and what it cannot.  Paper, section 5.4.
 
 ``python -m bench.estimate`` writes bench/results/figure4.json and .png: the null model and patterns P-A, P-B, P-C of
-the paper's toy (30 accounts of 100 queries, d = 32), then coalitions that diversify (P-D) or coordinate (P-E), there and
-at the dimension and theta of a real embedder (d = 384, 0.90).  ``bench.windows`` does windows of production size.
+the paper's toy (30 accounts of 100 queries, d = 32), then coalitions that diversify (P-D) or coordinate (P-E), there
+and at the dimension and theta of a real embedder (d = 384, 0.90).  ``bench.windows`` does windows of production size.
 """
 
 from __future__ import annotations
@@ -39,12 +39,7 @@ def cells(trials: int, accounts: int, each: int, d: int) -> list[Cell]:
     k, toy["trials"] = min(10, accounts // 3), trials // 2
     for name in ("P-D", "P-E"):
         out += [{"pattern": name, "k": k, "cosine": c, "thetas": [OPERATING], **toy} for c in COSINES]
-    real = {
-        "accounts": 3 * k,
-        "each": 25,
-        "d": 384,
-        "trials": trials // 2,
-    }  # 25 queries an account: the template's n_max
+    real = {"accounts": 3 * k, "each": 25, "d": 384, "trials": trials // 2}  # 25: n_max of the policy template
     for name in ("P-D", "P-E"):
         out += [{"pattern": name, "k": k, "cosine": c, "thetas": [REAL], **real} for c in REAL_COSINES]
     return out
