@@ -344,6 +344,7 @@ class AttackWorld(simulator.World):
             cheat=plan,
             draft=draft,
         )
+        self.kept[self.digest, entry.seq] = simulator.Kept(tenant, e, blinder, rho, [], rho_hint, salt)
         self.seq += 1
         self.messages.append(entry)
         self.answers.append(self._answer(entry, tenant, shown, salt))

@@ -280,13 +280,14 @@ class World:
         checked: bool = True,
         columns_of: str | None = None,
         sign_as: str | None = None,
+        e: list[int] | None = None,
         request: dict[str, Any] | None = None,
         record: dict[str, Any] | None = None,
     ) -> Record:
         """One query, recorded and answered; ``request`` and ``record`` override fields before signing."""
         rng = self.rng
         tenant = next((a.tenant for a in self.registry if a.name == account), "north")
-        e = [rng.randrange(-64, 65) for _ in range(DIMENSION)]
+        e = e or [rng.randrange(-64, 65) for _ in range(DIMENSION)]
         blinder, rho, rho_hint = (rng.randrange(1, R) for _ in range(3))
         self.ctrs[account] = self.ctrs.get(account, 0) + 1
         wanted = Request(
