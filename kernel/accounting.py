@@ -230,6 +230,15 @@ def reported_bound(bounds: tuple[Bound, ...]) -> Bound:
     return min(fit, key=lambda bound: bound.epsilon, default=bounds[0])
 
 
+def audited_bound(cls: CircuitClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction) -> Bound:
+    """The bound that :func:`epsilon_audit` reports for n queries at a shift in table steps, without anything else.
+
+    Raises:
+        PolicyError: a delta that the named failures alone use up, or numbers out of range.
+    """
+    return reported_bound(_bounds(cls, table, shift, n, chunks, delta)[0])
+
+
 def epsilon_audit(
     cls: CircuitClass,
     table: NoiseTable,

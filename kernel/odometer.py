@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ragseal.kernel.accounting import EpsilonReport, epsilon_audit
+from ragseal.kernel.accounting import EpsilonReport, audited_bound, epsilon_audit
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
@@ -47,9 +47,7 @@ class PeriodReport:
     @property
     def accountant(self) -> str:
         """Whose bound it is; one name for each class where there are several."""
-        if len(self.reports) == 1:
-            return next(iter(self.reports.values())).accountant
-        return "; ".join(f"{name}: {report.accountant}" for name, report in self.reports.items())
+        return _names({name: report.accountant for name, report in self.reports.items()})
 
     @property
     def agree(self) -> bool:
@@ -74,52 +72,77 @@ def account_period(windows: Sequence[Spent], delta: Fraction, k_max: int = 1) ->
     Raises:
         PolicyError: no window, numbers out of range, or a delta that named failures use up.
     """
-    if not windows:
-        raise PolicyError("a period has at least one window")
-    k_max = max(k_max, *(one.policy.k_max for one in windows))
-    chunks = max(one.policy.chunks_max for one in windows)
-    groups: dict[str, list[Spent]] = {}
-    for one in windows:
-        groups.setdefault(one.cls.name, []).append(one)
-    reports = {}
-    for name, group in groups.items():
-        worst = max(group, key=lambda one: one.policy.hmax)
-        reports[name] = epsilon_audit(
+    k_max, chunks, groups = _together(windows, k_max)
+    reports = {
+        name: epsilon_audit(
             worst.cls,
             build_table(worst.cls.law),
             gain=worst.policy.gain,
             lo=worst.policy.lo,
             hi=worst.policy.hi,
             k_max=k_max,
-            n_max=sum(one.queries for one in group),
+            n_max=queries,
             delta=delta / len(groups),
             chunks=chunks,
         )
+        for name, (worst, queries) in groups.items()
+    }
     epsilon = math.fsum(report.epsilon for report in reports.values())
     return PeriodReport(epsilon, k_max, chunks, k_max * sum(one.queries for one in windows), reports)
 
 
+def _together(windows: Sequence[Spent], k_max: int) -> tuple[int, int, Mapping[str, tuple[Spent, int]]]:
+    """(k_max, slots of a document, by class: the window of the largest shift and an account's queries)."""
+    if not windows:
+        raise PolicyError("a period has at least one window")
+    groups: dict[str, list[Spent]] = {}
+    for one in windows:
+        groups.setdefault(one.cls.name, []).append(one)
+    return (
+        max(k_max, *(one.policy.k_max for one in windows)),
+        max(one.policy.chunks_max for one in windows),
+        {
+            name: (max(group, key=lambda one: one.policy.hmax), sum(one.queries for one in group))
+            for name, group in groups.items()
+        },
+    )
+
+
 def odometer(windows: Sequence[Spent], delta: Fraction) -> tuple[Row, ...]:
-    """What the period had cost after each window, for the coalition that :func:`account_period` takes for all of them.
+    """What the period had cost after each window, for the coalition and the documents of the whole period.
 
     Raises:
         PolicyError: as :func:`account_period`.
     """
-    k_max = max(one.policy.k_max for one in windows)
+    k_max, chunks, _ = _together(windows, 1)
     older = max(0, len(windows) - MOST_ROWS)
     rows = []
     for stop in range(max(1, older), len(windows) + 1):
-        found = account_period(windows[:stop], delta, k_max)
-        newest = windows[stop - 1]
-        several = stop == older > 1
+        spent = windows[:stop]
+        _, _, groups = _together(spent, k_max)
+        bounds = {
+            name: audited_bound(
+                worst.cls, build_table(worst.cls.law), worst.policy.shift(worst.cls), k_max * queries, chunks,
+                delta / len(groups),
+            )
+            for name, (worst, queries) in groups.items()
+        }  # fmt: skip
+        new = spent if stop == older else spent[-1:]
         rows.append(
             Row(
-                window=f"({stop} windows)" if several else newest.window,
-                queries=sum(one.queries for one in windows[:stop]) if several else newest.queries,
-                shift=max(one.policy.shift(one.cls) for one in (windows[:stop] if several else (newest,))),
-                coalition_queries=found.queries,
-                epsilon=found.epsilon,
-                accountant=found.accountant,
+                window=new[0].window if len(new) == 1 else f"({len(new)} windows)",
+                queries=sum(one.queries for one in new),
+                shift=max(one.policy.shift(one.cls) for one in new),
+                coalition_queries=k_max * sum(one.queries for one in spent),
+                epsilon=math.fsum(bound.epsilon for bound in bounds.values()),
+                accountant=_names({name: bound.accountant for name, bound in bounds.items()}),
             )
         )
     return tuple(rows)
+
+
+def _names(accountants: Mapping[str, str]) -> str:
+    """One accountant's name, or each class's."""
+    if len(accountants) == 1:
+        return next(iter(accountants.values()))
+    return "; ".join(f"{name}: {accountant}" for name, accountant in accountants.items())

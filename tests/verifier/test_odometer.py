@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Step 11 against providers that try to start a budget period again: what counts, what is left out, what is printed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import tomllib
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.kernel import noise, odometer
+from ragseal.kernel.accounting import FULL, epsilon_audit
+from ragseal.kernel.commitment import SignedManifest, WindowClose
+from ragseal.kernel.params import class_from_mapping
+from ragseal.verifier import independent, page, report
+from ragseal.verifier.evidence import Auditor
+from ragseal.verifier.verification import Verdict
+from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
+
+HOUR = 3600
+
+
+def window(world: World, number: int, **changes: Any) -> None:
+    """Window w<number>: an hour after the one before, closed after ten minutes, nothing asked."""
+    start = OPENS + number * HOUR
+    world.commit(f"w{number}", policy_=policy(opens=start, closes=start + HOUR, **changes))
+    world.messages[-1] = replace(world.messages[-1], time=start)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, start + 600))
+
+
+def audited(world: World, auditor: Auditor | None = None, **options: Any) -> Verdict:
+    verdict = world.audit(auditor=auditor or world.auditor(), now=NOW + 100 * HOUR, **options)
+    assert verdict.budget is not None, verdict.line()
+    return verdict
+
+
+def refused(world: World, step: int, match: str, auditor: Auditor | None = None) -> None:
+    verdict = world.audit(auditor=auditor or world.auditor(), now=NOW + 100 * HOUR)
+    assert verdict.failure is not None, verdict.line()
+    assert (verdict.failure.number, match in verdict.line()) == (step, True), verdict.line()
+
+
+def details(verdict: Verdict) -> dict[str, Any]:
+    assert verdict.budget is not None
+    values: dict[str, Any] = report.build(verdict)["epsilon"]
+    return values
+
+
+def test_windows_add_up_and_the_odometer_says_how() -> None:
+    world = World()
+    for number in range(4):
+        window(world, number)
+    verdict = audited(world)
+    values = details(verdict)
+    rows = values["odometer"]
+    assert [row["window"] for row in rows] == ["w0", "w1", "w2", "w3"]
+    assert [row["coalition_queries"] for row in rows] == [6, 12, 18, 24]
+    spent = [row["epsilon"] for row in rows]
+    assert spent == sorted(spent)
+    assert len(set(spent)) == 4
+    assert spent[-1] == values["epsilon_audit"] == verdict.budget.epsilon  # type: ignore[union-attr]
+    p = policy()
+    terms = {"gain": p.gain, "lo": p.lo, "hi": p.hi, "k_max": 2, "delta": Fraction(1, 10**6)}
+    alone = epsilon_audit(CLS, noise.build_table("gaussian"), n_max=3, **terms)  # type: ignore[arg-type]
+    assert spent[0] == alone.epsilon
+    text = page.render(report.build(verdict))
+    assert "w3" in text
+    assert "Theorem" in text
+
+
+def test_a_window_that_is_closed_early_or_unused_costs_its_whole_budget() -> None:
+    world = World()
+    window(world, 0, n_max=50)
+    window(world, 1)
+    assert [one.queries for one in audited(world).budget.windows] == [50, 3]  # type: ignore[union-attr]
+
+
+def test_the_largest_coalition_of_the_period_counts() -> None:
+    """A provider that names fewer accounts in its last window has not unmade the coalitions of the first."""
+    world = World()
+    window(world, 0, k_max=5)
+    window(world, 1, k_max=2)
+    values = details(audited(world))
+    assert values["k_max_of_the_period"] == 5
+    assert values["coalition_queries"] == 5 * (3 + 3)
+    assert [row["coalition_queries"] for row in values["odometer"]] == [15, 30]
+
+
+def test_the_largest_document_of_the_period_counts() -> None:
+    world = World()
+    window(world, 0, chunks_max=4, epsilon_account="10")
+    window(world, 1)
+    values = details(audited(world))
+    assert values["slots_of_a_document"] == 4
+    assert values["accountant"] == FULL
+    assert next(c for c in values["conditions"] if "fills one slot" in c["condition"])["holds"] is False
+
+
+def test_the_largest_gain_of_the_period_counts() -> None:
+    world = World()
+    window(world, 0, gain=3, epsilon_account="20")
+    window(world, 1)
+    both = details(audited(world))
+    (name,) = both["accounting"]
+    assert both["accounting"][name]["shift"] == policy(gain=3).shift(CLS)
+    assert [row["shift"] for row in both["odometer"]] == [policy(gain=3).shift(CLS), policy().shift(CLS)]
+    narrow = World()
+    window(narrow, 0)
+    window(narrow, 1)
+    assert both["epsilon_audit"] > details(audited(narrow))["epsilon_audit"]
+
+
+def test_another_law_in_between_is_added_with_its_share_of_delta() -> None:
+    values = (Path(__file__).parents[2] / "circuits" / "classes.toml").read_text()
+    loaded = tomllib.loads(values)["tiny-geo"]
+    geometric = class_from_mapping({"name": "tiny-geo", **loaded})
+    digest = bytes(range(32))
+    table = noise.build_table("geometric").digest()
+    world = World()
+    window(world, 0, class_name="tiny-geo", class_digest=digest, table_digest=table)
+    window(world, 1)
+    own = world.auditor()
+    auditor = replace(own, classes={**own.classes, "tiny-geo": (geometric, digest)})
+    found = audited(world, auditor)
+    assert found.budget is not None
+    reports = found.budget.report.reports
+    assert set(reports) == {"tiny", "tiny-geo"}
+    assert found.budget.epsilon == pytest.approx(sum(one.epsilon for one in reports.values()), rel=1e-12)
+    assert all(one.delta.policy == pytest.approx(5e-7) for one in reports.values())
+    refused(world, 11, "lacks")
+
+
+def test_another_noise_table_in_between_is_refused() -> None:
+    world = World()
+    window(world, 0, table_digest=noise.build_table("geometric").digest())
+    window(world, 1)
+    refused(world, 11, "another noise table")
+
+
+def test_places_of_an_earlier_class_have_to_be_proven() -> None:
+    world = World()
+    window(world, 0, class_name="weak", class_digest=bytes(32))
+    window(world, 1)
+    own = world.auditor()
+    weak = replace(CLS, name="weak", a=CLS.a * 2)
+    refused(world, 11, "not proven enough", replace(own, classes={**own.classes, "weak": (weak, bytes(32))}))
+
+
+def test_records_of_a_window_that_never_opened_leave_no_epsilon() -> None:
+    """Answers first, then no beacon: nobody can audit that noise, so no later window passes."""
+    world = World()
+    start = OPENS
+    world.enter_manifest("w0", policy_=policy(opens=start, closes=start + HOUR))
+    world.beacon = 1
+    world.ask("alice")
+    window(world, 1)
+    refused(world, 11, "never opened")
+
+
+def test_a_moved_period_start_is_legal_and_shown() -> None:
+    world = World()
+    window(world, 0, n_max=50)
+    start = OPENS + HOUR
+    window(world, 1, period_start=start)
+    verdict = audited(world)
+    values = details(verdict)
+    assert [one["window"] for one in values["windows_of_the_period"]] == ["w1"]
+    assert [one["window"] for one in values["windows_left_out"]] == ["w0"]
+    assert values["epsilon_of_the_whole_log"] > 2 * values["epsilon_audit"]
+    assert "w0" in page.render(report.build(verdict))
+
+    # An auditor with a period of its own counts it, whatever the policy says.
+    strict = details(audited(world, replace(world.auditor(), since=OPENS)))
+    assert [one["window"] for one in strict["windows_of_the_period"]] == ["w0", "w1"]
+    assert strict["epsilon_audit"] == values["epsilon_of_the_whole_log"]
+    assert strict["epsilon_of_the_whole_log"] is None
+    # It can move the beginning to the past only.
+    late = details(audited(world, replace(world.auditor(), since=OPENS + 10 * HOUR)))
+    assert [one["window"] for one in late["windows_of_the_period"]] == ["w1"]
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_a_closing_entry_with_an_old_time_hides_nothing(second: bool) -> None:
+    """The budget begins again at 1:00 and the first window was used at 1:10, whatever its closing entry claims."""
+    world = World()
+    world.commit("w0", policy_=policy(opens=OPENS, closes=OPENS + 2 * HOUR, n_max=50))
+    world.messages[-1] = replace(world.messages[-1], time=OPENS)  # type: ignore[type-var]
+    world.ask("alice", record={"time": OPENS + HOUR + 600})
+    if second:
+        world.messages.append(WindowClose(world.digest, 1, OPENS + HOUR + 900))
+    world.messages.append(WindowClose(world.digest, 1, OPENS + 60))
+    window(world, 2, period_start=OPENS + HOUR)
+    assert [one.window for one in audited(world).budget.windows] == ["w0", "w2"]  # type: ignore[union-attr]
+
+
+def test_many_windows_do_not_restart_the_budget_and_the_table_stays_short() -> None:
+    world = World()
+    for number in range(15):
+        window(world, number)
+    values = details(audited(world))
+    assert values["coalition_queries"] == 15 * 6
+    rows = values["odometer"]
+    assert len(rows) == odometer.MOST_ROWS + 1
+    assert rows[0]["window"] == "(3 windows)"
+    assert rows[0]["coalition_queries"] == 18
+    assert rows[-1]["epsilon"] == values["epsilon_audit"]
+    assert [row["epsilon"] for row in rows] == sorted(row["epsilon"] for row in rows)
+
+
+def test_an_unsigned_manifest_that_was_left_out_is_refused_too() -> None:
+    world = World()
+    window(world, 0)
+    index = world.at(SignedManifest)
+    world.messages[index] = SignedManifest(world.manifest, bytes(64))
+    window(world, 1, period_start=OPENS + HOUR)
+    refused(world, 11, "an earlier window's manifest")
+
+
+# --- a second implementation -----------------------------------------------------------------------------------------
+
+
+def test_the_second_implementation_confirms() -> None:
+    pytest.importorskip("dp_accounting")
+    (opinion,) = details(audited(World.honest()))["second_implementation"].values()
+    assert opinion["agrees"]
+    assert opinion["implementation"].startswith("dp-accounting ")
+    assert opinion["epsilon"] == pytest.approx(details(audited(World.honest()))["epsilon_audit"], rel=5e-3)
+
+
+def test_an_audit_does_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    with_it = details(audited(World.honest()))
+    monkeypatch.setattr(importlib.metadata, "version", gone)
+    without = details(audited(World.honest()))
+    assert without["epsilon_audit"] == with_it["epsilon_audit"]
+    (opinion,) = without["second_implementation"].values()
+    assert opinion["epsilon"] is None
+    assert "not installed" in opinion["remark"]
+
+
+def test_an_implementation_that_disagrees_fails_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("dp_accounting")
+    channel = independent.ideal_channel
+
+    def wider(law: str, N: int, K: int, shift: int) -> Any:
+        return channel(law, N, K, shift * 2)
+
+    monkeypatch.setattr(independent, "ideal_channel", wider)
+    refused(World.honest(), 11, "dp-accounting")
+
+
+def test_routes_that_disagree_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(odometer, "epsilon_audit", lambda *a, **k: replace(epsilon_audit(*a, **k), agree=False))
+    refused(World.honest(), 11, "disagree")
