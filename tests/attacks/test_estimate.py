@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A provider that lies about the coalition: links hidden or invented, records, blocks and samples of its choice.  SPEC C.
+"""A provider that lies about the coalition: links hidden or invented; records, blocks, samples of its choice.  SPEC C.
 
 Attestations are the verifier tests' (a key that binds its statements); the estimate's circuit, key and proofs are real,
 six records a block.  alice and bob ask nearly the same twice: two hidden links are at stake in every attack.
@@ -138,7 +138,7 @@ def flipped(block: Block) -> Block:
 @pytest.mark.parametrize("listed", [hide, invent])
 def test_a_false_list_has_no_proof(listed: Any) -> None:
     """The circuit's rows cannot be satisfied: no product lies on both sides of the threshold."""
-    with pytest.raises(ProofError, match="witness|row|constraint"):
+    with pytest.raises(ProofError, match="witness does not satisfy"):
         window(Lie(listed=listed)).estimator.batch(NORTH, [[0, 1, 2, 3, 4]])
 
 
@@ -156,7 +156,7 @@ def below(norms: list[int], products: list[int]) -> None:
 
 
 def test_one_product_changed() -> None:
-    """Either C_s opens to the form of the false products, and is not <p, p>; or it is, and the circuit's s is another."""
+    """C_s opens to <p, p>, and the circuit's s, made of the false products, is another number."""
     world = window(Lie(listed=hide, products=below))
     refused(world, "its proof does not hold")
     with without(PAIRING):
@@ -277,7 +277,7 @@ def test_another_record_in_a_block() -> None:
 def test_vector_that_is_not_of_unit_length() -> None:
     small = (("alice", [10, 20, 30, 40]), *ASKED)
     world = window(asked=small)
-    with pytest.raises(ProofError, match="witness|row|constraint"):
+    with pytest.raises(ProofError, match="witness does not satisfy"):
         world.estimator.batch(NORTH, [[0, 1, 2]])
 
     def lower(case: Case) -> None:
