@@ -1,189 +1,226 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the proof path costs: rows, keys, proofs, memory, batch verification, index commitments, answers.
+"""``make bench``: what the system costs, each figure beside its target and, where it has one, its peer in the same run.
 
-``python -m bench.performance --class base`` writes bench/results/performance-<class>.json: every number with its raw
-samples, and the machine.  Machines are shared, so ratios of one run mean more than seconds.
+Writes bench/results/performance.json: the figures, ``raw`` with every sample, and the machine.  Each part is kept in
+var/bench once it is measured, and a run that was broken off goes on there (``--fresh`` starts again).  ``--class NAME``
+measures the proof path of one other class into performance-NAME.json.  ``--quick`` takes class tiny and few
+repetitions: it shows that everything is measured, not how fast it is.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
+import os
 import platform
-import resource
-import secrets
+import shutil
 import statistics
-import tempfile
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-import ragseal_native as native
-from ragseal.circuits.build import build, class_digest, load_classes
-from ragseal.groth16.engine import NativeEngine
-from ragseal.groth16.group import default_group
-from ragseal.groth16.keys import KeyView, make_keys
-from ragseal.groth16.proving import Assignment
-from ragseal.kernel import attestation, field, hints, opening
-from ragseal.kernel.params import CircuitClass, R
+from bench import answering, proofpath
+from ragseal.circuits.build import load_classes
+from ragseal.kernel.params import CircuitClass
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
-DIMENSION = 384
+LOAD = RESULTS / "load.json"
+
+#: What each figure is to reach; the sign says which way.
+TARGETS: Mapping[str, tuple[str, float]] = {
+    "rows_per_slot": ("<=", 14.1),
+    "fixed_rows": ("<=", 36_000),
+    "prove_vs_snarkjs": (">=", 8),
+    "witness_share": ("<=", 0.5),
+    "keys_base_s": ("<=", 20),
+    "batch_verify_ms": ("<=", 1.0),
+    "commit_us_per_entry": ("<=", 1),
+    "answer_vs_faiss": ("<=", 3),
+    "answers_per_s": (">=", 200),
+}
+#: Every figure of performance.json.
+KEYS = (
+    "rows_per_slot", "fixed_rows", "prove_vs_snarkjs", "prove_vs_rapidsnark", "witness_share", "peak_memory_mib",
+    "keys_base_s", "batch_verify_ms", "single_verify_ms", "commit_us_per_entry", "answer_vs_faiss", "answers_per_s",
+    "proof_bytes",
+)  # fmt: skip
 
 
-def timed(action: Callable[[], Any], repeat: int) -> tuple[list[float], Any]:
-    """Seconds of each run, and what the last one returned."""
-    samples, value = [], None
-    for _ in range(repeat):
-        began = time.perf_counter()
-        value = action()
-        samples.append(time.perf_counter() - began)
-    return samples, value
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    cls: str = "base"
+    distinct: int = 8  #: proofs made
+    repeat: int = 3
+    records: int = 1000  #: of the verified batch
+    sizes: tuple[int, ...] = (100, 1000)  #: records that an auditor downloads
+    documents: tuple[int, ...] = (5183, answering.LARGE)
+    rounds: int = 40
 
 
-def summary(samples: list[float]) -> dict[str, Any]:
-    return {"median": statistics.median(samples), "samples": [round(s, 6) for s in samples]}
+QUICK = Effort("tiny", distinct=2, repeat=1, records=6, documents=(120, 1000), rounds=3)
 
 
-class Instance:
-    """One provable record on random scores, without a ledger around it."""
+class Kept:
+    """Parts measured so far, each in a file of its own."""
 
-    def __init__(self, cls: CircuitClass, key: KeyView, engine: NativeEngine, rng: np.random.Generator) -> None:
-        scale = (256 if cls.law == "gaussian" else 32) << cls.s
-        self.hmax = 3 * scale
-        self.w = rng.integers(-2 * scale, self.hmax, cls.N)
-        self.seed = (secrets.randbits(128), secrets.randbits(128))
-        self.t_salt, blinders = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)]
-        beacon, ctx = secrets.randbits(248), secrets.randbits(248)
-        noise_key = hints.noise_key(self.seed, beacon, ctx)
-        self.ids = engine.answer(noise_key, self.w, self.hmax)
-        self.h = engine.hints(noise_key, self.w, self.hmax)
-        group = default_group()
-        scores = key.scores
-        self.c_w = group.msm(scores.y + scores.b, field.pack([*map(int, self.w), blinders[0]]))
-        self.c_h = group.msm(key.hints + scores.b, self.h + field.to_bytes(blinders[1]))
-        self.rho_hint = blinders[1]
-        t_commit = hints.places_commitment(cls, self.t_salt, self.ids)
-        statement = attestation.Statement(hints.seed_commitment(self.seed), beacon, ctx, self.hmax, t_commit)
-        both = attestation.challenges(key.digest, secrets.token_bytes(32), statement, self.c_w, self.c_h)
-        self.clear = (*statement.clear(), *both)
-        self.assignment = Assignment(
-            self.clear, tuple(map(int, self.w)), self.h, sum(blinders) % R, self.seed, self.t_salt
-        )
+    def __init__(self, folder: Path, fresh: bool) -> None:
+        if fresh and folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
 
-
-def measure(cls: CircuitClass, proofs: int, cache: Path) -> dict[str, Any]:
-    """All numbers of one class."""
-    rng = np.random.default_rng(1)
-    group = default_group()
-    began = time.perf_counter()
-    built = build(cls, cache / "build")
-    out: dict[str, Any] = {"class": cls.to_mapping(), "build_s": time.perf_counter() - began}
-    with tempfile.TemporaryDirectory() as folder:
-        seconds, paths = timed(lambda: make_keys(built.r1cs, cls, class_digest(cls), Path(folder)), 1)
-        out["keys_s"] = seconds[0]
-        out["zkey_bytes"], out["vkey_bytes"] = paths.zkey.stat().st_size, paths.vkey.stat().st_size
-        seconds, pk = timed(lambda: native.ProvingKey.load(str(paths.zkey)), 1)
-        out["load_zkey_s"] = seconds[0]
-    key = KeyView(cls, pk.verifying_key())
-    r1cs = native.R1cs.load(str(built.r1cs))
-    layout = hints.Layout(cls)
-    out["rows"] = {
-        "constraints": r1cs.n_constraints,
-        "public": layout.public,
-        "total": r1cs.n_constraints + layout.public,
-        "a_slot": (r1cs.n_constraints + layout.public) / cls.N,
-        "domain": pk.domain,
-    }
-    engine = NativeEngine(cls)
-    instances = [Instance(cls, key, engine, rng) for _ in range(min(proofs, 8))]
-    witness_s, prove_s, made = [], [], []
-    for one in instances:
-        packed = one.assignment.packed()
-        seconds, witness = timed(lambda packed=packed: r1cs.solve(packed), 1)
-        witness_s += seconds
-        seconds, proof = timed(lambda witness=witness: pk.prove(witness), 1)
-        prove_s += seconds
-        made.append((one, bytes(proof)))
-    both = [a + b for a, b in zip(witness_s, prove_s, strict=True)]
-    out["witness_s"], out["prove_s"], out["record_s"] = summary(witness_s), summary(prove_s), summary(both)
-    out["witness_share"] = sum(witness_s) / sum(both)
-    batch = [(one.clear, one.c_w, one.c_h, proof) for one, proof in made]
-    batch = [batch[i % len(batch)] for i in range(proofs)]
-    seconds, _ = timed(lambda: key.verify_batch(batch), 3)
-    out["batch_verify_ms_a_proof"] = 1000 * min(seconds) / proofs
-    seconds, _ = timed(lambda: [key.verify(*item) for item in batch[:20]], 3)
-    out["single_verify_ms"] = 1000 * min(seconds) / min(20, proofs)
-    out["hint_opening"] = hint_opening(key, [one for one, _ in made])
-    matrix = rng.integers(-40, 41, (cls.N, DIMENSION), dtype=np.int8)
-    blinders = bytes(native.random_scalars(DIMENSION))
-    args = (key.scores.y, key.scores.b, matrix.tobytes(), DIMENSION, blinders)
-    seconds, _ = timed(lambda: native.commit_columns(*args), 2)
-    out["commit_us_per_entry"] = 1e6 * min(seconds) / matrix.size
-    answer_s, _ = timed(lambda: engine.answer(secrets.randbelow(R), instances[0].w, instances[0].hmax), 20)
-    hint_s, _ = timed(lambda: engine.hints(secrets.randbelow(R), instances[0].w, instances[0].hmax), 10)
-    commit_s, _ = timed(lambda: group.msm(key.hints + key.scores.b, instances[0].h + bytes(32)), 3)
-    out["answer_ms"], out["hints_ms"] = 1000 * statistics.median(answer_s), 1000 * statistics.median(hint_s)
-    out["hint_commitment_ms"] = 1000 * min(commit_s)
-    out["peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return out
-
-
-def hint_opening(key: KeyView, instances: list[Instance]) -> dict[str, Any]:
-    """The batched opening of C_h: seconds to make and to check, and its bytes, whatever the number of records."""
-    group = default_group()
-    context = secrets.token_bytes(32)
-    size = key.layout.size + 1
-    relation = opening.Relation(key.hints + key.scores.b, ((0, size),), tuple(i.c_h for i in instances))
-    weights = opening.powers(opening.fold_challenge("hints", context), len(instances))
-
-    def make() -> opening.Opening:
-        witness = group.combine([i.h + field.to_bytes(i.rho_hint) for i in instances], weights)
-        nonces = bytes(native.random_scalars(size))
-        return opening.prove_opening(group, "hints", context, [relation], witness, nonces)
-
-    prove_s, proof = timed(make, 2)
-    verify_s, _ = timed(lambda: opening.verify_opening(group, "hints", context, [relation], size, proof), 2)
-    return {"prove_s": min(prove_s), "verify_s": min(verify_s), "bytes": len(proof.encode())}
+    def part(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        path = self._folder / f"{name}.json"
+        if path.exists():
+            found: dict[str, Any] = json.loads(path.read_text())
+            return found
+        made = measure()
+        path.with_suffix(".part").write_text(json.dumps(made))
+        os.replace(path.with_suffix(".part"), path)
+        return made
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores and versions."""
+    """Processor, cores, load and versions."""
     model = platform.processor()
     info = Path("/proc/cpuinfo")
     if info.exists():
         lines = info.read_text().splitlines()
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-        cores = sum(line.startswith("processor") for line in lines)
-    else:
-        cores = 0
-    return {"processor": model, "cores": cores, "python": platform.python_version(), "system": platform.platform()}
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "load_average": [round(x, 2) for x in os.getloadavg()],
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+
+
+def prove_path(effort: Effort, cls: CircuitClass, say: Callable[[str], None]) -> dict[str, Any]:
+    """Everything about one class's proofs."""
+    out, bench, made = proofpath.proving(cls, ROOT / "var", effort.distinct, effort.repeat, say)
+    out["verification"] = proofpath.verification(bench, made, effort.records, say)
+    say("what an auditor downloads")
+    out["delivered_bytes"] = {str(n): proofpath.delivered(bench, made, n) for n in effort.sizes}
+    say("index commitments")
+    out["commitment"] = proofpath.committing(bench, effort.repeat)
+    return out
+
+
+def load_figure(say: Callable[[str], None], quick: bool) -> dict[str, Any]:
+    """Answers a second with durable receipts: the load bench's result, or its run.
+
+    Raises:
+        click.ClickException: neither is there.
+    """
+    if not LOAD.exists() and importlib.util.find_spec("bench.load") is not None:
+        say("answers a second under load")
+        run = getattr(importlib.import_module("bench.load"), "run", None)
+        if run is None:
+            raise click.ClickException("bench/load.py has no run(): write bench/results/load.json with it first")
+        run(quick=quick)
+    if not LOAD.exists():
+        raise click.ClickException(
+            "answers_per_s: bench/results/load.json is missing; run `python -m bench.load`, then this again"
+        )
+    found: dict[str, Any] = json.loads(LOAD.read_text())
+    if "answers_per_s" not in found:
+        raise click.ClickException(f"answers_per_s: {LOAD} does not hold it; run `python -m bench.load`")
+    return found
+
+
+def _ratio(other: list[float] | None, own: list[float]) -> float | None:
+    return None if other is None else statistics.median(other) / statistics.median(own)
+
+
+def figures(proofs: Mapping[str, Any], answers: Mapping[str, Any], load: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The figures, computed from the samples."""
+    checked, committed = proofs["verification"], proofs["commitment"]
+    whole = sum(proofs["witness_s"]) + sum(proofs["prove_s"])
+    return {
+        "rows_per_slot": proofs["rows"]["a_slot"],
+        "fixed_rows": proofs["rows"]["fixed"],
+        "prove_vs_snarkjs": _ratio(proofs["others_s"]["snarkjs"], proofs["prove_same_witness_s"]),
+        "prove_vs_rapidsnark": _ratio(proofs["others_s"]["rapidsnark"], proofs["prove_same_witness_s"]),
+        "witness_share": sum(proofs["witness_s"]) / whole,
+        "peak_memory_mib": proofs["peak_memory_mib"],
+        "keys_base_s": proofs["keys_s"][0],
+        "batch_verify_ms": 1000 * min(checked["check_batch_s"]) / checked["records"],
+        "single_verify_ms": 1000 * statistics.median(checked["check_single_s"]),
+        "commit_us_per_entry": 1e6 * min(committed["columns_s"]) / committed["entries"],
+        "answer_vs_faiss": {documents: found["ratio"] for documents, found in answers.items()},
+        "answers_per_s": None if load is None else load["answers_per_s"],
+        "proof_bytes": proofs["delivered_bytes"],
+    }
+
+
+def missed(found: Mapping[str, Any]) -> list[str]:
+    """Figures beyond their targets, as text."""
+    out = []
+    for name, (sign, target) in TARGETS.items():
+        value = found[name]
+        for at, one in value.items() if isinstance(value, dict) else [("", value)]:
+            if one is not None and (one > target if sign == "<=" else one < target):
+                out.append(f"{name}{f' at {at}' if at else ''}: {one:.4g}, target {sign} {target:g}")
+    return out
 
 
 @click.command()
-@click.option(
-    "--class", "names", multiple=True, default=("base",), show_default=True, help="Circuit class; repeatable."
-)
-@click.option(
-    "--proofs", default=100, show_default=True, help="Size of the verified batch (at most 8 distinct proofs)."
-)
-def main(names: tuple[str, ...], proofs: int) -> None:
-    """Measure and write bench/results/performance-<class>.json."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    classes = load_classes()
-    for name in names:
-        click.echo(f"measuring class {name} ...", err=True)
-        found = {"machine": machine(), **measure(classes[name], proofs, ROOT / "var")}
-        target = RESULTS / f"performance-{name}.json"
-        target.write_text(json.dumps(found, indent=1) + "\n")
-        short = {k: v for k, v in found.items() if not isinstance(v, dict)}
-        click.echo(json.dumps(short, indent=1))
-        click.echo(f"written: {target.relative_to(ROOT)}")
+@click.option("--class", "name", default=None, help="Only the proof path of this circuit class.")
+@click.option("--quick", is_flag=True, help="Class tiny, few repetitions: everything is measured, roughly.")
+@click.option("--fresh", is_flag=True, help="Measure again what an earlier run has kept.")
+@click.option("--skip-load", is_flag=True, help="Without answers_per_s (null), where no load bench has run.")
+@click.option("--out", type=click.Path(path_type=Path), default=None, help="Where to write; default bench/results.")
+def main(name: str | None, quick: bool, fresh: bool, skip_load: bool, out: Path | None) -> None:
+    """Measure and write bench/results/performance.json."""
+    effort = QUICK if quick else Effort()
+    folder = out or RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    classes, began = load_classes(), time.monotonic()
+    if name is not None and name not in classes:
+        raise click.ClickException(f"there is no class {name!r}: {', '.join(classes)}")
+
+    def say(text: str) -> None:
+        click.echo(f"[{time.monotonic() - began:5.0f} s] {text}", err=True)
+
+    cls = classes[name or effort.cls]
+    kept = Kept((out or ROOT / "var" / "bench") / f"performance-{cls.name}{'-quick' if quick else ''}", fresh)
+    proofs = kept.part("proofs", lambda: prove_path(effort, cls, say))
+    if name is not None:
+        write(folder / f"performance-{name}.json", {"machine": machine(), **proofs})
+        return
+    answers = {}
+    for documents in effort.documents:
+        say(f"answers against FAISS at N = {documents:,}")
+        fits = cls if documents <= cls.N else answering.large_class(-(-documents // 16) * 16)
+        answers[str(documents)] = kept.part(
+            f"answers-{documents}",
+            partial(answering.against_faiss, fits, documents, effort.rounds),
+        )
+    load = None if skip_load else load_figure(say, quick)
+    found = figures(proofs, answers, load)
+    assert set(found) == set(KEYS)
+    raw = {"proofs": proofs, "answers": answers, "load": load}
+    write(folder / "performance.json", {**found, "machine": machine(), "raw": raw})
+    click.echo(json.dumps(found, indent=1))
+    for line in missed(found):
+        click.echo(f"missed  {line}")
+
+
+def write(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
+    click.echo(f"written: {path}", err=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -22,7 +22,7 @@ from ragseal.v1 import provider_pb2, provider_pb2_grpc
 from ragseal.verifier.evidence import Refused
 
 MAX_INDEX_BYTES = 1 << 20  #: columns and a folded opening
-MAX_BATCH_BYTES = 1 << 26  #: proofs and folded openings
+MAX_BATCH_BYTES = 1 << 28  #: proofs and their openings
 PAGE = 4096  #: entries asked for at once; the log decides how many fit
 MAX_LINKS_BYTES = 1 << 27  #: 8 bytes a link
 SECONDS_TO_ESTIMATE = 1800.0  #: a provider compares all pairs of records within tau when it is first asked

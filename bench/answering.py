@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer path against its peer: plain FAISS flat search of the same vectors and one Ed25519 signature.
+
+The answer path is what a provider computes between a signed request and the bytes that it makes durable, without the
+embedding: noise key, exact scores of all slots, noise over every slot, T, C_y, the commitment to T, one signature.
+"""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import faiss
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from bench.records import DIMENSION, unit_rows
+from ragseal.circuits import search
+from ragseal.groth16.engine import NativeEngine
+from ragseal.groth16.group import default_group
+from ragseal.groth16.scores import score_matrix
+from ragseal.kernel import attestation, signature
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.params import CircuitClass, R
+from ragseal.prover import retrieval
+from ragseal.prover.hashing import noise_key
+
+LARGE = 100_000
+
+
+def large_class(slots: int = LARGE) -> CircuitClass:
+    """A class of so many slots with its proven number of places; nobody has to compile it to answer with it."""
+    return search.complete(f"n{slots}", "gaussian", slots, 10, 13, 16, 12, 10)
+
+
+def alternately(actions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each action, one after the other in every round: what else the machine does meets all alike."""
+    samples: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(rounds):
+        for name, action in actions.items():
+            began = time.perf_counter()
+            action()
+            samples[name].append(time.perf_counter() - began)
+    return samples
+
+
+def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, Any]:
+    """Both paths on one index of ``documents`` vectors in a class of at least as many slots."""
+    rng, group = np.random.default_rng(2), default_group()
+    matrix = unit_rows(rng, cls.N)
+    matrix[documents:] = 0
+    flat = faiss.IndexFlatIP(DIMENSION)
+    flat.add(matrix[:documents].astype(np.float32))
+    signer, engine = Ed25519PrivateKey.generate(), NativeEngine(cls)
+    points = group.hash_to_curve(b"bench columns", DIMENSION + 1)
+    key: Any = SimpleNamespace(cls=cls, scores=ScoreBases(b"", points[-64:]))
+    version: Any = SimpleNamespace(scored=score_matrix(matrix), public=SimpleNamespace(columns=points[:-64]))
+    scale = 256 << cls.s
+    lo, hi = 4839, 11290
+    gain = 3 * scale // (hi - lo)
+    policy: Any = SimpleNamespace(gain=gain, lo=lo, hi=hi, hmax=gain * (hi - lo))
+    seed, beacon, e = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248), unit_rows(rng, 1)[0]
+    query, record = e.astype(np.float32)[None], secrets.token_bytes(500)
+
+    def answer() -> None:
+        key_of_noise = noise_key(seed, beacon, secrets.randbits(248))
+        retrieval.answer_query(group, engine, key, version, policy, key_of_noise, e.tobytes(), 1, secrets.token_bytes)
+        signature.sign(signer, "receipt", record)
+
+    def peer() -> None:
+        flat.search(query, cls.K)
+        signer.sign(record)
+
+    w = retrieval.shifted_scores(version, [int(x) for x in e], policy)
+    parts = {
+        "scores": lambda: version.scored.scores(e),
+        "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.hmax),
+        "c_y": lambda: attestation.score_commitment(group, points[:-64], key.scores, [int(x) for x in e], R - 5),
+    }
+    for action in (answer, peer):
+        action()
+    samples = alternately({"answer": answer, "faiss_and_signature": peer, **parts}, rounds)
+    median = {name: statistics.median(values) for name, values in samples.items()}
+    return {
+        "ratio": median["answer"] / median["faiss_and_signature"],
+        "slots": cls.N,
+        "documents": documents,
+        "places": cls.R,
+        "median_ms": {name: 1000 * value for name, value in median.items()},
+        "samples_s": {name: [round(x, 6) for x in values] for name, values in samples.items()},
+    }

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Provable records on a random index, with everything an auditor checks them against; no ledger around them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import ragseal_native as native
+from ragseal.groth16.engine import NativeEngine
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import KeyView
+from ragseal.groth16.proving import Assignment
+from ragseal.groth16.scores import score_matrix
+from ragseal.kernel import attestation, commitment, field, hints, opening
+from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record, Request, SignedRequest, Statement
+from ragseal.kernel.params import CircuitClass, R
+from ragseal.verifier.attestation import Logged
+from ragseal.verifier.proofs import Basis
+
+DIMENSION = 384
+TENANT = "bench"
+
+
+def unit_rows(rng: np.random.Generator, count: int) -> npt.NDArray[np.int8]:
+    """Random int8 vectors of norm about 127."""
+    rows = rng.standard_normal((count, DIMENSION))
+    rows *= 127 / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.rint(rows).astype(np.int8)
+
+
+class Bench:
+    """One tenant's committed index under one key, and what a window's manifest would say."""
+
+    def __init__(self, cls: CircuitClass, key: KeyView, rng: np.random.Generator) -> None:
+        self.cls, self.key, self.rng, self.group = cls, key, rng, default_group()
+        self.engine = NativeEngine(cls)
+        self.matrix = unit_rows(rng, cls.N)
+        self.scored = score_matrix(self.matrix)
+        self.blinders = field.unpack(bytes(native.random_scalars(DIMENSION)))
+        self.columns = bytes(
+            native.commit_columns(
+                key.scores.y, key.scores.b, self.matrix.tobytes(), DIMENSION, field.pack(self.blinders)
+            )
+        )
+        lo, hi = 4839, 11290  # cosines 0.3 and 0.7
+        gain = max(1, 3 * ((256 if cls.law == "gaussian" else 32) << cls.s) // (hi - lo))
+        self.policy: Any = SimpleNamespace(lo=lo, hi=hi, gain=gain, hmax=gain * (hi - lo), dimension=DIMENSION)
+        self.seed, self.beacon = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248)
+        self.generators = commitment.generators(self.group, DIMENSION)
+        index = SimpleNamespace(digest=lambda: b"i" * 32)
+        manifest = SimpleNamespace(
+            c_seed=hints.seed_commitment(self.seed), policy=self.policy, index_of=lambda tenant: index
+        )
+        window: Any = SimpleNamespace(digest=b"m" * 32, manifest=manifest)
+        audited: Any = key
+        self.basis = Basis(self.group, window, audited, {TENANT: self.columns}, self.beacon, self.generators)
+
+    def weights(self, use: str, context: bytes, count: int) -> list[int]:
+        return opening.powers(opening.fold_challenge(use, context), count)
+
+
+@dataclass
+class Instance:
+    """A record with its secrets."""
+
+    record: Record
+    statement: Statement
+    e: list[int]
+    r: int
+    rho: int
+    rho_hint: int
+    h: bytes
+    c_w: bytes
+    c_h: bytes
+    assignment: Assignment
+    proof: bytes = b""
+
+
+def make(bench: Bench, seq: int) -> Instance:
+    """Everything of a record but its proof."""
+    cls, key, group, policy = bench.cls, bench.key, bench.group, bench.policy
+    e = [int(x) for x in unit_rows(bench.rng, 1)[0]]
+    r, rho, rho_hint, t_salt = (secrets.randbelow(R) for _ in range(4))
+    request = Request(
+        "example.org/bench", "w", b"m" * 32, "account", seq + 1, bytes(16), bytes(32),
+        commitment.embedding_commitment(group, bench.generators, e, r), b"i" * 32, True,
+        secrets.token_bytes(16), bytes(32),
+    )  # fmt: skip
+    noise_key = hints.noise_key(bench.seed, bench.beacon, request.ctx())
+    w = policy.gain * (bench.scored.scores(e).astype(np.int64) - policy.lo)
+    h = bench.engine.hints(noise_key, w, policy.hmax)
+    t_commit = hints.places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax))
+    c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
+    record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
+    c_w = attestation.shifted_scores(group, c_y, key.sum_y, policy)
+    c_h = group.msm(key.hints + key.scores.b, h + field.to_bytes(rho_hint))
+    manifest = bench.basis.window.manifest
+    statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax, t_commit)
+    both = attestation.challenges(key.digest, record.digest(), statement, c_w, c_h)
+    blind = attestation.total_blinder(policy, e, bench.blinders, rho, rho_hint)
+    assignment = Assignment(
+        (*statement.clear(), *both), tuple(int(x) for x in w), h, blind, bench.seed, t_salt
+    )  # fmt: skip
+    return Instance(record, statement, e, r, rho, rho_hint, h, c_w, c_h, assignment)
+
+
+def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[Logged], ProofBatch]:
+    """What an auditor holds and what a provider delivers for these records, which may repeat."""
+    group, key = bench.group, bench.key
+    entries = tuple(ProofEntry(one.record.seq, one.record.digest(), one.c_h, one.proof) for one in made)
+    part = [
+        Logged(k, one.record, entry.record_digest, TENANT)
+        for k, (one, entry) in enumerate(zip(made, entries, strict=True))
+    ]
+    items = [
+        attestation.BatchItem(one.record, entry.record_digest, TENANT, one.statement, one.c_w, entry)
+        for one, entry in zip(made, entries, strict=True)
+    ]
+    context = attestation.batch_context(key.digest, bench.basis.window.digest, items)
+    size = key.layout.size + 1
+    weights = bench.weights("hints", context, len(made))
+    opened = opening.prove_opening(
+        group, "hints", context, [attestation.hint_relation(key.hints, key.scores.b, items)],
+        group.combine([one.h + field.to_bytes(one.rho_hint) for one in made], weights),
+        bytes(native.random_scalars(size)),
+    )  # fmt: skip
+    here = attestation.link_context(context, TENANT, b"i" * 32)
+    weights = bench.weights("link", here, len(made))
+    linked = opening.prove_opening(
+        group, "link", here, attestation.link_relations(bench.generators, bench.columns, key.scores.b, items),
+        group.combine([field.pack([*one.e, one.r, one.rho]) for one in made], weights),
+        bytes(native.random_scalars(DIMENSION + 2)),
+    )  # fmt: skip
+    return part, ProofBatch(bench.basis.window.digest, entries, (LinkOpening(TENANT, linked),), opened)
