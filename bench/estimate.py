@@ -36,10 +36,10 @@ def cells(trials: int, accounts: int, each: int, d: int) -> list[Cell]:
     out += [
         {"pattern": p, "k": k, "thetas": grid if k == 10 else high, **toy} for p in PATTERNS for k in KS if k < accounts
     ]
-    k, toy["trials"] = min(10, accounts // 3), trials // 2
+    k, toy["trials"] = min(10, accounts // 3), max(1, trials // 4)
     for name in ("P-D", "P-E"):
         out += [{"pattern": name, "k": k, "cosine": c, "thetas": [OPERATING], **toy} for c in COSINES]
-    real = {"accounts": 3 * k, "each": 25, "d": 384, "trials": trials // 2}  # 25: n_max of the policy template
+    real = {"accounts": 3 * k, "each": 25, "d": 384, "trials": max(1, trials // 4)}  # 25: n_max of the policy template
     for name in ("P-D", "P-E"):
         out += [{"pattern": name, "k": k, "cosine": c, "thetas": [REAL], **real} for c in REAL_COSINES]
     return out
