@@ -147,7 +147,7 @@ class State:
                 try:
                     yield self._db
                 except BaseException:
-                    self._db.execute("ROLLBACK")
+                    self._roll_back()  # unless SQLite has done so itself, as on a full disk
                     raise
                 self._commit()
             except sqlite3.Error as error:
