@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The provider's side of phase C: one list of links, blocks that an auditor accepts, fresh randomness, stopped keys."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from provider_scene import DIMENSION, Asker, Clock, TrigramEmbedder, make_policy, open_provider, open_window, serving_on
+
+from ragseal.circuits.estimate import build_estimate, estimate_digest
+from ragseal.embedder import quantise
+from ragseal.groth16.estimate import BlockAssignment, EstimateBackend
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.kernel import certificate, signature
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope, SignedLinks
+from ragseal.kernel.commitment import generators
+from ragseal.kernel.errors import AttestationError, ConfigurationError, EstimateError, ProofError
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import Policy
+from ragseal.prover import machinery
+from ragseal.prover.estimate import Estimates
+from ragseal.prover.proofs import release, stopped
+from ragseal.prover.provider import Serving
+
+SIZE = CLASSES["estimate-6"]
+KEYS_CACHE = Path("var/keys")
+QUERIES = (
+    ("alice", "report about topic 5"), ("bob", "report about topic 5"), ("carol", "globex"),
+    ("alice", "an entirely different question"), ("bob", "report about topic 5!"), ("alice", "zebra crossings"),
+)  # fmt: skip
+
+
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that runs in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(test(*arguments, **named))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def block_keys() -> KeyPaths:
+    return make_keys(build_estimate(SIZE).r1cs, SIZE, estimate_digest(SIZE), KEYS_CACHE)
+
+
+@asynccontextmanager
+async def asked(
+    directory: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths, close: bool = True
+) -> AsyncIterator[Serving]:
+    """A window with six queries, closed; a provider that is started again finds it so."""
+    fresh = not directory.exists()
+    provider = open_provider(directory, tiny, keys, Clock())
+    rings = machinery.open_estimate_keys(provider.state, lambda _: None)
+    folder = rings[1].folder(block_keys.digest)
+    if not folder.exists():
+        folder.symlink_to(block_keys.directory.resolve())
+    provider.machinery = replace(provider.machinery, estimate_keys=rings)
+    if fresh:
+        provider.commit(make_policy(tiny, theta="9/10"), "w1")
+    async with serving_on(provider) as serving:
+        if fresh:
+            await open_window(serving)
+            askers = {name: Asker(name, serving) for name in ("alice", "bob", "carol")}
+            for name, text in QUERIES:
+                await askers[name].ask(text)
+            if close:
+                digest = manifest(serving)
+                await serving.close_window(digest, signature.sign(provider.state.key, "close", digest))
+        yield serving
+
+
+def manifest(serving: Serving) -> bytes:
+    window = serving.journal.history.newest
+    assert window is not None
+    return window.digest
+
+
+def policy(serving: Serving) -> Policy:
+    return serving.journal.history.window(manifest(serving)).manifest.policy
+
+
+def reference_links(serving: Serving, tenant_of: dict[str, str], tenant: str) -> list[tuple[int, int]]:
+    """Links by their definition, from the texts."""
+    texts = [text for name, text in QUERIES if tenant_of[name] == tenant]
+    rows = quantise(TrigramEmbedder().embed(texts)).astype(int)
+    return [
+        (a, b)
+        for a in range(len(rows))
+        for b in range(a + 1, len(rows))
+        if 10 * int(rows[a] @ rows[b]) >= 9 * 127 * 127 and b - a <= policy(serving).tau
+    ]
+
+
+TENANT_OF = {"alice": "acme", "bob": "acme", "carol": "globex"}
+
+
+def check(serving: Serving, block_keys: KeyPaths, signed: SignedLinks, wanted: list[list[int]], data: bytes) -> None:
+    """What an auditor does with a delivery, from its own copy of the ledger."""
+    window = serving.journal.history.window(manifest(serving))
+    key = serving.estimates._backend(block_keys.digest).key
+    records = [Record.decode(serving.journal.data(index)) for index in window.records]
+    own = [one for one in records if TENANT_OF[one.signed.request.account] == "acme"]
+    scope = Scope(SIZE, key.digest, window.digest, signed.body.digest(), "acme", window.manifest.policy)
+    c_e = [one.signed.request.c_e for one in own]
+    links = set(signed.body.tenants[0].links())
+    blocks = [certificate.make_block(scope, ranks, c_e, links) for ranks in wanted]
+    group = default_group()
+    certificate.verify_blocks(group, key, generators(group, DIMENSION), scope, blocks, BlockBatch.decode(data))
+
+
+@in_loop
+async def test_links_and_blocks(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths) -> None:
+    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+        window = serving.journal.history.window(manifest(serving))
+        signed = SignedLinks.decode(await serving.links(window.digest))
+        signed.verify(window.manifest.provider_key)
+        for one in signed.body.tenants:
+            assert one.links() == reference_links(serving, TENANT_OF, one.tenant)
+        assert (0, 1) in signed.body.tenants[0].links()
+        wanted = [[0, 1, 2, 3, 4], [0, 2], [1, 2, 4]]
+        data = await serving.blocks(window.digest, block_keys.digest, "acme", wanted)
+        check(serving, block_keys, signed, wanted, data)
+        with pytest.raises(ProofError, match="does not hold"):
+            check(serving, block_keys, signed, [[0, 1, 2, 3], *wanted[1:]], data)
+        again = BlockBatch.decode(await serving.blocks(window.digest, block_keys.digest, "acme", wanted))
+        for one, other in zip(BlockBatch.decode(data).blocks, again.blocks, strict=True):
+            assert one.c_g != other.c_g
+            assert one.c_s != other.c_s
+            assert one.norm.announcement != other.norm.announcement
+            assert one.norm.linear != other.norm.linear
+
+
+@in_loop
+async def test_one_list_whatever_happens(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list on disk is the one that is sent, even if it would be found otherwise now."""
+    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+        first = await serving.links(manifest(serving))
+        assert await serving.links(manifest(serving)) == first
+    monkeypatch.setattr("ragseal.prover.estimate.find_links", lambda *_: [])
+    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+        assert await serving.links(manifest(serving)) == first
+
+
+@in_loop
+async def test_no_estimate_of_an_open_window(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths
+) -> None:
+    async with asked(tmp_path / "p", tiny, keys, block_keys, close=False) as serving:
+        with pytest.raises(EstimateError, match="is not closed"):
+            await serving.links(manifest(serving))
+        with pytest.raises(EstimateError, match="is not closed"):
+            await serving.blocks(manifest(serving), block_keys.digest, "acme", [[0, 1]])
+
+
+@in_loop
+async def test_requests_that_are_refused(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths
+) -> None:
+    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+        digest = manifest(serving)
+        for wanted in ([], [[0]] * 65, [[]], [[0, 0]], [[1, 0]], [[0, 5]], [list(range(7))]):
+            with pytest.raises(EstimateError):
+                await serving.blocks(digest, block_keys.digest, "acme", wanted)
+        with pytest.raises(EstimateError, match="no tenant 'nobody'"):
+            await serving.blocks(digest, block_keys.digest, "nobody", [[0]])
+        with pytest.raises(ConfigurationError, match="fetch-keys"):
+            await serving.blocks(digest, hashlib.sha256(b"").digest(), "acme", [[0]])
+
+
+class Failing:
+    """A back end whose proofs do not hold."""
+
+    def __init__(self, real: EstimateBackend) -> None:
+        self.key = real.key
+        self.other = real
+        self.last = b""
+
+    def prove(self, assignment: BlockAssignment) -> bytes:
+        made, self.last = self.last, self.other.prove(assignment)
+        return made or self.last
+
+
+@in_loop
+async def test_a_proof_that_fails_stops_the_key(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+        failing = Failing(serving.estimates._backend(block_keys.digest))
+        monkeypatch.setattr(Estimates, "_backend", lambda self, digest: failing)
+        with pytest.raises(ProofError, match="does not hold"):
+            await serving.blocks(manifest(serving), block_keys.digest, "acme", [[0, 1], [2, 3]])
+        monkeypatch.undo()
+        state = serving.provider.state
+        assert stopped(state, block_keys.digest)
+        with pytest.raises(ProofError, match="was stopped by a failure"):
+            await serving.blocks(manifest(serving), block_keys.digest, "acme", [[0, 1]])
+        release(state, block_keys.digest)
+        await serving.blocks(manifest(serving), block_keys.digest, "acme", [[0, 1]])
+
+
+@in_loop
+async def test_embeddings_that_the_certificate_could_not_prove_get_no_record(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths
+) -> None:
+    """A client may move every entry by 1; a vector of another length than a rounded unit vector's is refused."""
+    async with asked(tmp_path / "p", tiny, keys, block_keys, close=False) as serving:
+        asker = Asker("carol", serving, ctr=1)
+        own = np.frombuffer(asker.message("globex").embedding, dtype=np.int8).astype(int)
+        grown = (own + np.where(own >= 0, 1, -1)).astype(np.int8).tobytes()
+        with pytest.raises(AttestationError, match="norm is not that of a quantised unit vector"):
+            await asker.prepare(asker.message("globex", embedding=grown))
