@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -331,6 +332,11 @@ def serve(
     help="Random sets of records to ask for where a tenant has too many for a full certificate of the estimate.",
 )
 @click.option(
+    "--period-from",
+    type=click.IntRange(min=0),
+    help="Count every window that ended after this (seconds since 1970), even if the policy's period began later.",
+)
+@click.option(
     "--receipts",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder with .receipt and .answer files of accounts: none may contradict the log.",
@@ -352,6 +358,7 @@ def audit(
     sample: int | None,
     receipts: Path | None,
     estimate_blocks: int,
+    period_from: int | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -372,6 +379,7 @@ def audit(
             sample=Sample(sample) if sample else None,
             receipts=given,
             effort=Effort(sampled=estimate_blocks),
+            since=period_from,
             out=out,
         )
     _print(verdict, out)
@@ -413,6 +421,18 @@ def _print(verdict: Verdict, out: Path) -> None:
             )
         )
         console.print(f"one account alone: epsilon {upward(budget.epsilon_account)}, {budget.advertised} advertised")
+        console.print(
+            f"accountant: {budget.report.accountant}; {budget.queries} queries of {budget.report.k_max} accounts in "
+            f"{len(budget.windows)} windows of the period",
+            markup=False,
+        )
+        if budget.period.left_out:
+            whole = budget.whole_log if isinstance(budget.whole_log, str) else upward(budget.whole_log or math.inf)
+            console.print(
+                f"not counted: {len(budget.period.left_out)} windows that ended before the period began; "
+                f"epsilon with them: {whole}",
+                markup=False,
+            )
         console.print(f"claim: {claim.CLAIM}")
         console.print("the verdict does not say: " + " ".join(claim.DOES_NOT_SAY))
     console.print(f"{out / JSON_NAME}, {out / PAGE_NAME}", markup=False)

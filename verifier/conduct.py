@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,7 @@ def conduct(
     sample: Sample | None = None,
     receipts: Sequence[ReceiptFile] = (),
     effort: Effort = EFFORT,
+    since: int | None = None,
     out: Path | None = None,
 ) -> tuple[Verdict, dict[str, Any]]:
     """Audit a window, remember the log's checkpoint, and write report.json and report.html into ``out``.

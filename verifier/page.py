@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from ragseal.verifier.epsilon import upward
+from ragseal.verifier.picture import Group, clusters_svg
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --paper: #ffffff; --card: #f6f8fa; --line: #d0d7de;
@@ -75,7 +76,7 @@ def render(report: Mapping[str, Any]) -> str:
             f'<ol class="steps">{"".join(_step(step) for step in report["steps"])}</ol>',
             _tenants(report["tenants"]),
             _estimate(report["estimate"]),
-            _section("Epsilon", report["epsilon"]),
+            _epsilon(report["epsilon"]),
             f"<h2>What is claimed</h2><blockquote>{_text(report['claim'])}</blockquote>",
             "<h2>What the verdict does not say</h2>",
             f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in report['does_not_say'])}</ul>",
@@ -166,8 +167,11 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
     parts = ["<h2>Coalition estimate</h2>", _table(facts)]
     for tenant in estimate["tenants"]:
         name = _text(tenant["tenant"])
+        groups = [Group(c["accounts"], c["records"]) for c in tenant["clusters"]]
+        pairs = [(one["accounts"][0], one["accounts"][1]) for one in tenant["listed"]]
         parts.append(
-            _grid(f"Accounts joined, tenant {name}", ("accounts", "records"),
+            clusters_svg(f"Accounts joined in tenant {tenant['tenant']}", groups, pairs)
+            + _grid(f"Accounts joined, tenant {name}", ("accounts", "records"),
                   [(", ".join(c["accounts"]), c["records"]) for c in tenant["clusters"]])
             + _grid(f"Links, tenant {name}", ("records", "accounts"),
                     [(" and ".join(map(str, one["seqs"])), " and ".join(one["accounts"]))
@@ -183,6 +187,45 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     head = "".join(f'<th scope="col">{_text(c)}</th>' for c in columns)
     body = "".join("<tr>" + "".join(f"<td>{_text(x)}</td>" for x in row) + "</tr>" for row in rows)
     return f"<h3>{title}</h3><div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _epsilon(values: Mapping[str, Any] | None) -> str:
+    """Step 11's numbers: what is claimed, how it grew, by which accountant, where delta goes."""
+    if not values:
+        return ""
+    lists = ("odometer", "windows_of_the_period", "windows_left_out", "conditions")
+    plain = [(k, v) for k, v in values.items() if k not in (*lists, "accounting", "second_implementation")]
+    parts = [
+        f"<h2>Epsilon</h2>{_table(plain)}",
+        _rows("Odometer of the period", values["odometer"]),
+        _rows("Windows left out, which ended before the period began", values["windows_left_out"]),
+    ]
+    for name, one in values["accounting"].items():
+        kept = {k: v for k, v in one.items() if k not in ("bounds", "delta", "published", "computational")}
+        parts += [
+            _rows(f"Accountants of class {name}", one["bounds"]),
+            f"<h3>Second implementation</h3>{_table(values['second_implementation'].get(name, {}).items())}",
+            f"<h3>Where delta goes</h3>{_table(one['delta'].items())}",
+            f"<p>Not in delta: {_text('; '.join(one['computational']))}.</p>",
+            f"<h3>The paper's numbers, for comparison; no bounds</h3>{_table(one['published'].items())}",
+            f"<h3>Accounting of class {_text(name)}</h3>{_table(kept.items())}",
+        ]
+    parts.append(_rows("Conditions of Theorems A and B", values["conditions"]))
+    return "".join(parts)
+
+
+def _rows(title: str, entries: Sequence[Mapping[str, Any]]) -> str:
+    """Entries of equal keys as one table."""
+    if not entries:
+        return ""
+    head = "".join(f'<th scope="col">{_label(key)}</th>' for key in entries[0])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_value(value)}</td>" for value in entry.values()) + "</tr>" for entry in entries
+    )
+    return (
+        f"<h3>{_text(title)}</h3><div class=scroll><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
 
 def _section(title: str, values: Any) -> str:
