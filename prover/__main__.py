@@ -28,7 +28,7 @@ from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, server_tls
 from ragseal.ledger.tls import ClientTls, ServerTls
-from ragseal.prover import commitment, fsck, index, machinery, remote, service
+from ragseal.prover import commitment, fsck, index, machinery, remote, service, spending
 from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.calibrate import calibrate
@@ -293,9 +293,11 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
             int(provider.edges.clock()),
             None if before is None else before.manifest.policy.period_start,
         )
+        task = bars.add_task("checking the policy", total=None)
         rules = load_policy(policy_file, binding, machinery.advertised_epsilon)
         machinery.check_promises(rules, cls)
-        task = bars.add_task("committing", total=None)
+        known = list(provider.journal.history.windows.values())
+        spent = spending.spending(known, machinery.circuit_class, rules)
         entry = provider.commit(rules, window, lambda text: bars.update(task, description=text))
         made = provider.journal.history.named(window)
     values = {
@@ -303,13 +305,15 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
         "manifest": made.digest.hex(),
         "ledger_index": entry.index,
         "epsilon_account": rules.epsilon_account,
+        "budget": spent,
         "seconds": round(time.monotonic() - started, 2),
     }
     _tell(
         as_json,
         values,
         f"window {window} is committed, manifest {made.digest.hex()}\n"
-        f"advertised to one account: epsilon {float(Fraction(rules.epsilon_account)):.4g} at delta {rules.delta}; "
+        + "".join(f"{line}\n" for line in spending.lines(spent))
+        + f"advertised to one account: epsilon {float(Fraction(rules.epsilon_account)):.4g} at delta {rules.delta}; "
         "now `serve` it",
     )
 
@@ -404,10 +408,12 @@ def status(directory: Path, as_json: bool) -> None:
                 }
                 for w in provider.journal.history.windows.values()
             ],
+            "budget": spending.spending(provider.journal.history.windows.values(), machinery.circuit_class),
         }
-    lines = [f"{key:13} {value}" for key, value in values.items() if key != "windows"]
+    lines = [f"{key:13} {value}" for key, value in values.items() if key not in ("windows", "budget")]
     for w in values["windows"]:
         lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven")
+    lines += spending.lines(values["budget"])
     _tell(as_json, values, "\n".join(lines))
 
 

@@ -98,7 +98,7 @@ def conduct(
         ConfigurationError: the auditor's own files.
         LedgerError: another process has meanwhile remembered a checkpoint that forks from this one.
     """
-    auditor = state.auditor(target.log_key, class_build(), estimate_build())
+    auditor = replace(state.auditor(target.log_key, class_build(), estimate_build()), since=since)
     with target.connect() as evidence:
         verdict = audit(evidence, auditor, around, window=window, sample=sample, receipts=receipts, effort=effort)
     values = report.build(verdict)
