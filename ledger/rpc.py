@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import grpc
@@ -21,6 +21,7 @@ from ragseal.ledger.tls import ClientTls, is_loopback
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
+MAX_ERROR_BYTES = 2000
 ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
 
 _SIZES = (("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.max_send_message_length", MAX_MESSAGE_BYTES))
@@ -45,6 +46,7 @@ _BY_NAME = {kind.__name__: kind for kind in _STATUS}
 
 T = TypeVar("T")
 _log = logging.getLogger("ragseal.rpc")
+logging.getLogger("grpc._common").setLevel(logging.CRITICAL)  # unreadable answers are errors of ours, see _read
 
 
 # --- errors
@@ -54,8 +56,13 @@ def status_of(error: AuditError) -> tuple[grpc.StatusCode, str, str]:
     """(status code, text, name of the nearest error class that the wire knows)."""
     for kind in type(error).__mro__:
         if kind in _STATUS:
-            return _STATUS[kind], str(error), kind.__name__
-    return grpc.StatusCode.FAILED_PRECONDITION, str(error), LedgerError.__name__
+            return _STATUS[kind], _short(str(error)), kind.__name__
+    return grpc.StatusCode.FAILED_PRECONDITION, _short(str(error)), LedgerError.__name__
+
+
+def _short(text: str) -> str:
+    """Text for a status: it travels in a header of 8 KiB, three bytes for one, and may repeat what the caller sent."""
+    return text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
 
 
 def error_of(error: grpc.RpcError, peer: str) -> AuditError:
@@ -107,19 +114,75 @@ async def call(method: Callable[..., Any], request: Any, peer: str, timeout: flo
         AuditError: what the peer raised, or TransportError when it gave no answer.
     """
     try:
-        return await method(request, timeout=timeout)
+        answer = await method(request, timeout=timeout)
     except grpc.RpcError as error:
         raise error_of(error, peer) from None
     except (ValueError, TypeError) as error:  # protobuf: a field out of its range
         raise EncodingError(f"request to {peer}: {error}") from None
+    return _read(answer, peer)
+
+
+async def chunks(method: Callable[..., Any], request: Any, peer: str, timeout: float) -> AsyncGenerator[bytes, None]:
+    """The ``data`` of every message of a streaming call, with one deadline (seconds) for all of it.
+
+    Raises:
+        AuditError: as :func:`call`.
+    """
+    stream = method(request, timeout=timeout)
+    try:
+        async for message in stream:
+            yield _read(message, peer).data
+    except grpc.RpcError as error:
+        raise error_of(error, peer) from None
+    finally:
+        stream.cancel()  # where the caller stops early; nothing otherwise
+
+
+def _read(answer: Any, peer: str) -> Any:
+    """gRPC gives None for bytes that are not the message that the call returns."""
+    if answer is None:
+        raise TransportError(f"{peer} answers with something that is no answer: is it the program that you mean?")
+    return answer
 
 
 # --- servers and channels
 
 
 def new_server(maximum_concurrent: int = 256) -> Any:
-    """A grpc.aio server with the sizes and the binding rule of this project; RESOURCE_EXHAUSTED beyond the maximum."""
-    return grpc.aio.server(options=list(SERVER_OPTIONS), maximum_concurrent_rpcs=maximum_concurrent)
+    """A grpc.aio server with the sizes and the binding rule of this project; RESOURCE_EXHAUSTED beyond the maximum.
+
+    Requests that are no protobuf are refused as an EncodingError; gRPC alone would answer UNKNOWN and log a traceback.
+    """
+    options = list(SERVER_OPTIONS)
+    return grpc.aio.server(options=options, interceptors=[_Readable()], maximum_concurrent_rpcs=maximum_concurrent)
+
+
+class _Readable(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Reads requests where an unreadable one can still be answered."""
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = await continuation(details)
+        if handler is None or handler.request_streaming or handler.request_deserializer is None:
+            return handler
+        read = handler.request_deserializer
+
+        async def parsed(data: bytes, context: Any) -> Any:
+            try:
+                return read(data)
+            except Exception:
+                code, text, name = status_of(EncodingError("the request is not the message that this call takes"))
+                await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
+
+        async def unary(data: bytes, context: Any) -> Any:
+            return await handler.unary_unary(await parsed(data, context), context)
+
+        async def stream(data: bytes, context: Any) -> Any:
+            async for item in handler.unary_stream(await parsed(data, context), context):
+                yield item
+
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(stream, None, handler.response_serializer)
+        return grpc.unary_unary_rpc_method_handler(unary, None, handler.response_serializer)
 
 
 def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None, plain: bool = False) -> int:

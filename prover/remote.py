@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -11,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.groth16.keys import KeyPaths, Shape
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError, TransportError
-from ragseal.ledger.rpc import call, dial, error_of
+from ragseal.ledger.rpc import call, chunks, dial
 from ragseal.ledger.tls import ClientTls
 from ragseal.prover.keyring import Ring
 from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_pb2_grpc
@@ -92,18 +92,16 @@ async def _download(stub: Any, address: str, chosen: Any, directory: Path, moved
     try:
         with os.fdopen(handle, "wb") as file:
             request = verifier_pb2.GetKeyRequest(key_digest=chosen.key_digest)
-            async for chunk in stub.GetKey(request, timeout=KEY_TIMEOUT):
-                done += len(chunk.data)
-                if done > chosen.size:
-                    raise ProofError(f"{address} sends more than the {chosen.size} bytes that it announced")
-                file.write(chunk.data)
-                moved(done, chosen.size)
+            async with contextlib.aclosing(chunks(stub.GetKey, request, address, KEY_TIMEOUT)) as stream:
+                async for data in stream:
+                    done += len(data)
+                    if done > chosen.size:
+                        raise ProofError(f"{address} sends more than the {chosen.size} bytes that it announced")
+                    file.write(data)
+                    moved(done, chosen.size)
         if done != chosen.size:
             raise TransportError(f"{address} sent {done} of {chosen.size} bytes: try again")
         return part
-    except grpc.RpcError as error:
-        part.unlink(missing_ok=True)
-        raise error_of(error, address) from None
     except OSError as error:
         part.unlink(missing_ok=True)
         raise ConfigurationError(f"cannot keep the key in {directory}: {error.strerror}") from None

@@ -8,15 +8,14 @@ bottom and can run beside a server.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-import grpc
-
 from ragseal.kernel.errors import AuditError, LedgerError, TransportError
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, dial, error_of
+from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, chunks, dial
 from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 from ragseal.verifier.evidence import Refused
@@ -137,15 +136,11 @@ class RemoteEvidence:
     async def _stream(self, method: Any, request: Any, limit: int, seconds: float) -> bytes:
         """Chunks concatenated, at most ``limit`` bytes."""
         data = bytearray()
-        stream = method(request, timeout=seconds)
-        try:
+        async with contextlib.aclosing(chunks(method, request, self.peer, seconds)) as stream:
             async for chunk in stream:
-                data += chunk.data
+                data += chunk
                 if len(data) > limit:
-                    stream.cancel()
                     raise LedgerError(f"oversized: more than {limit} bytes")
-        except grpc.RpcError as error:
-            raise error_of(error, self.peer) from None
         return bytes(data)
 
     def _run(self, action: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole provider behind gRPC in this process, with an account, for attacks on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
+
+import provider_scene as scene
+
+from ragseal.client import Client
+from ragseal.client.account import KEY_FILE, AccountState
+from ragseal.ledger.keyfile import save_key
+from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.provider import Conduct
+from ragseal.prover.service import Listening, Server
+from tests.attacks.world import machine
+
+
+class Live:
+    """A provider with an open window; ``address`` is its gRPC server."""
+
+    def __init__(self, folder: Path, **policy: Any) -> None:
+        tools = machine()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.clock = scene.Clock()
+        self.provider = scene.open_provider(folder / "provider", tools.cls, tools.paths, self.clock)
+        self.provider.commit(scene.make_policy(tools.cls, **policy), "w1")
+        self.log_key = self.provider.state.log_signer.verifier.vkey()
+        self.log = self.provider.state.log_signer.verifier
+        self.folder = folder
+        self.server: Server = self.call(self._begin())
+        self.address = self.server.address
+        self.window = self.call(scene.open_window(self.server.serving))
+
+    def call(self, action: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(action, self._loop).result(120)
+
+    async def _begin(self) -> Server:
+        server = Server(
+            self.provider, Conduct(False, 0.0, BeaconRules(participants=2, wait=5.0)), Listening("127.0.0.1:0")
+        )
+        await server.start()
+        return server
+
+    def account(self, name: str = "alice") -> Path:
+        """The folder of a registered account."""
+        folder = self.folder / name
+        if not folder.exists():
+            AccountState.create(folder, name)
+            (folder / KEY_FILE).unlink()
+            save_key(folder / KEY_FILE, scene.account_key(name))
+        return folder
+
+    def client(self, address: str = "", name: str = "alice") -> Client:
+        return Client(address or self.address, self.account(name), self.log_key, scene.TrigramEmbedder(), timeout=20.0)
+
+    def end(self) -> None:
+        self.call(self.server.stop())
+        self.provider.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@contextmanager
+def live(folder: Path, **policy: Any) -> Iterator[Live]:
+    made = Live(folder, **policy)
+    try:
+        yield made
+    finally:
+        made.end()
