@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ragseal.circuits import estimate
 from ragseal.circuits import search as shapes
 from ragseal.circuits import stats as statistics
 from ragseal.circuits.build import DEFAULT_CACHE, build, class_digest, load_classes
@@ -78,6 +79,7 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
     known.update(fresh)
     text = statistics.render(known[name] for name in load_classes() if name in known)
     if not check:
+        estimate.STATS_FILE.write_text(estimate.render(), encoding="utf-8")
         statistics.STATS_FILE.write_text(text, encoding="utf-8")
     click.echo(text, nl=False)
 

@@ -152,6 +152,7 @@ class Attestation:
         secrets = await self._window_secrets(window)
         version = secrets.versions[account.tenant]
         embedding = await self._agree(message)
+        fixedpoint.check_embedding(decode_embedding(embedding), window.manifest.policy.dimension)
         blinder = derived_scalar(secrets.blinding, canonical, embedding)
         async with self._work:
             c_e = await asyncio.to_thread(self._commit_embedding, embedding, blinder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The estimate's circuit, row by row: honest blocks hold, every false one breaks a row, and r reads committed wires only.
+"""The estimate's circuit, row by row: honest blocks hold, false ones break a row, r reads committed wires only.
 
 Witnesses come from the tests' own solver (r1cs.py), never from the native module.
 """
