@@ -137,11 +137,8 @@ def test_input_order_is_the_circuits() -> None:
 
 
 def test_every_template_has_a_twin() -> None:
-    templates = {
-        name
-        for path in [*sources(), SOURCE]
-        for name in re.findall(r"^template (\w+)", path.read_text(encoding="utf-8"), re.M)
-    }
+    texts = [path.read_text(encoding="utf-8") for path in (*sources(), SOURCE)]
+    templates = {name for text in texts for name in re.findall(r"^template (\w+)", text, re.M)}
     assert templates == set(TWINS)
     for name, entry in TWINS.items():
         if "part_of" in entry:
