@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,9 +73,10 @@ def read_container(path: Path, magic: bytes, version: int) -> Container:
         ProofError: it is not such a file.
     """
     try:
-        if not path.is_file():
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
             raise ProofError(f"{path}: not a regular file")
-        if path.stat().st_size > MAX_FILE:
+        if found.st_size > MAX_FILE:
             raise ProofError(f"{path}: the file is too large")
         data = memoryview(path.read_bytes())
     except OSError as error:
@@ -82,9 +84,9 @@ def read_container(path: Path, magic: bytes, version: int) -> Container:
     cursor = Cursor(data)
     if bytes(cursor.take(4)) != magic:
         raise ProofError(f"not a {magic.decode()} file")
-    found = cursor.u32()
-    if found != version:
-        raise ProofError(f"version {found} where {version} is expected")
+    given = cursor.u32()
+    if given != version:
+        raise ProofError(f"version {given} where {version} is expected")
     count = cursor.u32()
     if count > MAX_SECTIONS:
         raise ProofError(f"{count} sections are too many")

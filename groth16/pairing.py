@@ -124,12 +124,13 @@ def negated(point: Affine) -> Affine:
     return None if point is None else (point[0], P - point[1])
 
 
-def combination(points: Sequence[G2Point], scalars: Sequence[int]) -> G2Point | None:
-    """sum_i scalars[i] * points[i] of a few points of the subgroup; None for the identity."""
+def combination(points: Sequence[G2Point | None], scalars: Sequence[int]) -> G2Point | None:
+    """sum_i scalars[i] * points[i] of a few points of the subgroup; None is the identity."""
     ecc = _py_ecc()
     total = ecc.Z2
     for point, scalar in zip(points, scalars, strict=True):
-        total = ecc.add(total, ecc.multiply(_lift(point), scalar))
+        if point is not None:
+            total = ecc.add(total, ecc.multiply(_lift(point), scalar))
     if ecc.is_inf(total):
         return None
     x, y = ecc.normalize(total)

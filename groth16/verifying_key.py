@@ -107,8 +107,9 @@ class VerifyingKey:
             raise ProofError(
                 f"the verifying key has {len(data) - _HEAD} bytes after its head, {count} IC points are announced"
             )
+        alpha, ic = proper_point(data[:64]), tuple(_proper_points(data[_HEAD:]))
         beta, gamma, delta = (pairing.decode_g2(data[64 + G2_BYTES * i :][:G2_BYTES]) for i in range(3))
-        return cls(proper_point(data[:64]), beta, gamma, delta, tuple(_proper_points(data[_HEAD:])))
+        return cls(alpha, beta, gamma, delta, ic)
 
     def to_bytes(self) -> bytes:
         head = encode_point(self.alpha1) + b"".join(map(pairing.encode_g2, (self.beta2, self.gamma2, self.delta2)))
@@ -151,7 +152,7 @@ class VerifyingKey:
         found = _json_object(text)
         ic = tuple(_json_g1(v, "an IC point") for v in _items(_entry(found, "IC"), "IC"))
         announced = _entry(found, "nPublic")
-        if isinstance(announced, bool) or announced != len(ic) - 1:
+        if type(announced) is not int or announced != len(ic) - 1:  # neither True nor 4.0
             raise ProofError("nPublic does not match the number of IC points")
         return cls(
             _json_g1(_entry(found, "vk_alpha_1"), "vk_alpha_1"),

@@ -32,6 +32,9 @@ MAX_DOMAIN = 1 << 27
 #: cofactor of G2, or one that does not match its counterpart in G1, passes with probability 2^-90.
 ROUNDS, WEIGHT_BITS = 9, 10
 
+#: What is compared, its point in G1 and its point in G2.
+Pair = tuple[str, Affine, G2Point | None]
+
 _UNSCALE = pow(1 << 256, -1, P)  #: coordinates are stored times 2^256 (Montgomery)
 
 
@@ -63,13 +66,6 @@ def _g2_on_curve(data: memoryview) -> G2Point | None:
     return point
 
 
-def _g2(data: memoryview) -> G2Point | None:
-    point = _g2_on_curve(data)
-    if point is not None:
-        pairing.check_g2(point)
-    return point
-
-
 def _section(file: Container, kind: int, count: int, name: str) -> list[Affine]:
     data = file.array(kind, count, POINT_BYTES)
     try:
@@ -94,29 +90,29 @@ def _matches(left: Affine, right: G2Point | None) -> bool:
     return pairing.is_one(pairing.miller(pairs))
 
 
-def _check_b(b1: Sequence[Affine], b2: Sequence[G2Point | None]) -> None:
-    """B2 lies in the subgroup and its points have the logarithms of B1's, by random combinations."""
+def _b_sums(b1: Sequence[Affine], b2: Sequence[G2Point | None]) -> list[Pair]:
+    """Random combinations of B1 and of B2, which must match; those of B2 are in the subgroup."""
     places = [at for at, point in enumerate(b2) if point is not None]
     present = [point for point in b2 if point is not None]
-    sums1: list[Affine] = []
-    sums2: list[G2Point] = []
-    scales: list[int] = []
+    sums: list[Pair] = []
     for _ in range(ROUNDS):
         bits = secrets.token_bytes(2 * len(b2))
         weights = [int.from_bytes(bits[i : i + 2], "little") >> 16 - WEIGHT_BITS for i in range(0, len(bits), 2)]
-        left = multi_scalar(b1, weights)
         right = g2.combination(present, [weights[at] for at in places], WEIGHT_BITS)
         if right is not None and not pairing.in_subgroup(right):
             raise ProofError("section B2: a G2 point is outside the subgroup")
-        if left is None or right is None:
-            if left is not None or right is not None:
-                raise ProofError("sections B1 and B2 disagree")
-            continue
-        sums1.append(left)
-        sums2.append(right)
-        scales.append(secrets.randbits(128) | 1)
-    if sums1 and not _matches(multi_scalar(sums1, scales), pairing.combination(sums2, scales)):
-        raise ProofError("sections B1 and B2 disagree")
+        sums.append(("sections B1 and B2", multi_scalar(b1, weights), right))
+    return sums
+
+
+def _agree(pairs: Sequence[Pair]) -> None:
+    """Every pair is of one value: all at once by a random combination, one by one to name the wrong one."""
+    scales = [secrets.randbits(128) | 1 for _ in pairs]
+    left = multi_scalar([one for _, one, _ in pairs], scales)
+    if not _matches(left, pairing.combination([two for _, _, two in pairs], scales)):
+        for name, one, two in pairs:
+            if not _matches(one, two):
+                raise ProofError(f"{name} disagree")
 
 
 def _proper(point: Point | None, name: str) -> Point:
@@ -151,7 +147,7 @@ def _parse(file: Container) -> VerifyingKey:
         if kind == 1:
             points.append(_g1(header.take(POINT_BYTES)))
         else:
-            points2.append(_g2(header.take(G2_BYTES)))
+            points2.append(_g2_on_curve(header.take(G2_BYTES)))
     header.end()
     alpha1, beta1, delta1 = points
     beta2, gamma2, delta2 = points2
@@ -169,11 +165,10 @@ def _parse(file: Container) -> VerifyingKey:
         _proper_g2(delta2, "delta"),
         tuple(_proper(point, f"IC point {at}{where[at]}") for at, point in enumerate(ic)),
     )
-    for name, one, two in (("beta", beta1, beta2), ("delta", delta1, delta2)):
-        if not _matches(one, two):
-            raise ProofError(f"{name}_1 and {name}_2 disagree")
-    _check_b(b1, b2)
     read_coefficients(file, wires, domain)
+    for point in (key.beta2, key.gamma2, key.delta2):  # last, as all that takes long
+        pairing.check_g2(point)
+    _agree([("beta_1 and beta_2", beta1, beta2), ("delta_1 and delta_2", delta1, delta2), *_b_sums(b1, b2)])
     return key
 
 
