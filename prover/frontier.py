@@ -125,8 +125,8 @@ def audited(cls: CircuitClass, window: Window, gain: int, budget: Budget) -> flo
         gain=gain,
         lo=window.lo,
         hi=window.hi,
-        k_max=budget.k_max,
-        n_max=budget.n_max,
+        k_max=1,  # epsilon depends on the product alone; what one account learns would be computed beside it
+        n_max=budget.queries,
         delta=budget.delta,
     )
     return report.epsilon if report.agree else math.inf
@@ -301,7 +301,20 @@ class Planner:
         wanted = [(shape, window, high, budget) for (shape, window), (_, high) in found.items()]
         return sorted(self.points(wanted), key=lambda p: p.epsilon)
 
-    def again(self, point: Point) -> Point:
-        """The same policy under noise that had no part in choosing it."""
+    def again(self, point: Point, other: int = 1) -> Point:
+        """The same policy under noise that had no part in choosing it; ``other`` tells such noises apart."""
         cls = point.shape.cls
-        return replace(point, quality=self.qualities([(cls, point.window, point.gain)], self.seed + 1)[0])
+        return replace(point, quality=self.qualities([(cls, point.window, point.gain)], self.seed + other)[0])
+
+    def confirmed(self, point: Point, target: float) -> Point | None:
+        """The point, or one with more gain, that reaches the target under fresh noise too; measured by yet another."""
+        cls, window, gain = point.shape.cls, point.window, point.gain
+        most = self.most_gain(cls, window)
+        while gain <= most:
+            found = self.points([(point.shape, window, gain, point.budget)], self.seed + 1)
+            if not found:  # no finite epsilon from here on
+                return None
+            if found[0].quality.ndcg10 >= target:
+                return self.again(found[0], 2)
+            gain += max(1, gain // 16)
+        return None

@@ -26,7 +26,7 @@ from ragseal.prover.recommendation import Target, advise, efficient
 from ragseal.prover.windows import WHOLE, public_window
 from ragseal.prover.workload import load_workload
 
-SCALES = {"gaussian": (0.5, 1.0, 2.0, 4.0, 6.0, 8.0), "geometric": (1.0, 2.0, 4.0, 6.0, 10.0, 16.0)}
+SCALES = {"gaussian": (1.0, 2.0, 4.0, 6.0, 8.0), "geometric": (1.0, 2.0, 4.0, 8.0, 16.0)}
 QUICK_SCALES = {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0)}
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
@@ -152,7 +152,7 @@ def _full(point: Point | None) -> dict[str, Any] | None:
               help="K, slots returned; the client re-ranks them.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,
               help="Queries of an account; the first is what is recommended for.")  # fmt: skip
-@click.option("--k-max", multiple=True, type=click.IntRange(min=1), default=(2, 8), show_default=True,
+@click.option("--k-max", multiple=True, type=click.IntRange(min=1), default=(2,), show_default=True,
               help="Accounts of a coalition; the first is what is recommended for.")  # fmt: skip
 @click.option("--delta", default="1/1000000", show_default=True)
 @click.option("--window", "given", multiple=True, metavar="LO:HI", help="Score window in cosines, chosen elsewhere.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ragseal.prover.frontier import Budget, Planner, Point, Shape, Window
 
 DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given
+CONFIRMED = 3  #: candidates that are measured again before one is recommended
 USELESS_SHARE = 0.5  #: of the noise-free nDCG@10: below it a reason says so
 
 
@@ -64,8 +65,9 @@ def _reaching(
     reasons: list[str],
 ) -> Advice:  # fmt: skip
     found = planner.for_ndcg(wanted, used, windows, budget)
-    if found:
-        best = planner.again(found[0])
+    sure = [point for point in (planner.confirmed(p, wanted) for p in found[:CONFIRMED]) if point]
+    if sure:
+        best = min(sure, key=lambda p: p.epsilon)
         reasons.append(
             f"epsilon {best.epsilon:.4g} is the least of {len(found)} ways to reach nDCG@10 {wanted:.3f}: "
             f"{describe(best)}"

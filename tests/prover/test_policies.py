@@ -96,7 +96,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
             {"epsilon_account": "25", "gain": 2},
             r"advertise at least 5[\d.]+ .or .auto.., use gain <= 1, or n_max <= 1\b",
         ),
-        ({"epsilon_account": "1/10"}, r"advertise at least 22[\d.]+ .or .auto.., or use a narrower score window"),
+        ({"epsilon_account": "1/10"}, r"advertise at least 19[\d.]+ .or .auto.., or use a narrower score window"),
         ({"delta": "1/10000000000000000000000"}, r"allow a delta above that, or at most 0 queries"),
         ({"lo": 0.7, "hi": 0.3}, "lo = 4839, hi = 11290 .they look swapped"),
         ({"hi": 1.2}, "the nearest is 1.0"),

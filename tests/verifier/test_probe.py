@@ -22,6 +22,7 @@ from ragseal.groth16.engine import Engine, Scores, open_engine
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.commitment import Account
+from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import commitment, index, machinery
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.corpora import Document
@@ -29,6 +30,10 @@ from ragseal.prover.provider import Conduct, Edges, Machinery, Provider
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.state import Settings, State, create
 from ragseal.verifier.__main__ import main
+from ragseal.verifier.conduct import Target
+from ragseal.verifier.evidence import Refused
+from ragseal.verifier.log import read_log
+from ragseal.verifier.probe import window_of
 
 sys.path.append(str(Path(__file__).parent.parent / "prover"))  # test modules are no package
 import provider_scene as scene
@@ -134,6 +139,19 @@ def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
     evidence = json.loads((live.folder / "out" / "probe.json").read_text())
     inside = evidence["answers"]["inside"]
     assert [answer["ctr"] for answer in inside] == list(range(1, QUERIES + 1))
+    with Target(live.server.address, NoteVerifier.from_vkey(live.log_key)).connect() as link:
+        log = read_log(link, NoteVerifier.from_vkey(live.log_key))
+    assert window_of(log, inside).window == "test-window"
+    other = inside[1]["record"]
+    for forged, said in (
+        ([{**inside[0], "record": other}], "is not the record"),
+        ([{**inside[0], "ledger_index": log.size}], "is not the record"),
+        ([{**inside[0], "ledger_index": 0}], "is not the record"),
+        ([{**inside[0], "manifest": "00" * 32}], "holds no manifest"),
+        ([inside[0], {**inside[1], "manifest": "00" * 32}], "several windows"),
+    ):
+        with pytest.raises(Refused, match=said):
+            window_of(log, forged)
     # n_max is used up: the account's own program stops, and says why.
     again = live.probe(planted, "--queries", "2")
     assert again.exit_code == 1

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The planner's numbers on a public corpus: known points measured again, the public score window, a frontier.
+
+``python -m bench.plan check --corpus beir:PATH``      known nDCG@10 of SciFact at mu = 6, three windows, and in float
+``python -m bench.plan calibrate --corpus beir:PATH``  which window serves best at equal epsilon: prover/windows.py
+``python -m bench.plan frontier --corpus beir:PATH``   what `ragseal-provider plan` says
+
+Each writes its part of bench/results/plan-<folder>.json.  Embeddings are kept under var/embeddings by content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.experiment import RESULTS, ROOT, machine, save, table
+from ragseal.circuits.build import load_classes
+from ragseal.embedder import load_embedder
+from ragseal.kernel.noise import build_table
+from ragseal.prover.frontier import UNITS, Planner, Window, shapes
+from ragseal.prover.plan import CANDIDATES, make_plan
+from ragseal.prover.quality import Judge, Measurement, clipped, largest_slots
+from ragseal.prover.recommendation import Target
+from ragseal.prover.windows import WHOLE
+from ragseal.prover.workload import Workload, load_workload
+
+CACHE = ROOT / "var" / "embeddings"
+MU = 6.0
+#: Score window and nDCG@10 in the order of noisy scores at mu = 6, as the design notes state them.
+KNOWN = (((-1.0, 1.0), 0.03), ((0.0, 1.0), 0.18), ((0.3, 0.7), 0.45))
+KNOWN_FREE = 0.645
+SCALES = {"gaussian": (1.0, 2.0, 4.0, 6.0), "geometric": (2.0, 4.0, 6.0, 10.0)}
+
+
+def in_noisy_order(work: Workload, capacity: int, s: int, window: Window, gain: int, draws: int) -> tuple[float, float]:
+    """(nDCG@10, standard error) when the ten largest noisy scores are taken in their own order."""
+    measure, judge = Measurement(work, build_table("gaussian"), s, capacity, draws, 11), Judge(work)
+    sums = np.zeros(work.queries)
+    for draw in range(draws):
+        v = measure.noise(draw).astype(np.int64)
+        v[:, : work.documents] += gain * clipped(work.scores, window.lo, window.hi).astype(np.int64)
+        sums += [judge.ndcg(q, row) for q, row in enumerate(largest_slots(v, 10).tolist())]
+    means = sums / draws
+    return float(means.mean()), float(means.std(ddof=1) / np.sqrt(work.queries))
+
+
+def check(work: Workload, draws: int) -> dict[str, Any]:
+    """The known points, and the same ones as a client that re-ranks gets them."""
+    (shape,) = shapes(load_classes().values(), ["gaussian"], [10], work.documents)
+    cls = shape.cls
+    planner = Planner(work, 384, draws)
+    free = planner.noise_free(10)
+    points = []
+    for (lo, hi), known in KNOWN:
+        window = Window.of(lo, hi)
+        gain = round(MU * (UNITS["gaussian"] << cls.s) / (window.hi - window.lo))
+        value, error = in_noisy_order(work, cls.N, cls.s, window, gain, draws)
+        ranked = planner.qualities([(cls, window, gain)])[0]
+        points.append({
+            "window": [lo, hi], "mu": gain * (window.hi - window.lo) / (UNITS["gaussian"] << cls.s), "known": known,
+            "ndcg10": value, "se": error, "deviation": (value - known) / error, "re_ranked": ranked.ndcg10,
+        })  # fmt: skip
+    return {
+        "class": cls.name, "draws": draws, "queries": work.queries, "noise_free": free.ndcg10,
+        "known_noise_free": KNOWN_FREE, "points": points,
+    }  # fmt: skip
+
+
+def calibrate(work: Workload, draws: int) -> dict[str, Any]:
+    """nDCG@10 of every candidate window at equal scale, which is equal epsilon; the best on average is recommended."""
+    rows, shares = [], dict.fromkeys([WHOLE, *CANDIDATES], 0.0)
+    used = shapes(load_classes().values(), ["gaussian", "geometric"], [10, 50], work.documents)
+    planner = Planner(work, 384, draws)
+    for shape in used:
+        cls = shape.cls
+        for scale in SCALES[cls.law]:
+            unit = UNITS[cls.law] << cls.s
+            asked = [
+                (cls, Window.of(*w), max(1, round(scale * unit / (Window.of(*w).hi - Window.of(*w).lo))))
+                for w in shares
+            ]
+            found = [q.ndcg10 for q in planner.qualities(asked)]
+            for window, value in zip(shares, found, strict=True):
+                rows.append({"law": cls.law, "K": cls.K, "scale": scale, "window": list(window), "ndcg10": value})
+                shares[window] += value / max(found)
+    count = len(rows) // len(shares)
+    mean = {f"{lo:g}:{hi:g}": total / count for (lo, hi), total in shares.items()}
+    best = max(shares, key=lambda w: shares[w])
+    return {"queries": work.queries, "draws": draws, "rows": rows, "mean_share_of_best": mean, "chosen": list(best)}
+
+
+def frontier(corpus: str, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """The default plan, the corpus being public."""
+    from fractions import Fraction
+
+    from ragseal.prover.frontier import Budget
+
+    budgets = [Budget(25, 2, Fraction(1, 10**6))]
+    return make_plan(
+        corpus, "minilm", Target(), laws=("gaussian", "geometric"), returned=(10, 50), budgets=budgets, cache=CACHE,
+        progress=progress,
+    )  # fmt: skip
+
+
+@click.command()
+@click.argument("part", type=click.Choice(["check", "calibrate", "frontier"]))
+@click.option("--corpus", required=True, help="A public BEIR folder, beir:PATH.")
+@click.option("--draws", default=3, show_default=True, help="Noise samples a query.")
+@click.option("--most", default=300, show_default=True, help="Queries.")
+def main(part: str, corpus: str, draws: int, most: int) -> None:
+    """Measure one part and write it beside the others."""
+    out = RESULTS / f"plan-{Path(corpus.partition(':')[2]).name}.json"
+    found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, Any] = {}
+
+        def moved(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        if part == "frontier":
+            found[part] = frontier(corpus, moved)
+        else:
+            split = "test" if part == "check" else "train"  # a window is never chosen on what it is shown to work on
+            work = load_workload(corpus, load_embedder(), split=split, most=most, cache=CACHE, progress=moved)
+            found[part] = check(work, draws) if part == "check" else calibrate(work, draws)
+    found["machine"] = machine()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    save(out, found)
+    if part == "check":
+        rows = [(str(p["window"]), p["known"], p["ndcg10"], p["se"], p["re_ranked"]) for p in found[part]["points"]]
+        click.echo(table(("window", "known", "nDCG@10", "s.e.", "re-ranked"), rows))
+        click.echo(f"noise-free {found[part]['noise_free']:.4f}, known {KNOWN_FREE}")
+    elif part == "calibrate":
+        click.echo(table(("window", "mean share of the best"), list(found[part]["mean_share_of_best"].items())))
+    else:
+        click.echo("\n".join(found[part]["reasons"]))
+    click.echo(f"written: {out.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

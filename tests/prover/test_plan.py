@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ragseal-provider plan: audited epsilons, policies that `commit` accepts, plain words where a target is too high."""
+
+from __future__ import annotations
+
+import json
+import random
+import stat
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from provider_scene import DIMENSION, NOW, TrigramEmbedder
+
+from ragseal.circuits.build import class_digest, load_classes
+from ragseal.kernel import noise
+from ragseal.kernel.accounting import epsilon_audit
+from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.prover import machinery, plan, planpage, windows
+from ragseal.prover.__main__ import main
+from ragseal.prover.corpora import Document
+from ragseal.prover.policyfile import Binding, load_policy
+from ragseal.prover.windows import PublicWindow
+from ragseal.prover.workload import load_workload, pseudo_queries
+
+SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
+
+
+def text(rng: random.Random, words: int) -> str:
+    return " ".join("".join(rng.choice(SYLLABLES) for _ in range(3)) for _ in range(words))
+
+
+@pytest.fixture(scope="module")
+def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty documents of invented words; a query is half of one of them."""
+    folder, rng = tmp_path_factory.mktemp("beir"), random.Random(7)
+    documents = [text(rng, 10) for _ in range(60)]
+    lines = [json.dumps({"_id": f"d{i}", "title": "", "text": t}) for i, t in enumerate(documents)]
+    (folder / "corpus.jsonl").write_text("\n".join(lines) + "\n")
+    asked = [json.dumps({"_id": f"q{i}", "text": t[: len(t) // 2]}) for i, t in enumerate(documents[:40])]
+    (folder / "queries.jsonl").write_text("\n".join(asked) + "\n")
+    (folder / "qrels").mkdir()
+    judged = "".join(f"q{i}\td{i}\t1\n" for i in range(40))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' small embedder, and class tiny alone: larger ones take seconds a point."""
+    monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
+    tiny = {name: cls for name, cls in load_classes().items() if name in ("tiny", "tiny-geo")}
+    monkeypatch.setattr(plan, "load_classes", lambda: tiny)
+
+
+def run(beir: Path, tmp_path: Path, *more: str) -> Result:
+    return CliRunner().invoke(
+        main,
+        [
+            "plan", "--corpus", f"beir:{beir}", "--quick", "--returned", "3", "--n-max", "5", "--k-max", "2",
+            "--out", str(tmp_path / "plan"), *more,
+        ],
+    )  # fmt: skip
+
+
+def made(beir: Path, tmp_path: Path, *more: str) -> dict[str, Any]:
+    done = run(beir, tmp_path, *more, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+WINDOW = ("--window", "0.55:0.65")
+
+
+def test_every_epsilon_is_the_auditors_own(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, *WINDOW, "--k-max", "1")
+    assert {"law", "scale", "window", "K", "n_max", "k_max", "epsilon", "delta", "ndcg10", "recall"} <= set(
+        found["frontier"][0]
+    )
+    assert {row["law"] for row in found["frontier"]} == {"gaussian", "geometric"}
+    assert {row["k_max"] for row in found["frontier"]} == {1, 2}
+    for row in found["frontier"][::3]:
+        cls = load_classes()[row["class"]]
+        report = epsilon_audit(
+            cls, noise.build_table(cls.law), gain=row["gain"], lo=row["lo"], hi=row["hi"], k_max=row["k_max"],
+            n_max=row["n_max"], delta=Fraction(row["delta"]),
+        )  # fmt: skip
+        assert row["epsilon"] == report.epsilon
+    same = [r for r in found["frontier"] if (r["law"], r["k_max"]) == ("geometric", 2)]
+    assert same[0]["epsilon"] < same[-1]["epsilon"]
+    assert same[0]["ndcg10"] < same[-1]["ndcg10"] <= found["noise_free"]["ndcg10"] + 0.1
+
+
+def test_the_recommended_policy_is_one_that_commit_accepts(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, *WINDOW, "--epsilon", "60", "--law", "geometric")
+    best = found["recommended"]
+    assert found["nearest"] is None
+    assert best["epsilon"] <= 60
+    cls = load_classes()["tiny-geo"]
+    file = tmp_path / "policy.toml"
+    file.write_text(best["policy"])
+    policy = load_policy(file, Binding(cls, class_digest(cls), DIMENSION, NOW), machinery.advertised_epsilon)
+    machinery.check_promises(policy, cls)
+
+    def epsilon(gain: int) -> float:
+        return epsilon_audit(
+            cls, noise.build_table(cls.law), gain=gain, lo=policy.lo, hi=policy.hi, k_max=policy.k_max,
+            n_max=policy.n_max, delta=Fraction(policy.delta),
+        ).epsilon  # fmt: skip
+
+    assert epsilon(policy.gain) == best["epsilon"]
+    assert epsilon(policy.gain + 1) > 60  # no gain was left unused
+
+
+def test_a_target_of_answers_gets_the_least_epsilon(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, *WINDOW, "--ndcg", "0.5")
+    best = found["recommended"]
+    assert best["ndcg10"] > 0.5 - 3 * best["ndcg10_se"]
+    better = [row for row in found["frontier"] if row["ndcg10"] >= 0.5 + 3 * row["ndcg10_se"]]
+    assert better
+    assert all(best["epsilon"] <= row["epsilon"] for row in better)
+
+
+def test_without_a_target_most_of_the_noise_free_quality_is_sought(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, *WINDOW, "--law", "geometric")
+    assert "no target was given" in " ".join(found["reasons"])
+    assert found["recommended"]["ndcg10"] > 0.7 * found["noise_free"]["ndcg10"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (["--ndcg", "1.0"], "nDCG@10 1.000 CANNOT be met: even without noise"),
+        (["--epsilon", "0.001"], "epsilon 0.001 CANNOT be met: even gain 1"),
+        (["--epsilon", "12", "--ndcg", "0.95"], "epsilon 12 and nDCG@10 0.950 CANNOT be met together"),
+    ],
+)
+def test_what_cannot_be_met_is_said_with_the_nearest(beir: Path, tmp_path: Path, target: list[str], said: str) -> None:
+    found = made(beir, tmp_path, *WINDOW, *target, "--law", "geometric")
+    assert found["recommended"] is None
+    assert any(reason.startswith(said) for reason in found["reasons"]), found["reasons"]
+    assert found["nearest"]["epsilon"] > 0
+    shown = run(beir, tmp_path, *WINDOW, *target, "--law", "geometric")
+    assert "CANNOT be met" in shown.output
+
+
+def test_a_window_is_public_or_none_was_chosen(beir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --public nothing of the corpus chooses a window."""
+    known = TrigramEmbedder().identity().digest()
+    rows = plan._windows(known, "trigrams", (), False)
+    assert [w.cosines for w in rows[0]] == [(0.0, 1.0)]
+    assert "needs no choice" in rows[1]
+    entry = PublicWindow("trigrams", 0.35, 0.75, "a public corpus")
+    monkeypatch.setattr(windows, "PUBLIC_WINDOWS", {known.hex(): entry})
+    found = made(beir, tmp_path, "--epsilon", "60", "--law", "geometric")
+    assert {tuple(row["window"]) for row in found["frontier"]} == {(0.35, 0.75), (0.0, 1.0)}
+    assert any("chosen on a public corpus" in reason for reason in found["reasons"])
+    assert any("tells a little about it" in reason for reason in found["reasons"])
+    public = plan._windows(known, "trigrams", (), True)
+    assert len(public[0]) > 2
+    assert "declares to be public" in public[1]
+
+
+def test_files_of_a_plan_stand_alone(beir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = made(beir, tmp_path, *WINDOW, "--law", "geometric", "--epsilon", "60")
+    folder = tmp_path / "plan"
+    assert json.loads((folder / "plan.json").read_text()) == found
+    assert (folder / "plan.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "plan.html").read_text()
+    assert 'src="data:image/png;base64,' in page
+    assert "http" not in page.replace("httpd", "")
+    assert found["recommended"]["policy"].splitlines()[1] in page
+    monkeypatch.setattr(planpage, "has_plot", lambda: False)
+    (folder / "plan.png").unlink()
+    done = run(beir, tmp_path, *WINDOW, "--law", "geometric", "--epsilon", "60")
+    assert done.exit_code == 0
+    assert "pip install 'ragseal[plot]'" in done.output
+    assert not (folder / "plan.png").exists()
+    assert "ragseal[plot]" in (folder / "plan.html").read_text()
+
+
+def test_bad_command_lines_are_refused_in_one_line(beir: Path, tmp_path: Path) -> None:
+    for more, said in (
+        (["--window", "0.8:0.4"], "0 <= lo < hi <= 1"),
+        (["--window", "wide"], "0.3:0.7"),
+        (["--delta", "0.5e-6"], "--delta"),
+        (["--split", "dev"], "dev.tsv"),
+        (["--returned", "126"], "no class of 126 slots can return 126"),
+    ):
+        done = run(beir, tmp_path, *more)
+        assert done.exit_code == 1, (more, done.output)
+        assert said in done.output, done.output
+        assert "Traceback" not in done.output
+
+
+def test_a_corpus_that_fits_no_class(tmp_path: Path) -> None:
+    lines = [json.dumps({"id": f"d{i}", "text": f"text {i}"}) for i in range(127)]
+    (tmp_path / "many.jsonl").write_text("\n".join(lines) + "\n")
+    done = CliRunner().invoke(main, ["plan", "--corpus", f"jsonl:{tmp_path / 'many.jsonl'}", "--quick"])
+    assert done.exit_code == 1
+    assert "127 documents fit no class" in done.output
+
+
+# --- workloads -------------------------------------------------------------------------------------------------------
+
+
+def test_pseudo_queries_come_from_the_documents() -> None:
+    long = Document(
+        "a", "The first sentence has six words here. The second one has some more words. Short. One more of it."
+    )
+    short = Document("b", "only one sentence with eight words in it")
+    texts, relevant = pseudo_queries([long, short], 10)
+    answers = {next(iter(grades)): t for t, grades in zip(texts, relevant, strict=True)}
+    assert answers[0] in ("The first sentence has six words here.", "The second one has some more words.")
+    assert answers[1] == "only one sentence with"
+    assert pseudo_queries([long, short], 1)[1] in (({0: 1},), ({1: 1},))
+    assert pseudo_queries([short, long], 10)[0] == texts  # whatever the order of the documents
+
+
+def test_a_plain_corpus_is_measured_with_pseudo_queries(beir: Path) -> None:
+    plain = load_workload(f"jsonl:{beir / 'corpus.jsonl'}", TrigramEmbedder(), most=20)
+    assert plain.queries == 20
+    assert "pseudo-queries" in plain.source
+    own = load_workload(f"beir:{beir}", TrigramEmbedder(), most=20)
+    assert "judgements" in own.source
+    assert own.scores.shape == (20, 60)
+
+
+def test_judgements_of_what_is_not_there_are_refused(beir: Path, tmp_path: Path) -> None:
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (tmp_path / name).write_text((beir / name).read_text())
+    (tmp_path / "qrels").mkdir()
+    judged = tmp_path / "qrels" / "test.tsv"
+    judged.write_text("query-id\tcorpus-id\tscore\nq1\tmissing\t1\n")
+    with pytest.raises(EncodingError, match="'missing' is judged but not in the corpus"):
+        load_workload(f"beir:{tmp_path}", TrigramEmbedder())
+    judged.write_text("query-id\tcorpus-id\tscore\nq1\td1\t0\n")
+    with pytest.raises(ConfigurationError, match="no query has a relevant document"):
+        load_workload(f"beir:{tmp_path}", TrigramEmbedder())
+
+
+def test_kept_embeddings_are_used_and_private(beir: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+
+    class Counting(TrigramEmbedder):  # type: ignore[misc]
+        calls = 0
+
+        def embed(self, texts: Any, **more: Any) -> Any:
+            Counting.calls += 1
+            return super().embed(texts, **more)
+
+    first = load_workload(f"beir:{beir}", Counting(), cache=cache)
+    calls = Counting.calls
+    second = load_workload(f"beir:{beir}", Counting(), cache=cache)
+    assert Counting.calls == calls
+    assert (first.scores == second.scores).all()
+    files = list(cache.iterdir())
+    assert len(files) == 2
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+    files[0].write_bytes(b"junk")
+    files[1].write_bytes(b"junk")
+    with pytest.raises(ConfigurationError, match="damaged"):
+        load_workload(f"beir:{beir}", Counting(), cache=cache)
