@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exact scores y = E e of an int8 index: native where possible, else numpy."""
+"""Exact scores y = E e of an int8 index and their commitment C_y: native where possible, else numpy and the kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ragseal.groth16 import group as backend
+from ragseal.kernel import attestation, field
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.curve import Group
 
 
 class ScoreMatrix(Protocol):
@@ -44,3 +48,18 @@ class NativeScores:
 def score_matrix(matrix: npt.NDArray[np.int8]) -> ScoreMatrix:
     """The fastest there is on this machine."""
     return NativeScores(matrix) if backend.available() else NumpyScores(matrix)
+
+
+@lru_cache(maxsize=64)
+def _committer(columns: bytes, b: bytes) -> Any:
+    with backend.native_errors():
+        return backend.native().Committer(columns, b)
+
+
+def commit_scores(group: Group, columns: bytes, bases: ScoreBases, e: Sequence[int], rho: int) -> bytes:
+    """C_y = sum_j e_j C_j + rho B; the native module keeps checked columns for the next query."""
+    if not isinstance(group, backend.NativeGroup):
+        return attestation.score_commitment(group, columns, bases, e, rho)
+    with backend.native_errors():
+        packed = np.asarray(e, dtype=np.int8).tobytes()
+        return bytes(_committer(columns, bases.b).commit(packed, field.to_bytes(rho)))

@@ -65,6 +65,20 @@ def poseidon(inputs: list[bytes]) -> bytes:
 def poseidon_permute(state: list[bytes]) -> list[bytes]:
     """The permutation on 2 to 17 elements."""
 
+class ScoreMatrix:
+    """A row-major int8 matrix of d columns."""
+
+    def __init__(self, matrix: bytes, d: int) -> None: ...
+    def scores(self, e: bytes) -> bytes:
+        """<row, e> of every row, exactly: int8 entries in, little-endian int32 out."""
+
+class Committer:
+    """Column commitments C_j and B, checked once."""
+
+    def __init__(self, columns: bytes, b: bytes) -> None: ...
+    def commit(self, e: bytes, rho: bytes) -> bytes:
+        """sum_j e_j C_j + rho B for int8 entries of e."""
+
 class Engine:
     """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
 

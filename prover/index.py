@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ragseal.groth16.scores import ScoreMatrix, score_matrix
 from ragseal.kernel import field
 from ragseal.kernel.attestation import MAX_TEXT_BYTES, SlotOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
@@ -162,9 +163,9 @@ class Version:
         return f"Version({self.tenant!r}, {self.matrix.shape})"
 
     @cached_property
-    def scores_matrix(self) -> npt.NDArray[np.int32]:
-        """The matrix in the width that scores are summed in, made once."""
-        return np.ascontiguousarray(self.matrix, dtype=np.int32)
+    def scored(self) -> ScoreMatrix:
+        """The matrix made ready for queries, once."""
+        return score_matrix(self.matrix)
 
     @cached_property
     def tree(self) -> MerkleTree:

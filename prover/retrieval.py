@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ragseal.groth16.engine import Engine, Scores
 from ragseal.groth16.keys import KeyView
+from ragseal.groth16.scores import commit_scores
 from ragseal.kernel import attestation
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.curve import Group
@@ -38,7 +39,7 @@ def decode_embedding(data: bytes) -> list[int]:
 
 def shifted_scores(version: Version, e: Sequence[int], policy: Policy) -> Scores:
     """w_i = gain * (<E_i, e> - lo) for every slot, exactly: |y| < 2^31 and |w| < 2^63 for every legal policy."""
-    y = version.scores_matrix @ np.asarray(e, dtype=np.int32)
+    y = version.scored.scores(e)
     return policy.gain * (y.astype(np.int64) - policy.lo)
 
 
@@ -99,6 +100,6 @@ def answer_query(
         rho_hint=rho_hint,
         t_salt=t_salt,
         ids=tuple(ids),
-        c_y=attestation.score_commitment(group, version.public.columns, key.scores, e, rho),
+        c_y=commit_scores(group, version.public.columns, key.scores, e, rho),
         t_commit=places_commitment(key.cls, t_salt, ids),
     )

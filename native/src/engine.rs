@@ -58,9 +58,12 @@ pub struct Selection {
 }
 
 fn bits(x: &BigInt<4>, at: usize, width: usize) -> u128 {
-    let mut y = *x;
-    y >>= at as u32;
-    let low = u128::from(y.0[0]) | u128::from(y.0[1]) << 64;
+    let (word, shift) = (at / 64, at % 64);
+    let limb = |k: usize| x.0.get(word + k).copied().unwrap_or(0);
+    let mut low = (u128::from(limb(0)) | u128::from(limb(1)) << 64) >> shift;
+    if shift > 0 {
+        low |= u128::from(limb(2)) << (128 - shift);
+    }
     if width >= 128 {
         low
     } else {
@@ -213,14 +216,12 @@ impl Engine {
     fn coarse(&self, key: Fr) -> Result<(Vec<BigInt<4>>, Vec<u32>)> {
         let wide = Parameters::of(17)?;
         let blocks = self.elements().div_ceil(PER_BLOCK);
+        let shared = wide.shared_by_blocks(key);
         let mut elements: Vec<BigInt<4>> = (0..blocks)
             .into_par_iter()
             .flat_map_iter(|block| {
-                let mut state = [Fr::ZERO; 17];
-                state[1] = key;
-                state[2] = Fr::from(block as u64 + (TAG_COARSE << 32));
-                wide.permute(&mut state);
-                state.into_iter().skip(1).map(|x| x.into_bigint()).collect::<Vec<_>>()
+                let state = wide.block(&shared, Fr::from(block as u64 + (TAG_COARSE << 32)));
+                state.into_iter().skip(1).map(|x| x.into_bigint())
             })
             .collect();
         elements.truncate(self.elements());

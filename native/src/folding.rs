@@ -33,7 +33,14 @@ fn signed_digits(mut k: u128) -> Vec<(u32, i32)> {
         let zeros = k.trailing_zeros();
         (k, bit) = (k >> zeros, bit + zeros);
         let low = (k & ((1 << WIDTH) - 1)) as i32;
-        digits.push((bit, if low >> (WIDTH - 1) == 1 { low - (1 << WIDTH) } else { low }));
+        digits.push((
+            bit,
+            if low >> (WIDTH - 1) == 1 {
+                low - (1 << WIDTH)
+            } else {
+                low
+            },
+        ));
         k = (k >> WIDTH) + u128::from(low >> (WIDTH - 1) == 1);
         bit += WIDTH;
     }
@@ -48,7 +55,11 @@ fn schedule(u: Fr) -> (Vec<Step>, u32) {
         let n = k.into_bigint().0;
         assert!(n[2] == 0 && n[3] == 0, "half a scalar has 128 bits");
         let digits = signed_digits(u128::from(n[0]) | u128::from(n[1]) << 64);
-        all.extend(digits.into_iter().map(|(bit, d)| (bit, if keep { d } else { -d }, image)));
+        all.extend(
+            digits
+                .into_iter()
+                .map(|(bit, d)| (bit, if keep { d } else { -d }, image)),
+        );
     }
     all.sort_by_key(|&(bit, _, _)| std::cmp::Reverse(bit));
     let mut at = all.first().map_or(0, |d| d.0);
@@ -127,7 +138,14 @@ mod tests {
     #[test]
     fn agrees_with_the_definition() {
         let mut us = crate::scalars::random(6).unwrap();
-        us.extend([Fr::ONE, -Fr::ONE, Fr::from(2u64), Fr::from(15u64), Config::LAMBDA, -Config::LAMBDA]);
+        us.extend([
+            Fr::ONE,
+            -Fr::ONE,
+            Fr::from(2u64),
+            Fr::from(15u64),
+            Config::LAMBDA,
+            -Config::LAMBDA,
+        ]);
         us.push(Fr::from(2u64).pow([248]) - Fr::ONE);
         us.push(Config::LAMBDA + Fr::ONE);
         let mut points = generators(b"folding", 1201);
@@ -139,7 +157,11 @@ mod tests {
                 let got = fold(&points[..n], u).unwrap();
                 let half = n.div_ceil(2);
                 assert_eq!(got.len(), half);
-                for (j, found) in got.iter().enumerate().filter(|(j, _)| *j < 8 || *j > half - 4 || j % 97 == 0) {
+                for (j, found) in got
+                    .iter()
+                    .enumerate()
+                    .filter(|(j, _)| *j < 8 || *j > half - 4 || j % 97 == 0)
+                {
                     let mut want = Projective::<Config>::from(points[j].to_affine::<Config>()) * u;
                     if half + j < n {
                         want += points[half + j].to_affine::<Config>();

@@ -362,16 +362,43 @@ impl<P: SWCurveConfig<ScalarField = Fr>> FixedBase<P> {
         FixedBase { width, table }
     }
 
-    /// k * base for every k.
-    pub fn multiply(&self, scalars: &[Fr]) -> Vec<Pt<P::BaseField>> {
-        let (width, half) = (self.width, 1i64 << (self.width - 1));
-        // The highest window may reach past 256 bits: it carries no offset and its digit is small.
-        let bias = |j: usize| if (j + 1) * width <= 256 { half } else { 0 };
+    /// What the digits of window j have too much.  The highest window may reach past 256 bits: it carries no offset and
+    /// its digit is small.
+    fn bias(&self, j: usize) -> i64 {
+        if (j + 1) * self.width <= 256 {
+            1 << (self.width - 1)
+        } else {
+            0
+        }
+    }
+
+    fn offset(&self) -> [u64; 4] {
         let mut offset = [0u64; 4];
-        for j in (0..self.table.len()).filter(|&j| bias(j) > 0) {
-            let at = (j + 1) * width - 1;
+        for j in (0..self.table.len()).filter(|&j| self.bias(j) > 0) {
+            let at = (j + 1) * self.width - 1;
             offset[at / 64] |= 1 << (at % 64);
         }
+        offset
+    }
+
+    /// k * base for one k.
+    pub fn multiply_one(&self, k: &Fr) -> Projective<P> {
+        let shifted = Zeroizing::new(add_limbs(&k.into_bigint().0, &self.offset()));
+        let mut sum = Projective::<P>::zero();
+        for (j, row) in self.table.iter().enumerate() {
+            let d = i64::from(bits(&shifted, j * self.width, self.width)) - self.bias(j);
+            match d.unsigned_abs() as usize {
+                0 => {}
+                a if d < 0 => sum -= row[a - 1].to_affine::<P>(),
+                a => sum += row[a - 1].to_affine::<P>(),
+            }
+        }
+        sum
+    }
+
+    /// k * base for every k.
+    pub fn multiply(&self, scalars: &[Fr]) -> Vec<Pt<P::BaseField>> {
+        let (width, offset) = (self.width, self.offset());
         let mut out = vec![Pt::<P::BaseField>::IDENTITY; scalars.len()];
         out.par_chunks_mut(BATCH)
             .zip(scalars.par_chunks(BATCH))
@@ -384,7 +411,7 @@ impl<P: SWCurveConfig<ScalarField = Fr>> FixedBase<P> {
                 let mut next = vec![Pt::<P::BaseField>::IDENTITY; ks.len()];
                 for (j, row) in self.table.iter().enumerate() {
                     for (slot, k) in next.iter_mut().zip(shifted.iter()) {
-                        let d = i64::from(bits(k, j * width, width)) - bias(j);
+                        let d = i64::from(bits(k, j * width, width)) - self.bias(j);
                         *slot = match d.unsigned_abs() as usize {
                             0 => Pt::IDENTITY,
                             a if d < 0 => row[a - 1].neg(),
@@ -469,6 +496,8 @@ mod tests {
         ];
         for repeat in [1usize, 40, 1200] {
             let many: Vec<Fr> = ks.iter().copied().cycle().take(4 * repeat).collect();
+            let table = FixedBase::<Config>::new(base, many.len());
+            assert!(ks.iter().all(|k| table.multiply_one(k) == base * k));
             let got = fixed_base(base, &many);
             for (p, k) in got.iter().zip(&many) {
                 assert_eq!(Projective::from(p.to_affine::<Config>()), base * k);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Poseidon over BN254's scalar field with circomlib's parameters, widths 2 to 17.
 //!
-//! Constants come from the Grain LFSR.  Partial rounds are rewritten once per width: constants of untouched elements are
-//! pushed behind the next matrix, and every matrix but the last becomes a sparse one (first row, first column, diagonal).
+//! Constants come from the Grain LFSR.  A partial round puts one element through the S-box and all through the matrix:
+//! seen from that element it is a linear filter.  With the others in the filter's coordinates (controller form, once per
+//! width) they are the last values of one sequence, and a round is two inner products, each reduced once.
 
 use crate::ensure;
 use crate::error::Result;
+use crate::wide::{dot, Wide};
 use ark_bn254::Fr;
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField};
 use std::sync::OnceLock;
@@ -13,6 +15,7 @@ use std::sync::OnceLock;
 const FULL_HALF: usize = 4;
 const PARTIAL: [usize; 16] = [56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68];
 pub const MAX_WIDTH: usize = 17;
+const MAX_PARTIAL: usize = 70;
 
 /// Self-shrinking Grain LFSR of the Poseidon paper, appendix F.
 struct Grain {
@@ -90,13 +93,6 @@ impl Grain {
 
 type Matrix = Vec<Vec<Fr>>;
 
-struct Sparse {
-    /// First row.
-    row: Vec<Fr>,
-    /// First column below the corner.
-    column: Vec<Fr>,
-}
-
 /// Everything one width needs.
 pub struct Parameters {
     width: usize,
@@ -104,8 +100,14 @@ pub struct Parameters {
     after: Vec<Vec<Fr>>,
     dense: Matrix,
     partial: Vec<Fr>,
-    sparse: Vec<Sparse>,
-    last: Matrix,
+    /// The matrix, and from it into the filter's coordinates.
+    enter: Matrix,
+    /// Of the S-box's output and the sequence, newest first: the next first element,
+    output: Vec<Fr>,
+    /// and what of the sequence is added to the S-box's output to give its next value.
+    feedback: Vec<Fr>,
+    /// The matrix after the way back.
+    leave: Matrix,
 }
 
 fn multiply(a: &Matrix, b: &Matrix) -> Matrix {
@@ -145,10 +147,43 @@ fn solve(q: &[Vec<Fr>], w: &[Fr]) -> Vec<Fr> {
     a.iter().map(|row| row[n]).collect()
 }
 
+fn column(matrix: &Matrix, j: usize) -> Vec<Fr> {
+    matrix.iter().map(|row| row[j]).collect()
+}
+
 fn apply(matrix: &Matrix, state: &[Fr], out: &mut [Fr]) {
     for (o, row) in out.iter_mut().zip(matrix) {
-        *o = row.iter().zip(state).map(|(a, x)| *a * x).sum();
+        *o = dot(row, state);
     }
+}
+
+/// Controller form of u' = A u + b x: the feedback -a_1 .. -a_n and the basis P with u = P (h_t, .., h_(t-n+1)), where
+/// h_(t+1) = x - a_1 h_t - .. - a_n h_(t-n+1) and a_i are the coefficients of A's characteristic polynomial.
+fn controller(a: &Matrix, b: &[Fr]) -> (Vec<Fr>, Matrix) {
+    let n = b.len();
+    let times = |v: &[Fr]| {
+        let mut out = vec![Fr::ZERO; n];
+        apply(a, v, &mut out);
+        out
+    };
+    let mut krylov = vec![b.to_vec()];
+    for k in 0..n {
+        krylov.push(times(&krylov[k]));
+    }
+    let matrix: Matrix = (0..n).map(|i| (0..n).map(|k| krylov[k][i]).collect()).collect();
+    // krylov[n] = sum_k g_k krylov[k]: g_(n-i) = -a_i.
+    let mut feedback = solve(&matrix, &krylov[n]);
+    feedback.reverse();
+    let mut columns = vec![b.to_vec()];
+    for i in 0..n - 1 {
+        let mut next = times(&columns[i]);
+        for (x, y) in next.iter_mut().zip(b) {
+            *x -= feedback[i] * y;
+        }
+        columns.push(next);
+    }
+    let basis = (0..n).map(|i| (0..n).map(|k| columns[k][i]).collect()).collect();
+    (feedback, basis)
 }
 
 impl Parameters {
@@ -181,31 +216,28 @@ impl Parameters {
                 *c += m;
             }
         }
-        let mut sparse = Vec::with_capacity(rounds - 1);
-        let mut matrix = dense.clone();
-        for _ in 0..rounds - 1 {
-            let block: Matrix = matrix[1..].iter().map(|r| r[1..].to_vec()).collect();
-            let below: Vec<Fr> = matrix[1..].iter().map(|r| r[0]).collect();
-            sparse.push(Sparse {
-                row: matrix[0].clone(),
-                column: solve(&block, &below),
-            });
-            let mut next: Matrix = vec![Vec::with_capacity(width); width];
-            let right: Matrix = dense.iter().map(|r| r[1..].to_vec()).collect();
-            for ((n, d), r) in next.iter_mut().zip(&dense).zip(multiply(&right, &block)) {
-                n.push(d[0]);
-                n.extend(r);
-            }
-            matrix = next;
-        }
+        let inner: Matrix = dense[1..].iter().map(|r| r[1..].to_vec()).collect();
+        let (feedback, basis) = controller(&inner, &column(&dense, 0)[1..]);
+        // (s_0; u) = diag(1, P) (s_0; h)
+        let rest: Matrix = dense.iter().map(|r| r[1..].to_vec()).collect();
+        let leave: Matrix = dense
+            .iter()
+            .zip(multiply(&rest, &basis))
+            .map(|(d, r)| [&d[..1], &r].concat())
+            .collect();
+        let columns: Vec<Vec<Fr>> = (0..width).map(|j| solve(&basis, &column(&dense, j)[1..])).collect();
+        let mut enter = vec![dense[0].clone()];
+        enter.extend((0..width - 1).map(|i| columns.iter().map(|c| c[i]).collect()));
         Parameters {
             width,
             before: constants[..FULL_HALF].to_vec(),
             after: constants[FULL_HALF + rounds..].to_vec(),
+            output: leave[0].clone(),
             dense,
             partial,
-            sparse,
-            last: matrix,
+            enter,
+            feedback,
+            leave,
         }
     }
 
@@ -224,25 +256,72 @@ impl Parameters {
         assert_eq!(state.len(), self.width, "width");
         let mut buffer = [Fr::ZERO; MAX_WIDTH];
         let next = &mut buffer[..self.width];
-        for constants in &self.before {
-            full_round(&self.dense, constants, state, next);
+        full_round(&self.dense, &self.before[0], state, next);
+        self.after_first_round(state, next);
+    }
+
+    fn after_first_round(&self, state: &mut [Fr], next: &mut [Fr]) {
+        for (k, constants) in self.before.iter().enumerate().skip(1) {
+            let matrix = if k + 1 < FULL_HALF { &self.dense } else { &self.enter };
+            full_round(matrix, constants, state, next);
         }
-        for (i, c) in self.partial.iter().enumerate() {
-            state[0] = fifth(state[0] + c);
-            if let Some(Sparse { row, column }) = self.sparse.get(i) {
-                let corner = state[0];
-                state[0] = row.iter().zip(state.iter()).map(|(a, x)| *a * x).sum();
-                for (x, a) in state[1..].iter_mut().zip(column) {
-                    *x += *a * corner;
-                }
-            } else {
-                apply(&self.last, state, next);
-                state.copy_from_slice(next);
-            }
-        }
+        self.partial_rounds(state, next);
         for constants in &self.after {
             full_round(&self.dense, constants, state, next);
         }
+    }
+
+    /// What the permutations of (0, key, x, 0, ..) have in common after the first round, for width 17.
+    pub fn shared_by_blocks(&self, key: Fr) -> [Fr; MAX_WIDTH] {
+        assert_eq!(self.width, MAX_WIDTH, "width");
+        let mut state = [Fr::ZERO; MAX_WIDTH];
+        state[1] = key;
+        for (x, c) in state.iter_mut().zip(&self.before[0]) {
+            *x = fifth(*x + c);
+        }
+        state[2] = Fr::ZERO;
+        let mut shared = [Fr::ZERO; MAX_WIDTH];
+        apply(&self.dense, &state, &mut shared);
+        shared
+    }
+
+    /// The permutation of (0, key, x, 0, ..) from [`Parameters::shared_by_blocks`].
+    pub fn block(&self, shared: &[Fr; MAX_WIDTH], x: Fr) -> [Fr; MAX_WIDTH] {
+        let fifth = fifth(x + self.before[0][2]);
+        let mut state = *shared;
+        for (s, row) in state.iter_mut().zip(&self.dense) {
+            *s += row[2] * fifth;
+        }
+        self.after_first_round(&mut state, &mut [Fr::ZERO; MAX_WIDTH]);
+        state
+    }
+
+    /// All partial rounds on (s_0; h).
+    fn partial_rounds(&self, state: &mut [Fr], next: &mut [Fr]) {
+        let others = self.width - 1;
+        let (last, rounds) = self.partial.split_last().expect("there are partial rounds");
+        // The sequence grows downwards, so its newest values stand in order.
+        let mut sequence = [Fr::ZERO; MAX_PARTIAL + MAX_WIDTH];
+        let mut at = rounds.len();
+        sequence[at..at + others].copy_from_slice(&state[1..]);
+        let mut first = state[0];
+        for c in rounds {
+            let x = fifth(first + c);
+            let newest = &sequence[at..at + others];
+            let mut sum = Wide::default();
+            sum.add(&self.output[0], &x);
+            for (a, h) in self.output[1..].iter().zip(newest) {
+                sum.add(a, h);
+            }
+            let value = x + dot(&self.feedback, newest);
+            at -= 1;
+            sequence[at] = value;
+            first = sum.reduce();
+        }
+        state[0] = fifth(first + last);
+        state[1..].copy_from_slice(&sequence[at..at + others]);
+        apply(&self.leave, state, next);
+        state.copy_from_slice(next);
     }
 }
 
@@ -277,6 +356,52 @@ mod tests {
         let got = hash(&[Fr::from(1u64), Fr::from(2u64)]).unwrap();
         let want = "7853200120776062878684798364095072458815029376092732009249414926327459813530";
         assert_eq!(got.to_string(), want);
+    }
+
+    /// The rounds as the paper has them.
+    fn plain(state: &mut [Fr]) {
+        let width = state.len();
+        let rounds = PARTIAL[width - 2];
+        let mut grain = Grain::new(width, rounds);
+        let constants: Vec<Fr> = (0..(2 * FULL_HALF + rounds) * width)
+            .map(|_| grain.constant())
+            .collect();
+        let dense = &Parameters::of(width).unwrap().dense;
+        for (round, constants) in constants.chunks(width).enumerate() {
+            let full = round < FULL_HALF || round >= FULL_HALF + rounds;
+            for (i, (x, c)) in state.iter_mut().zip(constants).enumerate() {
+                *x += c;
+                if full || i == 0 {
+                    *x = x.pow([5]);
+                }
+            }
+            let before = state.to_vec();
+            for (x, row) in state.iter_mut().zip(dense) {
+                *x = row.iter().zip(&before).map(|(a, b)| *a * b).sum();
+            }
+        }
+    }
+
+    #[test]
+    fn filter_and_plain_rounds_agree_in_every_width() {
+        for width in 2..=MAX_WIDTH {
+            for start in [vec![Fr::ZERO; width], crate::scalars::random(width).unwrap()] {
+                let (mut got, mut want) = (start.clone(), start);
+                Parameters::of(width).unwrap().permute(&mut got);
+                plain(&mut want);
+                assert_eq!(got, want, "width {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_permutations() {
+        let x = crate::scalars::random(2).unwrap();
+        let wide = Parameters::of(17).unwrap();
+        let mut state = [Fr::ZERO; 17];
+        (state[1], state[2]) = (x[0], x[1]);
+        wide.permute(&mut state);
+        assert_eq!(wide.block(&wide.shared_by_blocks(x[0]), x[1]), state);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use crate::encoding as enc;
 use crate::engine;
 use crate::error::{detached, Error, Result};
+use crate::scores;
 use crate::{bail, ensure};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -25,7 +26,7 @@ fn less_one(bytes: &[u8]) -> Result<u128> {
     }
 }
 
-fn scores(bytes: &[u8]) -> Result<Vec<i64>> {
+fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
     ensure!(bytes.len() % 8 == 0, "scores are little-endian int64");
     Ok(bytes
         .chunks_exact(8)
@@ -49,7 +50,7 @@ impl Engine {
 
     /// The K winners (increasing), v*, i* and theta.
     fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyDict>> {
-        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &scores(w)?, hmax))?;
+        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, hmax))?;
         let out = PyDict::new(py);
         out.set_item("ids", chosen.ids)?;
         out.set_item("v", chosen.threshold)?;
@@ -61,7 +62,7 @@ impl Engine {
     /// The hint vector, packed.
     fn hints<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyBytes>> {
         let packed = detached(py, || {
-            let w = scores(w)?;
+            let w = integers(w)?;
             let chosen = self.0.select(enc::scalar(key)?, &w, hmax)?;
             Ok(enc::scalars_bytes(&self.0.hints(&chosen, &w, hmax)?))
         })?;
@@ -69,6 +70,48 @@ impl Engine {
     }
 }
 
+/// A row-major int8 matrix whose products with a vector are exact.
+#[pyclass(frozen, module = "ragseal_native")]
+pub struct ScoreMatrix(scores::ScoreMatrix);
+
+#[pymethods]
+impl ScoreMatrix {
+    #[new]
+    fn new(py: Python<'_>, matrix: &[u8], d: usize) -> PyResult<Self> {
+        Ok(ScoreMatrix(detached(py, || scores::ScoreMatrix::new(matrix, d))?))
+    }
+
+    /// <row, e> for every row, as little-endian int32.
+    fn scores<'py>(&self, py: Python<'py>, e: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let packed: Vec<u8> = detached(py, || {
+            Ok(self.0.scores(e)?.iter().flat_map(|y| y.to_le_bytes()).collect())
+        })?;
+        Ok(PyBytes::new(py, &packed))
+    }
+}
+
+/// sum_j e_j C_j + rho B for columns that are checked once.
+#[pyclass(frozen, module = "ragseal_native")]
+pub struct Committer(scores::Committer);
+
+#[pymethods]
+impl Committer {
+    #[new]
+    fn new(py: Python<'_>, columns: &[u8], b: &[u8]) -> PyResult<Self> {
+        Ok(Committer(detached(py, || {
+            Ok(scores::Committer::new(enc::g1s_proper(columns)?, &enc::g1_proper(b)?))
+        })?))
+    }
+
+    /// C_y for int8 entries of e.
+    fn commit<'py>(&self, py: Python<'py>, e: &[u8], rho: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let point = detached(py, || Ok(enc::g1_bytes(&self.0.commit(e, &enc::scalar(rho)?)?)))?;
+        Ok(PyBytes::new(py, &point))
+    }
+}
+
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<ScoreMatrix>()?;
+    m.add_class::<Committer>()?;
     m.add_class::<Engine>()
 }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Exact scores of an int8 index, y = E e, and their commitment from those of its columns.
+
+use crate::curve::{Pt, G1};
+use crate::ensure;
+use crate::error::Result;
+use crate::msm::{msm_int, FixedBase};
+use ark_bn254::g1::Config;
+use ark_bn254::Fr;
+use rayon::prelude::*;
+
+/// |y| < 2^31 up to here.
+const MAX_DIMENSION: usize = 1 << 16;
+/// Rows a thread takes at a time.
+const ROWS: usize = 512;
+
+/// A row-major int8 matrix.
+pub struct ScoreMatrix {
+    rows: Vec<i8>,
+    d: usize,
+}
+
+#[inline(always)]
+fn products(rows: &[i8], e: &[i16], out: &mut [i32]) {
+    for (row, y) in rows.chunks_exact(e.len()).zip(out) {
+        *y = row.iter().zip(e).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn products_avx2(rows: &[i8], e: &[i16], out: &mut [i32]) {
+    products(rows, e, out);
+}
+
+fn products_here(rows: &[i8], e: &[i16], out: &mut [i32]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { products_avx2(rows, e, out) };
+    }
+    products(rows, e, out);
+}
+
+impl ScoreMatrix {
+    pub fn new(matrix: &[u8], d: usize) -> Result<Self> {
+        ensure!(
+            (1..=MAX_DIMENSION).contains(&d) && matrix.len() % d == 0,
+            "the matrix does not consist of rows of {d} entries"
+        );
+        Ok(ScoreMatrix {
+            rows: matrix.iter().map(|b| *b as i8).collect(),
+            d,
+        })
+    }
+
+    /// <E_i, e> of every row, for int8 entries of e.
+    pub fn scores(&self, e: &[u8]) -> Result<Vec<i32>> {
+        ensure!(e.len() == self.d, "{} entries of e, {} expected", e.len(), self.d);
+        let e: Vec<i16> = e.iter().map(|b| i16::from(*b as i8)).collect();
+        let mut out = vec![0i32; self.rows.len() / self.d];
+        out.par_chunks_mut(ROWS)
+            .zip(self.rows.par_chunks(ROWS * self.d))
+            .for_each(|(out, rows)| products_here(rows, &e, out));
+        Ok(out)
+    }
+}
+
+/// C_y = sum_j e_j C_j + rho B for the same columns again and again.
+pub struct Committer {
+    columns: Vec<G1>,
+    blinder: FixedBase<Config>,
+}
+
+impl Committer {
+    /// Columns and B are on the curve.
+    pub fn new(columns: Vec<G1>, b: &G1) -> Self {
+        Committer {
+            columns,
+            blinder: FixedBase::new(b.to_affine::<Config>().into(), 1000),
+        }
+    }
+
+    /// For int8 entries of e.
+    pub fn commit(&self, e: &[u8], rho: &Fr) -> Result<G1> {
+        let n = self.columns.len();
+        ensure!(e.len() == n, "{} entries of e, {n} expected", e.len());
+        let e: Vec<i64> = e.iter().map(|b| i64::from(*b as i8)).collect();
+        let sum = msm_int::<Config>(&self.columns, &e) + self.blinder.multiply_one(rho);
+        Ok(Pt::from_projective(&sum))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generators::generators;
+    use ark_ec::short_weierstrass::Projective;
+
+    #[test]
+    fn commitment_is_the_sum() {
+        let points = generators(b"columns", 20);
+        let e: Vec<u8> = (0..19).map(|i| (i * 27 % 256) as u8).chain([]).collect();
+        let committer = Committer::new(points[..19].to_vec(), &points[19]);
+        for rho in crate::scalars::random(3).unwrap() {
+            let mut want = points[19].to_affine::<Config>() * rho;
+            for (p, b) in points.iter().zip(&e) {
+                want += Projective::from(p.to_affine::<Config>()) * Fr::from(i64::from(*b as i8));
+            }
+            assert_eq!(committer.commit(&e, &rho).unwrap(), Pt::from_projective(&want));
+        }
+        assert!(committer.commit(&e[1..], &Fr::from(1u64)).is_err());
+    }
+
+    #[test]
+    fn exact_at_the_extremes() {
+        for d in [1usize, 3, 16, 31, 384, 4096] {
+            for n in [0usize, 1, ROWS + 7] {
+                let matrix: Vec<u8> = (0..n * d).map(|i| (i * 89 % 256) as u8).chain([]).collect();
+                for e in [
+                    vec![128u8; d],
+                    vec![127; d],
+                    (0..d).map(|i| (i * 37 % 256) as u8).collect(),
+                ] {
+                    let got = ScoreMatrix::new(&matrix, d).unwrap().scores(&e).unwrap();
+                    let int = |b: &u8| i64::from(*b as i8);
+                    for (row, y) in matrix.chunks_exact(d).zip(&got) {
+                        let want: i64 = row.iter().zip(&e).map(|(a, b)| int(a) * int(b)).sum();
+                        assert_eq!(i64::from(*y), want);
+                    }
+                    assert_eq!(got.len(), n);
+                }
+            }
+        }
+        assert!(ScoreMatrix::new(&[0; 5], 2).is_err());
+        assert!(ScoreMatrix::new(&[0; 4], 0).is_err());
+        assert!(ScoreMatrix::new(&[0; 4], 2).unwrap().scores(&[0; 3]).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make bench`` measures every figure it promises, and computes it from its samples."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from bench import performance
+from ragseal.circuits import stats
+
+NUMBERS = ("rows_per_slot", "fixed_rows", "witness_share", "peak_memory_mib", "keys_base_s", "batch_verify_ms")
+NUMBERS += ("single_verify_ms", "commit_us_per_entry")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bench")
+    done = CliRunner().invoke(performance.main, ["--quick", "--skip-load", "--out", str(out)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return out
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "performance.json").read_text())
+    return found
+
+
+def test_exactly_the_promised_keys(result: dict[str, Any]) -> None:
+    assert set(result) == {*performance.KEYS, "machine", "raw"}
+    assert set(performance.TARGETS) <= set(performance.KEYS)
+
+
+def test_numbers(result: dict[str, Any]) -> None:
+    for name in NUMBERS:
+        assert result[name] > 0, name
+    line = stats.read()["tiny"]
+    assert f"{result['rows_per_slot']:.3f}" == line["rows_per_slot"]
+    assert result["fixed_rows"] == int(line["fixed_rows"])
+    assert result["prove_vs_snarkjs"] > 1
+    assert 0 < result["witness_share"] < 1
+    assert result["single_verify_ms"] > result["batch_verify_ms"]  # a batch shares its pairings and openings
+    assert set(result["answer_vs_faiss"]) == {"120", "1000"}
+    assert all(ratio > 0 for ratio in result["answer_vs_faiss"].values())
+    assert result["answers_per_s"] is None  # left out here
+
+
+def test_downloads_grow_with_proofs_not_with_openings(result: dict[str, Any]) -> None:
+    sizes, opened = result["proof_bytes"], result["raw"]["proofs"]["verification"]["openings_bytes"]
+    entry = 12 + 2 + 8 + 32 + 64 + 256  # tag and version, seq, digest, C_h, proof
+    batches = -(-1000 // 256)
+    openings = opened["hints"] + opened["link"]
+    for records, count in ((100, 1), (1000, batches)):
+        assert 0 < sizes[str(records)] - records * entry - count * openings < count * 100
+    assert openings < 4_000
+    assert openings < result["raw"]["proofs"]["verification"]["openings_bytes_unfolded"]["hints"] / 20
+
+
+def test_figures_follow_their_samples(result: dict[str, Any]) -> None:
+    proofs, answers = copy.deepcopy(result["raw"]["proofs"]), result["raw"]["answers"]
+    before = performance.figures(proofs, answers, None)
+    assert before == {name: result[name] for name in performance.KEYS}
+    proofs["others_s"]["snarkjs"] = [2 * x for x in proofs["others_s"]["snarkjs"]]
+    proofs["others_s"]["rapidsnark"] = proofs["prove_same_witness_s"]
+    proofs["verification"]["check_batch_s"] = [3 * x for x in proofs["verification"]["check_batch_s"]]
+    after = performance.figures(proofs, answers, {"answers_per_s": 321.0})
+    assert after["prove_vs_snarkjs"] == pytest.approx(2 * before["prove_vs_snarkjs"])
+    assert after["prove_vs_rapidsnark"] == 1
+    assert after["batch_verify_ms"] == pytest.approx(3 * before["batch_verify_ms"])
+    assert after["answers_per_s"] == 321.0
+
+
+def test_missed_targets_are_named(result: dict[str, Any]) -> None:
+    good = {
+        name: {"5183": target, "100000": target} if name == "answer_vs_faiss" else target
+        for name, (_, target) in performance.TARGETS.items()
+    }
+    assert performance.missed(good) == []
+    bad = {**good, "prove_vs_snarkjs": 7.9, "answer_vs_faiss": {"5183": 1.0, "100000": 3.1}, "answers_per_s": None}
+    assert [line.split(":")[0] for line in performance.missed(bad)] == ["prove_vs_snarkjs", "answer_vs_faiss at 100000"]
+
+
+def test_a_second_run_goes_on_from_what_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(performance, "prove_path", never)
+    monkeypatch.setattr("bench.answering.against_faiss", never)
+    command = ["--quick", "--skip-load", "--out", str(folder)]
+    assert CliRunner().invoke(performance.main, command, catch_exceptions=False).exit_code == 0
+    with pytest.raises(AssertionError, match="measured again"):
+        CliRunner().invoke(performance.main, [*command, "--fresh"], catch_exceptions=False)
+
+
+def test_a_missing_load_result_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(performance, "LOAD", tmp_path / "load.json")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(click.ClickException, match=r"load\.json is missing; run"):
+        performance.load_figure(print, True)
+    (tmp_path / "load.json").write_text("{}")
+    with pytest.raises(click.ClickException, match="does not hold it"):
+        performance.load_figure(print, True)
+    (tmp_path / "load.json").write_text('{"answers_per_s": 12.5}')
+    assert performance.load_figure(print, True)["answers_per_s"] == 12.5
