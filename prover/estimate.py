@@ -48,7 +48,7 @@ class TenantRecords:
     """A tenant's records of a window in ledger order: their digests, C_e, and what opens those."""
 
     digests: tuple[bytes, ...]
-    c_e: tuple[bytes, ...]
+    c_e: Sequence[bytes]
     embeddings: Embeddings
     blinders: tuple[int, ...]
 
@@ -194,7 +194,7 @@ class Estimates:
                     f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
                 )
             try:
-                return _Prover(self._group, backend, scope, records, self._draw).batch(statements).encode()
+                return BlockProver(self._group, backend, scope, records, self._draw).batch(statements).encode()
             except ProofError as error:
                 stop_key(self._state, key_digest, str(error))
                 log.error("a block of the estimate cannot be proven, the key is stopped: %s", error)
@@ -220,7 +220,7 @@ def _columns(rows: Sequence[tuple[bytes, bytes, bytes, int]], dimension: int) ->
 
 
 @dataclass(frozen=True)
-class _Prover:
+class BlockProver:
     """Proves blocks of one tenant."""
 
     group: Group
