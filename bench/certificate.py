@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``python -m bench.certificate``: what the certificate of a coalition estimate costs provider and auditor.
+
+full: 256 records of one tenant, every pair.  sampled: 100,000 records, tau = 10,000, the auditor's default number of
+random sets; finding all links is part of it.  Vectors are uniform on the sphere, d = 384, with near-copies planted; the
+certificate's cost does not depend on what they are.  Proofs are made and checked by the product's own code, in
+deliveries as an auditor asks for them.  Writes bench/results/certificate.json with every sample.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from bench.experiment import machine, save
+from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.estimate import build_estimate, estimate_digest
+from ragseal.groth16.estimate import EstimateBackend, open_estimate_backend
+from ragseal.groth16.group import default_group
+from ragseal.groth16.keys import make_keys
+from ragseal.kernel import certificate, commitment, noise
+from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope
+from ragseal.kernel.estimate import find_links
+from ragseal.kernel.policy import Policy
+from ragseal.prover.estimate import BlockProver, TenantRecords
+from ragseal.prover.randomness import scalar
+from ragseal.verifier.blocks import SAMPLE_BLOCKS, caught, full_blocks, sampled_blocks
+from ragseal.verifier.estimate import BATCH
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "bench" / "results" / "certificate.json"
+DIMENSION = 384
+GROUP = default_group()
+TARGETS = {"full_prove_s": 120.0, "full_verify_s": 2.0, "sampled_s": 600.0}
+
+
+class Commitments(Sequence[bytes]):
+    """C_e of every record, computed when it is needed: a provider and an auditor have them in the ledger."""
+
+    def __init__(self, generators: bytes, vectors: npt.NDArray[np.int8], blinders: Sequence[int]) -> None:
+        self._generators, self._vectors, self._blinders = generators, vectors, blinders
+        self._known: dict[int, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def __getitem__(self, at: Any) -> Any:
+        if at not in self._known:
+            e = [int(x) for x in self._vectors[at]]
+            self._known[at] = commitment.embedding_commitment(GROUP, self._generators, e, self._blinders[at])
+        return self._known[at]
+
+
+def vectors(count: int, copies: int) -> npt.NDArray[np.int8]:
+    """Quantised uniform unit vectors; ``copies`` of them are near-copies of the one before."""
+    rng = np.random.default_rng(1)
+    found = rng.standard_normal((count, DIMENSION), dtype=np.float32)
+    for at in rng.choice(count - 1, copies, replace=False) + 1:
+        found[at] = found[at - 1] + 0.2 * found[at]
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return np.asarray(np.rint(127 * found), dtype=np.int8)
+
+
+def policy(tau: int) -> Policy:
+    """A policy of class base with this tau; only theta, tau and the dimension matter here."""
+    cls = load_classes()["base"]
+    return Policy(
+        class_name=cls.name, class_digest=class_digest(cls), table_digest=noise.build_table(cls.law).digest(),
+        dimension=DIMENSION, lo=4839, hi=11290, gain=1, n_max=1000, k_max=10, delta="1/1000000", epsilon_account="100",
+        theta="4/5", tau=tau, unit="slot", chunks_max=1, period_start=0, opens=1, closes=2,
+    )  # fmt: skip
+
+
+def measure(backend: EstimateBackend, count: int, tau: int, sampled: int, say: Any) -> dict[str, Any]:
+    """Find links, prove and check one tenant's certificate; ``sampled``: sets to draw, 0 for a full certificate."""
+    rows, n = vectors(count, max(2, count // 100)), backend.key.cls.n
+    blinders = [scalar(secrets.token_bytes) for _ in range(count)]
+    generators = commitment.generators(GROUP, DIMENSION)
+    c_e = Commitments(generators, rows, blinders)
+    records = TenantRecords((), c_e, rows, tuple(blinders))
+    scope = Scope(backend.key.cls, backend.key.digest, bytes(32), bytes(32), "bench", policy(tau))
+    began = time.monotonic()
+    links = find_links(rows, tau, scope.threshold)
+    links_s = time.monotonic() - began
+    say(f"{count} records: {len(links)} links in {links_s:.1f} s")
+    wanted = sampled_blocks(count, tau, n, sampled, bytes(32)) if sampled else full_blocks(count, tau, n)
+    listed = set(links)
+    statements = [certificate.make_block(scope, ranks, c_e, listed) for ranks in wanted]
+    prover = BlockProver(GROUP, backend, scope, records, secrets.token_bytes)
+    prove_s, verify_s, size = [], [], 0
+    for at in range(0, len(statements), BATCH):
+        part = statements[at : at + BATCH]
+        began = time.monotonic()
+        data = prover.batch(part).encode()
+        prove_s.append(time.monotonic() - began)
+        size += len(data)
+        began = time.monotonic()
+        certificate.verify_blocks(GROUP, backend.key, generators, scope, part, BlockBatch.decode(data))
+        verify_s.append(time.monotonic() - began)
+        say(f"{count} records: {at + len(part)} of {len(statements)} blocks")
+    said = caught(count, tau, n, sampled) if sampled else None
+    return {
+        "records": count, "tau": tau, "links": len(links), "blocks": len(statements), "links_s": links_s,
+        "prove_s": prove_s, "verify_s": verify_s, "bytes": size,
+        "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "caught": None if said is None else {
+            "confidence": float(said.confidence), "share": said.share, "group": said.group, "links": said.links,
+        },
+    }  # fmt: skip
+
+
+@click.command()
+@click.option("--blocks", type=click.IntRange(min=1), default=SAMPLE_BLOCKS, show_default=True, help="Sampled sets.")
+@click.option("--records", type=click.IntRange(min=1000), default=100_000, show_default=True)
+@click.option("--only", type=click.Choice(["full", "sampled"]), help="One of the two parts.")
+@click.option("--out", type=click.Path(path_type=Path), default=OUT)
+def main(blocks: int, records: int, only: str | None, out: Path) -> None:
+    """Measure and write bench/results/certificate.json; a part that is not measured is kept as it is there."""
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        click.echo(f"[{time.monotonic() - began:5.0f} s] {text}", err=True)
+
+    cls = CLASSES["estimate-112"]
+    built = build_estimate(cls, progress=say)
+    paths = make_keys(built.r1cs, cls, estimate_digest(cls), ROOT / "var" / "keys", say)
+    backend = open_estimate_backend(cls, built.r1cs, paths.directory)
+    found = read(out)
+    found["machine"] = machine()
+    if only != "sampled":
+        found["full"] = measure(backend, 256, 10_000, 0, say)
+        say(f"proven in {sum(found['full']['prove_s']):.1f} s, checked in {sum(found['full']['verify_s']):.2f} s")
+    if only != "full":
+        found["sampled"] = measure(backend, records, 10_000, blocks, say)
+        whole = found["sampled"]["links_s"] + sum(found["sampled"]["prove_s"]) + sum(found["sampled"]["verify_s"])
+        say(f"found, proven and checked in {whole:.0f} s")
+    found["targets"] = TARGETS
+    save(out, found)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What an earlier run wrote."""
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+if __name__ == "__main__":
+    main()
