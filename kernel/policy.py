@@ -15,8 +15,9 @@ from typing import ClassVar
 from ragseal.kernel import noise
 from ragseal.kernel.encoding import HASH, I32, NAME, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.fixedpoint import score_limit
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.estimate import link_threshold
+from ragseal.kernel.fixedpoint import norm_bounds, score_limit
+from ragseal.kernel.params import SCORE_UNIT, CircuitClass
 
 MAX_DIMENSION = 4096
 RATIONAL = Text(64, plain=True)
@@ -96,6 +97,12 @@ class Policy(Message):
             )
         if not 1 <= self.dimension <= MAX_DIMENSION:
             raise PolicyError(f"dimension must lie in 1..{MAX_DIMENSION}")
+        least, _ = norm_bounds(self.dimension)  # of a squared norm: the product of a query with its own repeat
+        if link_threshold(Fraction(self.theta)) > least:
+            raise PolicyError(
+                f"theta = {self.theta} does not link every repeat of a query, whose vector is shorter after rounding: "
+                f"the nearest is theta = {Fraction(least, SCORE_UNIT * SCORE_UNIT)}"
+            )
         if self.chunks_max < 1:
             raise PolicyError("chunks_max must be at least 1")
         if self.unit != "slot":

@@ -56,7 +56,7 @@ n_max = 25                # queries an account may ask in this window
 k_max = 2                 # accounts a coalition may have
 delta = "1/1000000"       # of the (epsilon, delta) claim
 epsilon_account = "auto"  # advertised for one account; "auto" computes it, a number is checked against the noise
-theta = "9/10"            # estimator: cosine from which on two queries count as linked
+theta = "9/10"            # estimator: cosine that links two queries; `ragseal-provider calibrate` finds one
 tau = 1000                # estimator: how many records apart they may be
 chunks_max = 1            # slots one document may fill
 duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...

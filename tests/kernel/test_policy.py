@@ -50,6 +50,7 @@ def test_good_policy_and_round_trip() -> None:
         ({"delta": "x"}, "no rational"),
         ({"epsilon_account": "0"}, "positive"),
         ({"theta": "3/2"}, "theta"),
+        ({"theta": "15630/16129", "dimension": 384}, "every repeat of a query, .* nearest is theta = 15629/16129"),
         ({"unit": "user"}, "unit"),
         ({"closes": 10}, "opens < closes"),
         ({"period_start": 11}, "period_start"),
