@@ -22,8 +22,8 @@ from bench.records import DIMENSION, unit_rows
 from ragseal.circuits import search
 from ragseal.groth16.engine import NativeEngine
 from ragseal.groth16.group import default_group
-from ragseal.groth16.scores import score_matrix
-from ragseal.kernel import attestation, signature
+from ragseal.groth16.scores import commit_scores, score_matrix
+from ragseal.kernel import signature
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.prover import retrieval
@@ -79,7 +79,7 @@ def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, A
     parts = {
         "scores": lambda: version.scored.scores(e),
         "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.hmax),
-        "c_y": lambda: attestation.score_commitment(group, points[:-64], key.scores, [int(x) for x in e], R - 5),
+        "c_y": lambda: commit_scores(group, points[:-64], key.scores, [int(x) for x in e], R - 5),
     }
     for action in (answer, peer):
         action()
