@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from bench import adversaries, figure2a, figure2b, figure3, figure5, gates, table2, trained
+from bench import adversaries, estimate, figure2a, figure2b, figure3, figure5, table2, trained
 from bench.experiment import RESULTS, ROOT
 from ragseal.kernel.errors import ConfigurationError
 
@@ -49,6 +49,9 @@ ITEMS = (
     Item(
         "figure-3", "figure3", lambda o: figure3.experiment(o, "synthetic", 100_000, 2_000),
         lambda o: figure3.experiment(o, "synthetic", 1_000, 300), figure3.report, figure3.plot,
+    ),
+    Item(
+        "figure-4", "figure4", estimate.run, lambda o: estimate.run(o, 8, 12, 20), estimate.report, estimate.plot,
     ),
     Item(
         "figure-5", "figure5", lambda o: figure5.experiment(o, 2_000), lambda o: figure5.experiment(o, 300),

@@ -24,6 +24,7 @@ import numpy as np
 from bench import experiment
 from bench.coalitions import probes, quantised, sphere, tail
 from bench.experiment import RESULTS, Cell, table
+from bench.reproduce import PAGE, insert
 from ragseal.demo.corpus import COLLUDING, demo_queries
 from ragseal.embedder import DEFAULT
 from ragseal.kernel.estimate import (
@@ -221,7 +222,10 @@ def main(beir: Path | None, quick: bool, out: Path, engine: tuple[str, int, int,
         engine_run(*engine)
         return
     todo = cells(beir is not None, 20, 100, 500) if quick else cells(beir is not None)
-    click.echo(markdown(run(out, todo, beir)))
+    text = markdown(run(out, todo, beir))
+    click.echo(text)
+    if out.parent == RESULTS:
+        PAGE.write_text(insert(PAGE.read_text(), "estimate", f"\n{text}\n"))
 
 
 if __name__ == "__main__":
