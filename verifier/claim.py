@@ -12,12 +12,20 @@ CLAIM = (
     "Once a slot is returned, its text is read."
 )
 
+#: What the estimate cannot see, as measured: ``bench.estimate``, results in bench/results/figure4.json.
+EVASION = (
+    "Accounts that compare their questions before they ask are never joined, and lose little by it: at theta = 0.9, of "
+    "50 simulated coalitions of 10 accounts that kept cosine 0.945 to one target and stayed below theta of each other, "
+    "0 were found; of 50 that varied their questions at random around cosine 0.93, 2."
+)
+
 DOES_NOT_SAY = (
     "The generator's output and the returned text: once a slot is returned, its text is read.",
     "Coalitions of more than k_max accounts.",
     "How many accounts one person holds. The estimate joins accounts of a tenant that ask nearly the same within tau "
     "records; those that reword their questions below theta, or wait for longer, are not joined. It is an estimate "
     "over committed vectors: a client that does not check its embedding can be an accomplice.",
+    EVASION,
     "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
     "That the other windows of the period kept their policies: they are counted as if they had; audit each of them.",
     "What happens outside the ledger: other channels, logs, timing.",
