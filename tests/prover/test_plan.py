@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from provider_scene import DIMENSION, NOW, TrigramEmbedder
 
 from ragseal.circuits.build import class_digest, load_classes
+from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.errors import ConfigurationError, EncodingError
@@ -162,6 +163,19 @@ def test_a_window_is_public_or_none_was_chosen(beir: Path, tmp_path: Path, monke
     public = plan._windows(known, "trigrams", (), True)
     assert len(public[0]) > 2
     assert "declares to be public" in public[1]
+
+
+def test_the_public_window_is_the_one_that_was_measured() -> None:
+    """Of the default embedder: its digest is known, and the window is the best of the published calibration."""
+    entry = windows.public_window(load_embedder().identity().digest())
+    assert entry is not None
+    results = Path(__file__).parents[2] / "bench" / "results" / "plan-scifact-3072.json"
+    measured = json.loads(results.read_text())["calibrate"]
+    best = max(measured["mean_share_of_best"], key=measured["mean_share_of_best"].get)
+    assert best == f"{entry.lo:g}:{entry.hi:g}"
+    for corpus, size in measured["corpora"].items():
+        assert f"{size['queries']}" in entry.chosen_on or "docstrings" in corpus
+        assert f"{size['documents']:,}" in entry.chosen_on
 
 
 def test_files_of_a_plan_stand_alone(beir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
