@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The client's links over gRPC.  Calls are asynchronous inside and plain outside: one thread runs their event loop."""
+"""The client's links over gRPC, plain calls outside (:class:`ragseal.ledger.remote.Connection`)."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from ragseal.client.link import Announced, Stage
-from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import call, dial
+from ragseal.ledger.remote import Connection, RemoteLedger
+from ragseal.ledger.rpc import call
 from ragseal.ledger.tls import ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
-
-T = TypeVar("T")
 
 _STAGES: dict[int, Stage] = {
     provider_pb2.WINDOW_STATE_OPEN: "open",
@@ -22,51 +17,12 @@ _STAGES: dict[int, Stage] = {
 }
 
 
-class _Connection:
-    """A channel and the thread whose event loop it lives in."""
-
-    def __init__(self, target: str, tls: ClientTls, timeout: float) -> None:
-        """Raises ConfigurationError: malformed address, or certificate files that do not do."""
-        self.peer, self.timeout = target, timeout
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ragseal-client", daemon=True)
-        self._thread.start()
-        try:
-            self.channel = self.run(self._open(target, tls))
-        except BaseException:
-            self._stop()
-            raise
-
-    @staticmethod
-    async def _open(target: str, tls: ClientTls) -> Any:
-        return dial(target, tls)  # belongs to the loop it is made in
-
-    def run(self, action: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and wait for it; an interrupted wait cancels the call."""
-        future = asyncio.run_coroutine_threadsafe(action, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        if not self._loop.is_closed():
-            self.run(self.channel.close())
-            self._stop()
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 class ProviderOverGrpc:
     """:class:`ragseal.client.link.ProviderLink` at ``host:port``."""
 
     def __init__(self, target: str, tls: ClientTls, timeout: float) -> None:
         """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.dial`."""
-        self._connection = _Connection(target, tls, timeout)
+        self._connection = Connection(target, tls, timeout, "ragseal-client")
         self._stub = provider_pb2_grpc.ProviderServiceStub(self._connection.channel)  # type: ignore[no-untyped-call]
 
     def _call(self, method: Any, request: Any) -> Any:
@@ -95,7 +51,7 @@ class LedgerOverGrpc:
 
     def __init__(self, target: str, tls: ClientTls, timeout: float) -> None:
         """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.dial`."""
-        self._connection = _Connection(target, tls, timeout)
+        self._connection = Connection(target, tls, timeout, "ragseal-client")
         self._remote = RemoteLedger(self._connection.channel, target, timeout)
 
     def checkpoint(self) -> bytes:

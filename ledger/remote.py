@@ -6,16 +6,61 @@ What comes back has the right shape (TransportError otherwise); whether it is tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 from ragseal.kernel.errors import LedgerError, TransportError
 from ragseal.ledger.merkle import HASH_SIZE, MAX_SIZE
 from ragseal.ledger.receipt import MAX_PATH
-from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call
+from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, dial
+from ragseal.ledger.tls import ClientTls
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 
 MAX_ENTRY_BYTES = 65_535
+
+T = TypeVar("T")
+
+
+class Connection:
+    """A channel and the thread whose event loop it lives in: calls are asynchronous inside and plain outside."""
+
+    def __init__(self, target: str, tls: ClientTls, timeout: float, name: str) -> None:
+        """Raises ConfigurationError: malformed address, or certificate files that do not do."""
+        self.peer, self.timeout = target, timeout
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+        try:
+            self.channel = self.run(self._open(target, tls))
+        except BaseException:
+            self._stop()
+            raise
+
+    @staticmethod
+    async def _open(target: str, tls: ClientTls) -> Any:
+        return dial(target, tls)  # belongs to the loop it is made in
+
+    def run(self, action: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop and wait for it; an interrupted wait cancels the call."""
+        future = asyncio.run_coroutine_threadsafe(action, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Close the channel and end the thread; again is harmless."""
+        if not self._loop.is_closed():
+            self.run(self.channel.close())
+            self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 class RemoteLedger:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How every gRPC edge of ragseal is opened, secured and made to speak in AuditErrors.  Knows no service.
 
-Server:   server = new_server(); port = bind(server, "127.0.0.1:7401"); handlers carry @answers
+Server:   server = new_server(); port = bind(server, "127.0.0.1:7401"); handlers carry @answers or @streams
 Client:   channel = open_channel("127.0.0.1:7401"); calls go through ``await call(stub.Method, request, timeout)``
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import grpc
@@ -36,6 +37,7 @@ _STATUS: dict[type[AuditError], grpc.StatusCode] = {
     errors.CommitmentError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.AttestationError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.ProofError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.EstimateError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.LedgerError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.BudgetError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.UnprovableError: grpc.StatusCode.OUT_OF_RANGE,
@@ -87,22 +89,41 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
     return TransportError(f"{peer} failed with {code.name}: {text}")
 
 
+@asynccontextmanager
+async def _statuses(name: str, context: Any) -> AsyncIterator[None]:
+    """What a handler raises becomes the status of its call; the details of what is no AuditError stay in the log."""
+    try:
+        yield
+    except AuditError as error:
+        code, text, kind = status_of(error)
+        await context.abort(code, text, trailing_metadata=((ERROR_KEY, kind),))
+    except Exception as error:
+        if isinstance(error, grpc.aio.AbortError):
+            raise
+        _log.exception("%s failed", name)
+        await context.abort(grpc.StatusCode.INTERNAL, "internal error; the operator finds it in the log")
+
+
 def answers(handler: Callable[[Any, Any, Any], Awaitable[T]]) -> Callable[[Any, Any, Any], Awaitable[T]]:
     """Decorator for unary handlers: AuditErrors become statuses, anything else INTERNAL without a traceback."""
 
     @functools.wraps(handler)
     async def wrapped(self: Any, request: Any, context: Any) -> T:
-        try:
+        async with _statuses(handler.__name__, context):
             return await handler(self, request, context)
-        except AuditError as error:
-            code, text, name = status_of(error)
-            await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
-        except Exception as error:
-            if isinstance(error, grpc.aio.AbortError):
-                raise
-            _log.exception("%s failed", handler.__name__)
-            await context.abort(grpc.StatusCode.INTERNAL, "internal error; the operator finds it in the log")
         raise AssertionError("abort raises")
+
+    return wrapped
+
+
+def streams(handler: Callable[[Any, Any, Any], AsyncIterator[T]]) -> Callable[[Any, Any, Any], AsyncIterator[T]]:
+    """As :func:`answers`, for handlers that answer with a stream."""
+
+    @functools.wraps(handler)
+    async def wrapped(self: Any, request: Any, context: Any) -> AsyncIterator[T]:
+        async with _statuses(handler.__name__, context):
+            async for item in handler(self, request, context):
+                yield item
 
     return wrapped
 
@@ -167,11 +188,11 @@ class _Readable(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         read = handler.request_deserializer
 
         async def parsed(data: bytes, context: Any) -> Any:
-            try:
-                return read(data)
-            except Exception:
-                code, text, name = status_of(EncodingError("the request is not the message that this call takes"))
-                await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
+            async with _statuses(details.method, context):
+                try:
+                    return read(data)
+                except Exception:
+                    raise EncodingError("the request is not the message that this call takes") from None
 
         async def unary(data: bytes, context: Any) -> Any:
             return await handler.unary_unary(await parsed(data, context), context)

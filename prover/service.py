@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
-import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ragseal.kernel.errors import AttestationError, AuditError
+from ragseal.kernel.errors import AttestationError
 from ragseal.ledger.cosignatures import CosignatureBook
-from ragseal.ledger.rpc import ERROR_KEY, answers, bind, new_server, status_of
+from ragseal.ledger.rpc import answers, bind, new_server, streams
 from ragseal.ledger.service import LedgerServicer
 from ragseal.ledger.tls import LOOPBACK_ONLY, ServerTls
 from ragseal.prover.commitment import window_accounts, window_index
@@ -40,26 +37,6 @@ _STATES = {
 }
 
 log = logging.getLogger("ragseal.provider")
-
-
-def streams(handler: Callable[[Any, Any, Any], AsyncIterator[Any]]) -> Callable[[Any, Any, Any], AsyncIterator[Any]]:
-    """As :func:`ragseal.ledger.rpc.answers`, for handlers that answer with a stream."""
-
-    @functools.wraps(handler)
-    async def wrapped(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
-        try:
-            async for item in handler(self, request, context):
-                yield item
-        except AuditError as error:
-            code, text, name = status_of(error)
-            await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
-        except Exception as error:
-            if isinstance(error, grpc.aio.AbortError):
-                raise
-            log.exception("%s failed", handler.__name__)
-            await context.abort(grpc.StatusCode.INTERNAL, "internal error; the operator finds it in the log")
-
-    return wrapped
 
 
 class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):

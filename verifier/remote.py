@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Evidence over gRPC: the provider's service and its log, with bounded sizes and deadlines, nothing believed.
 
-Calls are asynchronous inside and plain outside: one thread runs their event loop, so that an audit reads from top to
-bottom and can run beside a server.
+Calls are plain outside, so that an audit reads from top to bottom and can run beside a server.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from ragseal.kernel.errors import AuditError, LedgerError, TransportError
-from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, chunks, dial
+from ragseal.ledger.remote import Connection, RemoteLedger
+from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, chunks
 from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 from ragseal.verifier.evidence import Refused
@@ -39,16 +36,9 @@ class RemoteEvidence:
     def __init__(self, target: str, tls: ClientTls = BY_DEFAULT, timeout: float = DEFAULT_TIMEOUT) -> None:
         """Raises ConfigurationError: a malformed address, or certificate files that do not do."""
         self.peer, self._timeout = target, timeout
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ragseal-evidence", daemon=True)
-        self._thread.start()
-        try:
-            self._channel = self._run(_open(target, tls))
-        except BaseException:
-            self._stop()
-            raise
-        self._stub = provider_pb2_grpc.ProviderServiceStub(self._channel)  # type: ignore[no-untyped-call]
-        self._ledger = RemoteLedger(self._channel, target, timeout)
+        self._connection = Connection(target, tls, timeout, "ragseal-evidence")
+        self._stub = provider_pb2_grpc.ProviderServiceStub(self._connection.channel)  # type: ignore[no-untyped-call]
+        self._ledger = RemoteLedger(self._connection.channel, target, timeout)
 
     # --- the log ---
 
@@ -111,9 +101,7 @@ class RemoteEvidence:
     # --- plumbing ---
 
     def close(self) -> None:
-        if not self._loop.is_closed():
-            self._run(self._channel.close())
-            self._stop()
+        self._connection.close()
 
     def __enter__(self) -> RemoteEvidence:
         return self
@@ -127,7 +115,7 @@ class RemoteEvidence:
     def _ask(self, action: Coroutine[Any, Any, T]) -> T:
         """What the peer names as an error is its refusal, whatever kind it claims; only silence is a TransportError."""
         try:
-            return self._run(action)
+            return self._connection.run(action)
         except TransportError:
             raise
         except AuditError as error:
@@ -142,20 +130,3 @@ class RemoteEvidence:
                 if len(data) > limit:
                     raise LedgerError(f"oversized: more than {limit} bytes")
         return bytes(data)
-
-    def _run(self, action: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(action, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-async def _open(target: str, tls: ClientTls) -> Any:
-    return dial(target, tls)  # belongs to the loop it is made in

@@ -20,14 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
-from ragseal.ledger.rpc import ERROR_KEY, answers, bind, new_server, status_of
+from ragseal.ledger.rpc import answers, bind, new_server, streams
 from ragseal.ledger.tls import ServerTls
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier.beacon import Participant, Stage
@@ -132,19 +131,12 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
                 )
         return out
 
+    @streams
     async def GetKey(self, request: verifier_pb2.GetKeyRequest, context: Any) -> AsyncIterator[verifier_pb2.KeyChunk]:
-        try:
-            if len(request.key_digest) != 32:
-                raise EncodingError("a key digest has 32 bytes")
-            path = await asyncio.to_thread(self._state.proving_key, bytes(request.key_digest))
-            file = await asyncio.to_thread(path.open, "rb")
-        except OSError as error:
-            log.error("cannot read a proving key: %s", error.strerror)
-            await context.abort(grpc.StatusCode.INTERNAL, "the key cannot be read; the operator finds it in the log")
-        except AuditError as error:
-            code, text, name = status_of(error)
-            await context.abort(code, text, trailing_metadata=((ERROR_KEY, name),))
-        with file:
+        if len(request.key_digest) != 32:
+            raise EncodingError("a key digest has 32 bytes")
+        path = await asyncio.to_thread(self._state.proving_key, bytes(request.key_digest))
+        with await asyncio.to_thread(path.open, "rb") as file:
             while chunk := await asyncio.to_thread(file.read, CHUNK):
                 yield verifier_pb2.KeyChunk(data=chunk)
 
