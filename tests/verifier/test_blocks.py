@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which blocks are asked for and what clean ones say: every number a second time, by counting or drawing.  SPEC C.7."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import pytest
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.verifier import blocks
+from ragseal.verifier.blocks import (
+    Caught,
+    Effort,
+    caught,
+    full_blocks,
+    full_count,
+    group_hit,
+    pairs_within,
+    sampled_blocks,
+    stretches,
+)
+
+
+def within(records: int, tau: int) -> set[tuple[int, int]]:
+    return {(a, b) for a, b in itertools.combinations(range(records), 2) if b - a <= tau}
+
+
+@pytest.mark.parametrize("records", [0, 1, 2, 5, 6, 7, 13, 24])
+@pytest.mark.parametrize("tau", [0, 1, 2, 3, 4, 7, 100])
+def test_full_blocks_hold_every_pair_and_every_record(records: int, tau: int) -> None:
+    n = 6
+    made = full_blocks(records, tau, n)
+    assert len(made) == full_count(records, tau, n)
+    assert pairs_within(records, tau) == len(within(records, tau))
+    held = {pair for block in made for pair in itertools.combinations(block, 2)}
+    assert within(records, tau) <= held
+    assert {a for block in made for a in block} == set(range(records))
+    for block in made:
+        assert 1 <= len(block) <= n
+        assert list(block) == sorted(set(block))
+
+
+def test_a_few_hundred_records_are_certified_fully() -> None:
+    assert full_count(256, 10_000, 112) == 10
+    assert full_count(600, 10_000, 112) <= Effort().full < full_count(700, 10_000, 112)
+    assert full_count(100_000, 10_000, 112) > 300_000
+
+
+@pytest.mark.parametrize(("records", "tau"), [(30, 5), (31, 6), (100, 7), (20, 100), (6, 1)])
+def test_stretches_hold_every_pair(records: int, tau: int) -> None:
+    runs = stretches(records, tau, 6)
+    held = {pair for run in runs for pair in itertools.combinations(run, 2)}
+    assert within(records, tau) <= held
+    assert all(len(run) >= min(records, 6) for run in runs)
+
+
+def test_sampled_blocks_follow_from_the_seed_alone() -> None:
+    made = sampled_blocks(1000, 50, 6, 40, b"seed")
+    assert made == sampled_blocks(1000, 50, 6, 40, b"seed")
+    assert made[:10] == sampled_blocks(1000, 50, 6, 10, b"seed")
+    assert made != sampled_blocks(1000, 50, 6, 40, b"sees")
+    for block in made:
+        assert len(block) == 6
+        assert list(block) == sorted(set(block))
+        assert any(set(block) <= set(run) for run in stretches(1000, 50, 6))
+
+
+def test_sampled_sets_are_uniform() -> None:
+    """Every 3-subset of 7 records about equally often: chi-square with 34 degrees of freedom."""
+    drawn = sampled_blocks(7, 100, 3, 7000, b"uniform")
+    counts = dict.fromkeys(itertools.combinations(range(7), 3), 0)
+    for block in drawn:
+        counts[block] += 1
+    expected = len(drawn) / len(counts)
+    assert sum((seen - expected) ** 2 / expected for seen in counts.values()) < 70  # beyond it: 3 in 10,000
+
+
+# --- what a clean sample says ----------------------------------------------------------------------------------------
+
+
+def exact_hit(size: int, width: int, links: list[tuple[int, int]]) -> Fraction:
+    """P(a uniform set holds a link), by counting all sets."""
+    hits = sum(any(a in s and b in s for a, b in links) for s in map(set, itertools.combinations(range(width), size)))
+    return Fraction(hits, math.comb(width, size))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_bound_holds_for_any_graph(seed: int) -> None:
+    """Against the exact probability of random graphs, matchings and stars."""
+    rng = random.Random(seed)
+    width, size = 10, rng.randint(2, 6)
+    every = list(itertools.combinations(range(width), 2))
+    for links in (
+        rng.sample(every, rng.randint(1, 12)),
+        [(0, b) for b in range(1, rng.randint(2, width))],
+        [(2 * i, 2 * i + 1) for i in range(rng.randint(1, 5))],
+    ):
+        degree = max(sum(v in link for link in links) for v in range(width))
+        assert blocks._hit(size, width, len(links), degree) <= exact_hit(size, width, links)
+
+
+def test_the_bound_is_sharp_for_one_link() -> None:
+    assert blocks._hit(4, 10, 1, 1) == exact_hit(4, 10, [(0, 1)]) / (1 + blocks._together(4, 10, 4) / Fraction(2, 15))
+
+
+@pytest.mark.parametrize("group", range(2, 8))
+def test_groups_are_exact(group: int) -> None:
+    links = list(itertools.combinations(range(group), 2))
+    for size in (2, 3, 5):
+        assert group_hit(size, 8, group) == exact_hit(size, 8, links)
+
+
+def test_caught_is_what_drawing_finds() -> None:
+    """Plant as many links as the guarantee names, worst placed, and draw: they are noticed at least that often."""
+    records, tau, n, count, confidence = 120, 40, 12, 30, Fraction(9, 10)
+    said = caught(records, tau, n, count, confidence)
+    assert said.confidence == confidence
+    rng = random.Random(3)
+    ends = rng.sample(range(40), 2 * min(said.links[1], 20))
+    matching = list(zip(ends[::2], ends[1::2], strict=True))
+    clique = list(itertools.combinations(range(said.group), 2))
+    for links in (matching, clique):
+        if links is matching and said.links[1] > 20:
+            continue  # no matching of that size fits one stretch
+        found = 0
+        for trial in range(400):
+            sets = [set(b) for b in sampled_blocks(records, tau, n, count, trial.to_bytes(2, "big"))]
+            found += any(a in s and b in s for s in sets for a, b in links)
+        assert found / 400 >= 0.9 - 3 * math.sqrt(0.09 / 400)
+
+
+def test_one_link_or_record_less_is_not_promised() -> None:
+    """The smallest numbers: with one less, the bound exceeds what may go unnoticed."""
+    records, tau, n, count = 5000, 10_000, 112, 200
+    said = caught(records, tau, n, count)
+    limit = 0.01
+    for degree, links in said.links.items():
+        missed = [float(1 - blocks._hit(n, records, h, degree)) ** count for h in (links, links - 1)]
+        assert missed[0] <= limit < missed[1]
+    missed = [float(1 - group_hit(n, records, z)) ** count for z in (said.group, said.group - 1)]
+    assert missed[0] <= limit < missed[1]
+    assert said.share >= said.links[10] / pairs_within(records, tau)
+
+
+def test_more_blocks_promise_more() -> None:
+    few, many = caught(100_000, 10_000, 112, 50), caught(100_000, 10_000, 112, 200)
+    assert many.group < few.group
+    assert all(many.links[d] < few.links[d] for d in many.links)
+    assert many.share < few.share < 1e-3
+
+
+def test_a_full_certificate_leaves_nothing() -> None:
+    said = Caught.everything()
+    assert (said.share, said.confidence, said.group) == (0.0, 1, 2)
+
+
+def test_efforts_that_are_none() -> None:
+    for full, sampled in ((-1, 5), (5, 0)):
+        with pytest.raises(ConfigurationError):
+            Effort(full=full, sampled=sampled)
