@@ -35,7 +35,6 @@ from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.transcript import tagged_element, tagged_hash
 
 MAX_TENANTS = 256
-MAX_ACCOUNTS = 1 << 20
 MAX_PARTICIPANTS = 64
 
 GENERATOR_DOMAIN = b"ragseal/v1/embedding-generators"

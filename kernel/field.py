@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BN254's scalar field: canonical bytes, digests as field elements, small inverses.
+"""BN254's scalar field: canonical bytes, digests as field elements.
 
 A field element is a Python int in [0, r).  On the wire it is 32 bytes, big-endian, canonical: x and x + r would name
 the same element and let two encodings prove one statement, so anything >= r is refused.
@@ -7,7 +7,7 @@ the same element and let two encodings prove one statement, so anything >= r is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.params import R
@@ -76,22 +76,3 @@ def signed(x: int) -> int:
     """The representative of x in (-r/2, r/2)."""
     x %= R
     return x - R if x > R // 2 else x
-
-
-def batch_inverse(values: Sequence[int]) -> list[int]:
-    """Inverses mod r of nonzero values, with one exponentiation (Montgomery's trick).
-
-    Raises:
-        ZeroDivisionError: some value is zero mod r; callers exclude it.
-    """
-    prefix = [1] * (len(values) + 1)
-    for i, v in enumerate(values):
-        prefix[i + 1] = prefix[i] * v % R
-    if prefix[-1] == 0:
-        raise ZeroDivisionError("inverse of zero")
-    inv = pow(prefix[-1], R - 2, R)
-    out = [0] * len(values)
-    for i in range(len(values) - 1, -1, -1):
-        out[i] = prefix[i] * inv % R
-        inv = inv * values[i] % R
-    return out

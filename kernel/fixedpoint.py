@@ -17,13 +17,8 @@ def score(row: Sequence[int], e: Sequence[int]) -> int:
     return sum(a * b for a, b in zip(row, e, strict=True))
 
 
-def shifted(y: int, lo: int, gain: int) -> int:
-    """w_i = gain * (y_i - lo), unclipped: what C_w commits to."""
-    return gain * (y - lo)
-
-
 def clip(w: int, hmax: int) -> int:
-    """gain * c_i = clip(w_i, 0, H)."""
+    """gain * c_i = clip(w_i, 0, H), w_i = gain * (y_i - lo)."""
     return min(max(w, 0), hmax)
 
 

@@ -23,7 +23,6 @@ P = 2188824287183927522224640574525727508869631115729782366268903789464522620858
 MODULUS_BITS = 254
 UNIFORM_BITS = 128  #: bits of the uniform that one noise value is drawn from
 SCORE_UNIT = 127  #: quantisation: |e| is about 127, cosine 1 is 127^2
-FULL_SCALE_BITS = 14
 
 # Poseidon domain tags (first input, or added at 2^32 to a counter).
 TAG_SEED, TAG_KEY, TAG_COARSE, TAG_FINE, TAG_PLACES = 1, 2, 3, 4, 5

@@ -36,14 +36,6 @@ def split_point(width: int) -> int:
     return 1 << (width - 1).bit_length() - 1
 
 
-def root_of(leaves: Iterable[bytes]) -> bytes:
-    """Root of a tree over leaf *hashes*."""
-    frontier = Frontier()
-    for leaf in leaves:
-        frontier.add(leaf)
-    return frontier.root()
-
-
 def inclusion_path(index: int, size: int, range_root: RangeRoot) -> list[bytes]:
     """PATH(index, D[size]) of RFC 9162 section 2.1.3.1.
 

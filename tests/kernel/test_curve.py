@@ -89,11 +89,3 @@ def test_permutation_uses_its_whole_state() -> None:
         changed = [0, 5, 7] + [0] * 14
         changed[i] += 1
         assert all(a != b for a, b in zip(base, permute(changed), strict=True))
-
-
-def test_batch_inverse() -> None:
-    rng = random.Random(2)
-    values = [rng.randrange(1, R) for _ in range(9)]
-    assert all(v * i % R == 1 for v, i in zip(values, field.batch_inverse(values), strict=True))
-    with pytest.raises(ZeroDivisionError):
-        field.batch_inverse([1, 0])

@@ -13,7 +13,7 @@ import pytest
 from ragseal.kernel import noise
 from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, shifted, within_one
+from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_one
 from ragseal.kernel.params import CircuitClass, class_from_mapping
 from ragseal.kernel.policy import Policy, check_policy, comparison_need, max_gain
 
@@ -74,7 +74,7 @@ def test_suggested_gain_is_the_largest_that_fits() -> None:
 
 def test_scores() -> None:
     assert score([1, -2, 3], [4, 5, 6]) == 12
-    assert [clip(shifted(y, 100, 3), 60) for y in (90, 100, 110, 130)] == [0, 0, 30, 60]
+    assert [clip(3 * (y - 100), 60) for y in (90, 100, 110, 130)] == [0, 0, 30, 60]
     worst = [127] * 4
     assert score_limit(4) >= score(worst, worst) // 4  # unit vectors of 4 equal entries are 63.5 each
     assert within_one([1, 2], [2, 1])

@@ -95,7 +95,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             e = decode_embedding(alice.message(query).embedding)
             rows = secrets.versions["acme"].matrix.tolist()
             policy = window.manifest.policy
-            w = [fixedpoint.shifted(fixedpoint.score(row, e), policy.lo, policy.gain) for row in rows]
+            w = [policy.gain * (fixedpoint.score(row, e) - policy.lo) for row in rows]
             assert list(hints.select(tiny, key, w, policy.hmax).ids) == ids
 
     play(scene, tmp_path / "p", tiny, keys)
