@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.verifier.state import KeyLine, State, find_class
@@ -128,3 +129,37 @@ def test_unknown_class_names_the_known() -> None:
     with pytest.raises(CommitmentError, match="this build has tiny"):
         find_class({"tiny": (CLS, CLASS_DIGEST)}, "huge")
     assert key_of("x")
+
+
+# --- the estimate ----------------------------------------------------------------------------------------------------
+
+SIZE = CLASSES["estimate-6"]
+BLOCK_LINE = KeyLine("ef" * 32, SIZE.name, "cd" * 32, "auditor", "keys/blocks")
+
+
+def test_keys_of_the_estimate_are_configured_apart(state: State) -> None:
+    """They are no keys of an attestation, count for the build that they were made for only, and load when asked for."""
+    state.add_key(LINE)
+    state.add_key(BLOCK_LINE)
+    assert set(state.configured({"tiny": (CLS, CLASS_DIGEST)})) == {LINE.digest}
+    (one,) = state.estimates({SIZE.name: (SIZE, bytes.fromhex("cd" * 32))})
+    assert (one.digest, one.class_name, one.made_by) == (BLOCK_LINE.digest, SIZE.name, "auditor")
+    with pytest.raises(ConfigurationError, match="cannot read the verifying key"):
+        one.load()
+    assert state.estimates({SIZE.name: (SIZE, bytes(32))}) == ()
+    assert state.estimates({}) == ()
+
+
+def test_the_first_list_of_links_stays(state: State) -> None:
+    """Whatever process asks: one list a window, on disk when it is known."""
+    first, second, other = b"one list", b"another list", b"\x01" * 32
+    assert state.first_links(bytes(32), first) == first
+    assert (state.directory / "links" / f"{bytes(32).hex()}.bin").read_bytes() == first
+    assert State(state.directory).first_links(bytes(32), second) == first
+    assert state.first_links(other, second) == second
+
+
+def test_no_block_is_asked_for_where_the_list_cannot_be_kept(state: State) -> None:
+    (state.directory / "links").write_text("in the way")
+    with pytest.raises(ConfigurationError, match="no block is asked for"):
+        state.first_links(bytes(32), b"list")
