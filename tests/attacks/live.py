@@ -8,6 +8,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,25 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene:
 
 import provider_scene as scene
 
+from ragseal.circuits.estimate import build_estimate, estimate_digest
 from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
+from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.kernel.certificate import CLASSES
 from ragseal.ledger.keyfile import save_key
+from ragseal.prover import machinery
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.provider import Conduct
 from ragseal.prover.service import Listening, Server
 from tests.attacks.world import machine
+
+SIZE = CLASSES["estimate-6"]
+
+
+@cache
+def estimate_key() -> KeyPaths:
+    """A key of the coalition estimate's small circuit, kept under var/."""
+    return make_keys(build_estimate(SIZE).r1cs, SIZE, estimate_digest(SIZE), scene.KEYS_CACHE)
 
 
 class Live:
@@ -34,13 +48,19 @@ class Live:
         self._thread.start()
         self.clock = scene.Clock()
         self.provider = scene.open_provider(folder / "provider", tools.cls, tools.paths, self.clock)
+        self.estimate = estimate_key()
+        rings = machinery.open_estimate_keys(self.provider.state, lambda _: None)
+        ring = next(ring for ring in rings if ring.cls == SIZE)
+        ring.folder(self.estimate.digest).symlink_to(self.estimate.directory.resolve())
+        self.provider.machinery = replace(self.provider.machinery, estimate_keys=rings)
         self.provider.commit(scene.make_policy(tools.cls, **policy), "w1")
         self.log_key = self.provider.state.log_signer.verifier.vkey()
         self.log = self.provider.state.log_signer.verifier
         self.folder = folder
         self.server: Server = self.call(self._begin())
         self.address = self.server.address
-        self.window = self.call(scene.open_window(self.server.serving))
+        self.auditor = b""  #: public key of the beacon's auditor
+        self.window = self.call(self._opened())
 
     def call(self, action: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(action, self._loop).result(120)
@@ -51,6 +71,11 @@ class Live:
         )
         await server.start()
         return server
+
+    async def _opened(self) -> Any:
+        window = await scene.open_window(self.server.serving)
+        self.auditor = window.commits["auditor"].public_key
+        return window
 
     def account(self, name: str = "alice") -> Path:
         """The folder of a registered account."""
