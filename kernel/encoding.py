@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from ragseal.kernel.errors import AuditError, EncodingError
@@ -224,8 +225,7 @@ class Message:
         out = bytearray([len(tag)])
         out += tag
         out += PROTOCOL_VERSION.to_bytes(2, "big")
-        names = [f.name for f in fields(self)]  # type: ignore[arg-type]
-        for name, codec in zip(names, self.CODECS, strict=True):
+        for name, codec in zip(_names(type(self)), self.CODECS, strict=True):  # type: ignore[arg-type]
             try:
                 codec.write(getattr(self, name), out)
             except EncodingError as error:
@@ -246,11 +246,11 @@ class Message:
         if version != PROTOCOL_VERSION:
             raise EncodingError(f"{cls.TAG}: protocol version {version}, this program speaks {PROTOCOL_VERSION}")
         values: list[Any] = []
-        for f, codec in zip(fields(cls), cls.CODECS, strict=True):  # type: ignore[arg-type]
+        for name, codec in zip(_names(cls), cls.CODECS, strict=True):  # type: ignore[arg-type]
             try:
                 values.append(codec.read(reader))
             except EncodingError as error:
-                raise EncodingError(f"{cls.TAG}.{f.name}: {error}") from None
+                raise EncodingError(f"{cls.TAG}.{name}: {error}") from None
         message = cls(*values)
         message.validate()
         return message
@@ -269,6 +269,12 @@ class Message:
         if message.encode() != data:
             raise EncodingError(f"{cls.TAG}: not the canonical encoding")
         return message
+
+
+@cache
+def _names(kind: type[Message]) -> tuple[str, ...]:
+    """Field names in order; asking dataclasses each time costs more than reading the fields."""
+    return tuple(f.name for f in fields(kind))  # type: ignore[arg-type]
 
 
 def peek_tag(data: bytes) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.embedder import Embedder, quantise
+from ragseal.embedder import Embedder
 from ragseal.groth16.engine import Engine
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import fixedpoint, signature
@@ -27,22 +27,22 @@ from ragseal.kernel.attestation import (
     Record,
     SignedRequest,
 )
-from ragseal.kernel.commitment import Account, embedding_commitment
+from ragseal.kernel.commitment import Account
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.prover.answers import Answers
 from ragseal.prover.batching import Batches
-from ragseal.prover.commitment import WindowSecrets, embedding_generators, window_account
+from ragseal.prover.commitment import WindowSecrets, window_account
+from ragseal.prover.fixing import Fixed, Fixer, Offer
 from ragseal.prover.hashing import noise_key
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.pending import Pending, PendingTable
-from ragseal.prover.randomness import Draw, derived_scalar
+from ragseal.prover.randomness import Draw
 from ragseal.prover.retrieval import (
     PLACE,
     QuerySecrets,
     answer_query,
     decode_embedding,
-    encode_embedding,
     query_place,
 )
 from ragseal.prover.state import State
@@ -104,7 +104,8 @@ class Attestation:
         self._secrets: WindowSecrets | None = None  #: of the window that was asked last
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
         self._store: Batches[Row, None] = Batches(self._store_all, MAX_STORED)
-        self._embedder: Batches[str, bytes] = Batches(self._embed_all, MAX_EMBEDDED)
+        self._fixer = Fixer(tools.group, tools.embedder)
+        self._fixing: Batches[Offer, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
 
     async def _account(self, manifest: bytes, name: str) -> Account:
         """A registered account, remembered: nothing else is loaded before its signature is checked."""
@@ -151,11 +152,12 @@ class Attestation:
             fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
         secrets = await self._window_secrets(window)
         version = secrets.versions[account.tenant]
-        embedding = await self._agree(message)
-        fixedpoint.check_embedding(decode_embedding(embedding), window.manifest.policy.dimension)
-        blinder = derived_scalar(secrets.blinding, canonical, embedding)
-        async with self._work:
-            c_e = await asyncio.to_thread(self._commit_embedding, embedding, blinder)
+        offer = Offer(message, canonical, secrets.blinding, window.manifest.policy.dimension)
+        if message.embedding:
+            embedding, blinder, c_e = await self._fixing.submit(offer)
+        else:
+            async with self._work:
+                embedding, blinder, c_e = await asyncio.to_thread(self._fixer.alone, offer)
         prepared = Prepared(message.request_id, embedding, c_e, blinder, version.committed.digest())
         reply = prepared.encode()
         self._pending.add(
@@ -168,31 +170,6 @@ class Attestation:
 
     def _lock(self, window: Window, account: str) -> asyncio.Lock:
         return self._locks.setdefault((window.digest, account), asyncio.Lock())
-
-    async def _agree(self, message: Prepare) -> bytes:
-        """The e that is committed to: the account's where it sends one that is this query's, else this provider's.
-
-        This provider's own is computed by itself: in a batch its last bits could depend on the neighbours, and the same
-        Prepare must bring the same C_e back.
-        """
-        if not message.embedding:
-            async with self._work:
-                return (await asyncio.to_thread(self._embed_all, [message.query]))[0]
-        own = await self._embedder.submit(message.query)
-        if not fixedpoint.within_one(decode_embedding(message.embedding), decode_embedding(own)):
-            raise AttestationError(
-                "the embedding sent is not this query's: it differs by more than 1 from the provider's own; "
-                "check that both use the embedder whose digest the manifest names"
-            )
-        return message.embedding
-
-    def _embed_all(self, queries: list[str]) -> list[bytes]:
-        return [encode_embedding(e) for e in quantise(self._tools.embedder.embed(queries, role="query"))]
-
-    def _commit_embedding(self, embedding: bytes, blinder: int) -> bytes:
-        group = self._tools.group
-        bases = embedding_generators(group, len(embedding))
-        return embedding_commitment(group, bases, decode_embedding(embedding), blinder)
 
     # --- message 2 ---
 

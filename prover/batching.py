@@ -17,8 +17,8 @@ class Batches(Generic[Item, Outcome]):
     A lone item is worked on at once.  Whatever ``work`` raises, every item of its list gets.
     """
 
-    def __init__(self, work: Callable[[list[Item]], Sequence[Outcome]], limit: int) -> None:
-        """``work`` gives one outcome an item, in order, for at most ``limit`` items."""
+    def __init__(self, work: Callable[[list[Item]], Sequence[Outcome | Exception]], limit: int) -> None:
+        """``work`` gives an outcome an item, in order, for at most ``limit`` items; an exception fails its item alone."""
         self._work = work
         self._limit = limit
         self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
@@ -42,7 +42,11 @@ class Batches(Generic[Item, Outcome]):
             try:
                 outcomes = await asyncio.to_thread(self._work, [item for item, _ in batch])
                 for (_, future), outcome in zip(batch, outcomes, strict=True):
-                    if not future.done():
+                    if future.done():
+                        continue
+                    if isinstance(outcome, Exception):
+                        future.set_exception(outcome)
+                    else:
                         future.set_result(outcome)
             except Exception as error:  # whatever it is, nobody may wait for ever
                 for _, future in batch:

@@ -60,6 +60,16 @@ def test_a_failing_batch_fails_each_of_its_calls_and_no_other() -> None:
     asyncio.run(run())
 
 
+def test_an_outcome_that_is_an_exception_fails_its_call_alone() -> None:
+    async def run() -> None:
+        batches: Batches[int, int] = Batches(lambda items: [i if i else ConfigurationError("zero") for i in items], 10)
+        got = await asyncio.gather(*(batches.submit(i) for i in (1, 0, 2)), return_exceptions=True)
+        assert got[::2] == [1, 2]
+        assert isinstance(got[1], ConfigurationError)
+
+    asyncio.run(run())
+
+
 def test_a_wrong_number_of_outcomes_leaves_nobody_waiting() -> None:
     async def run() -> None:
         batches: Batches[int, int] = Batches(lambda items: [], 10)
