@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragseal.kernel import attestation, commitment
+from ragseal.kernel import attestation, certificate, commitment
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.opening import Opening
@@ -37,6 +37,11 @@ KINDS: tuple[type[Message], ...] = (
     attestation.ProofEntry,
     attestation.LinkOpening,
     attestation.ProofBatch,
+    certificate.SignedLinks,
+    certificate.LinkList,
+    certificate.TenantLinks,
+    certificate.BlockProof,
+    certificate.BlockBatch,
 )
 
 DIGESTED = (commitment.Manifest, commitment.TenantIndex, attestation.Request, attestation.Record, attestation.Receipt)

@@ -20,11 +20,11 @@ DOCUMENTS = 110  #: class tiny has 126 slots
 
 @pytest.fixture(scope="module")
 def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Docstrings as a BEIR folder; the queries are first lines of other docstrings."""
+    """Docstrings as a BEIR folder; the queries are first lines of other docstrings, none like another."""
     folder = tmp_path_factory.mktemp("beir")
     documents = demo_documents()["data"]
     rows = [{"_id": d.id, "title": "", "text": d.text} for d in documents[:DOCUMENTS]]
-    queries = [{"_id": str(i), "text": d.text.splitlines()[1][:80]} for i, d in enumerate(documents[200:224])]
+    queries = [{"_id": str(i), "text": d.text.splitlines()[1][:80]} for i, d in enumerate(documents[290:314])]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
     return folder
@@ -59,13 +59,15 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> N
     assert line.startswith("PASS epsilon_audit=")
     assert float(line.split("=")[1].split()[0]) == pytest.approx(report["epsilon_audit"], rel=1e-5)
     assert report["delta"] == 1e-6
-    assert line.endswith(" mode=full keys=auditor records=24")
+    assert line.endswith(" mode=full keys=auditor records=24 coalition=2 estimate=full")
     assert report["verdict"] == "PASS"
     assert report["records"] == report["proven"] == 24
-    assert [s["status"] for s in report["steps"] if s["title"] != "estimate"] == ["ok"] * 10
+    assert [s["status"] for s in report["steps"]] == ["ok"] * 11
     assert all(s["evidence"] for s in report["steps"])
     page = (out / "report.html").read_text()
     assert "PASS" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert children_of_the_demo(out) == []
-    assert "not estimated" in next(s["status"] for s in report["steps"] if s["title"] == "estimate")
+    assert report["estimate"]["members"] == ["ana", "ben"]
+    assert report["estimate"]["c"] == report["estimate"]["k_max"] == 2
+    assert "Coalition estimate" in page
