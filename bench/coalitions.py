@@ -115,11 +115,15 @@ def estimates(e: npt.NDArray[np.float32], accounts: int, thetas: Sequence[Fracti
 
     Thresholds fall; each step joins the components of the one before along the pairs that it adds.
     """
-    trials, n, _ = e.shape
-    products = np.matmul(e, e.transpose(0, 2, 1)).ravel()
-    owner = np.tile(np.repeat(np.arange(accounts), n // accounts), trials)
+    trials, n, d = e.shape
     window = np.repeat(np.arange(trials), n)
-    labels = np.arange(trials * n)
+    # Repeats join what they repeat (their norms reach every theta of the grid) and then have no products of their own.
+    rows = np.concatenate([window[:, None], e.reshape(-1, d)], axis=1).astype(np.int16)
+    _, first, same = np.unique(rows.view(f"V{2 * d + 2}").ravel(), return_index=True, return_inverse=True)
+    labels = first[same]
+    alone = np.where((labels == np.arange(trials * n))[:, None], e.reshape(-1, d), np.float32(0)).reshape(e.shape)
+    products = np.matmul(alone, alone.transpose(0, 2, 1)).ravel()
+    owner = np.tile(np.repeat(np.arange(accounts), n // accounts), trials)
     out = np.full((trials, len(thetas)), accounts, dtype=np.int64)
     falling = sorted(range(len(thetas)), key=lambda i: -thetas[i])
     floor = before = 1 << 30
@@ -127,7 +131,7 @@ def estimates(e: npt.NDArray[np.float32], accounts: int, thetas: Sequence[Fracti
         threshold = link_threshold(thetas[i])
         if threshold < floor:  # sparse links are read out once, dense ones step by step, as far as they are needed
             floor = min([t for j in falling if (t := link_threshold(thetas[j])) >= FULL // 2] + [threshold])
-            at = np.flatnonzero((products >= floor) & (products < before))
+            at = np.flatnonzero(products >= floor if before > 2 * FULL else (products >= floor) & (products < before))
             value, first, second = products[at], at // n, at // (n * n) * n + at % n
         new = (value >= threshold) & (value < before)
         before = threshold
