@@ -69,7 +69,7 @@ def _reaching(
     if sure:
         best = min(sure, key=lambda p: p.epsilon)
         reasons.append(
-            f"epsilon {best.epsilon:.4g} is the least of {len(found)} ways to reach nDCG@10 {wanted:.3f}: "
+            f"epsilon {best.epsilon:.4g} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
             f"{describe(best)}"
         )
         return Advice(best, None, (*reasons, *_remeasured(best, ceiling)))
