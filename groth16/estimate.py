@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.groth16.group import available, native, native_errors
-from ragseal.groth16.keys import ZKEY, EstimateView, view_of
+from ragseal.groth16.keys import ZKEY, EstimateView, load_key, view_of
+from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
-from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import R
 
 GIVEN = RANGE_BITS - 1  #: bits of a distance that are inputs; the highest is what they leave
@@ -100,7 +101,7 @@ class EstimateBackend(Protocol):
         """The verifying key its proofs hold under."""
 
     def prove(self, assignment: BlockAssignment) -> bytes:
-        """A 256-byte proof that holds.  ProofError if the inputs satisfy no witness."""
+        """A 256-byte proof, which its user verifies as an auditor does; ProofError if the inputs satisfy no witness."""
 
 
 class NativeEstimateBackend:
@@ -121,12 +122,29 @@ class NativeEstimateBackend:
             return bytes(self._key.prove(self._r1cs.solve(assignment.packed())))
 
 
-def open_estimate_backend(cls: EstimateClass, r1cs: Path, key_directory: Path) -> EstimateBackend:
-    """The back end of a key folder.
+class SnarkjsEstimateBackend:
+    """snarkjs with circom's WebAssembly witness, which lies beside the R1CS: slow."""
+
+    def __init__(self, cls: EstimateClass, r1cs: Path, key_directory: Path, node_modules: Path) -> None:
+        self._snarkjs = Snarkjs(r1cs.with_suffix(".wasm"), key_directory / ZKEY, node_modules)
+        self._cls, self._directory = cls, key_directory
+
+    @cached_property
+    def key(self) -> EstimateView:
+        return load_key(self._directory, self._cls)
+
+    def prove(self, assignment: BlockAssignment) -> bytes:
+        return self._snarkjs.prove(assignment.named(self._cls))
+
+
+def open_estimate_backend(
+    cls: EstimateClass, r1cs: Path, key_directory: Path, node_modules: Path | None = None
+) -> EstimateBackend:
+    """The back end of a key folder: native, or where that is missing the snarkjs of ``node_modules``.
 
     Raises:
-        ConfigurationError: the native module is not installed.
+        ConfigurationError: neither is installed.
     """
-    if not available():
-        raise ConfigurationError("proving an estimate needs the native module: run `make setup`")
-    return NativeEstimateBackend(cls, r1cs, key_directory / ZKEY)
+    if node_modules is None or available():
+        return NativeEstimateBackend(cls, r1cs, key_directory / ZKEY)
+    return SnarkjsEstimateBackend(cls, r1cs, key_directory, node_modules)

@@ -6,10 +6,6 @@ Both take the circuit's inputs in wire order: clear, scores, hints, blinder, the
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +13,11 @@ from typing import Any, Protocol
 
 from ragseal.groth16.group import available, native, native_errors
 from ragseal.groth16.keys import ZKEY, KeyView, load_key
+from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.kernel import field
-from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.hints import CLEAR_NAMES, Layout
 from ragseal.kernel.params import CircuitClass
-
-SNARKJS_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +89,10 @@ class NativeBackend:
 
 
 class SnarkjsBackend:
-    """circom's WebAssembly witness and ``snarkjs groth16 prove``: slow, and independent of the native module."""
+    """snarkjs with circom's WebAssembly witness: slow, and independent of the native module."""
 
     def __init__(self, cls: CircuitClass, wasm: Path, key_directory: Path, node_modules: Path) -> None:
-        node = shutil.which("node")
-        self._snarkjs = node_modules / "snarkjs" / "build" / "cli.cjs"
-        if node is None or not self._snarkjs.exists():
-            raise ConfigurationError("snarkjs is not installed: run `make setup` (npm ci in circuits/)")
-        self._node, self._wasm, self._zkey = node, wasm, key_directory / ZKEY
+        self._snarkjs = Snarkjs(wasm, key_directory / ZKEY, node_modules)
         self._layout = Layout(cls)
         self._cls, self._directory = cls, key_directory
 
@@ -109,45 +100,8 @@ class SnarkjsBackend:
     def key(self) -> KeyView:
         return load_key(self._directory, self._cls)
 
-    def _run(self, *arguments: str) -> None:
-        try:
-            done = subprocess.run(
-                [self._node, str(self._snarkjs), *arguments],
-                capture_output=True,
-                text=True,
-                timeout=SNARKJS_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise ProofError(f"snarkjs {arguments[0]} {arguments[1]} took longer than {SNARKJS_SECONDS} s") from None
-        if done.returncode:
-            tail = (done.stdout + done.stderr).strip().splitlines()[-3:]
-            raise ProofError(f"snarkjs {arguments[0]} {arguments[1]} failed: " + " / ".join(tail))
-
     def prove(self, assignment: Assignment) -> bytes:
-        try:
-            with tempfile.TemporaryDirectory() as folder:  # mode 0700: the inputs hold the seed
-                at = Path(folder)
-                (at / "input.json").write_text(json.dumps(assignment.named(self._layout)))
-                files = (at / "input.json", self._wasm, self._zkey, at / "proof.json", at / "public.json")
-                self._run("groth16", "fullprove", *map(str, files))
-                return proof_bytes(json.loads((at / "proof.json").read_text()))
-        except OSError as error:
-            raise ConfigurationError(f"snarkjs cannot work in {tempfile.gettempdir()}: {error.strerror}") from None
-
-
-def proof_bytes(proof: dict[str, Any]) -> bytes:
-    """snarkjs' proof.json as 256 bytes A || B || C, G2 coordinates with the imaginary part first (EIP-197).
-
-    Raises:
-        ProofError: not such a JSON object.
-    """
-    try:
-        a, b, c = proof["pi_a"], proof["pi_b"], proof["pi_c"]
-        numbers = [a[0], a[1], b[0][1], b[0][0], b[1][1], b[1][0], c[0], c[1]]
-        return b"".join(int(n).to_bytes(32, "big") for n in numbers)
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
-        raise ProofError("not a snarkjs Groth16 proof") from None
+        return self._snarkjs.prove(assignment.named(self._layout))
 
 
 def open_backend(

@@ -91,7 +91,10 @@ def open_estimate_keys(state: State, progress: Progress) -> tuple[EstimateRing, 
             return estimates.build_estimate(cls, build_directory(), progress).r1cs
 
         return EstimateRing(
-            state.keys_directory, cls, circuit, lambda folder: open_estimate_backend(cls, circuit(), folder)
+            state.keys_directory,
+            cls,
+            circuit,
+            lambda folder: open_estimate_backend(cls, circuit(), folder, circuits.HERE / "node_modules"),
         )
 
     return tuple(ring(cls) for cls in CLASSES.values())

@@ -28,7 +28,8 @@ from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build, class_dig
 from ragseal.groth16.engine import Engine, open_engine
 from ragseal.groth16.group import default_group, native, native_errors
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key, make_keys
-from ragseal.groth16.proving import Assignment, proof_bytes
+from ragseal.groth16.proving import Assignment
+from ragseal.groth16.snarkjs import proof_bytes
 from ragseal.kernel import attestation, commitment, hints, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import (
