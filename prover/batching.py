@@ -18,7 +18,7 @@ class Batches(Generic[Item, Outcome]):
     """
 
     def __init__(self, work: Callable[[list[Item]], Sequence[Outcome | Exception]], limit: int) -> None:
-        """``work`` gives an outcome an item, in order, for at most ``limit`` items; an exception fails its item alone."""
+        """``work`` gives an outcome for each of at most ``limit`` items; one that is an exception fails its item."""
         self._work = work
         self._limit = limit
         self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
