@@ -86,7 +86,7 @@ def test_client_refuses_a_commitment_to_another_e() -> None:
     """The provider states the client's e and commits to its own choice; nobody after the client could tell."""
     world = AttackWorld()
     world.commit()
-    tenant, mine = world.tenants["north"], [80, -40, 33, 0, -7, 61, -50, 12]
+    tenant, mine = world.tenants["north"], [81, -41, 34, 0, -7, 62, -51, 12]
     window = client.Window(world.manifest, world.digest, world.registry[0], tenant.index, world.tools.cls)
     prepare = Prepare(world.digest, "alice", bytes(16), bytes(32), "q", client.encode_embedding(mine))
     theirs = nudged(mine, 21)
