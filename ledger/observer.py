@@ -178,7 +178,7 @@ class Observer:
         """What the last look left; None before the first."""
         try:
             return Status(**json.loads(self._stem.with_suffix(".status.json").read_text("utf-8")))
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def remembered(self) -> SignedCheckpoint | None:
@@ -195,7 +195,7 @@ class Observer:
         for folder in sorted(self._directory.glob(f"alarm-{state_name(self._log.name)[:16]}-*")):
             try:
                 return str(json.loads((folder / "alarm.json").read_text("utf-8"))["message"]), folder
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 return "(its description is unreadable)", folder
         return None
 

@@ -181,7 +181,7 @@ def _sizes(folder: Path) -> list[int]:
     try:
         found = json.loads((folder / "sizes.json").read_text("ascii"))
         return sorted({int(size) for size in found})
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return []
 
 
