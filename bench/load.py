@@ -189,18 +189,24 @@ def revision() -> str:
     return ""
 
 
-@click.command()
-@click.option("--class", "class_name", default="small", show_default=True)
-@click.option("--clients", default=32, show_default=True)
-@click.option("--seconds", default=60.0, show_default=True)
-@click.option("--processes", default=1, show_default=True, help="Over which the clients are spread.")
-@click.option("--only", type=click.Choice(["table", "embedder"]), help="One of the two runs; nothing is written.")
-@click.option("--profile", type=click.Path(path_type=Path), help="Sampled stacks of the provider (table run).")
-def main(class_name: str, clients: int, seconds: float, processes: int, only: str | None, profile: Path | None) -> None:
-    """Measure answers a second and write bench/results/load.json."""
+def run(
+    class_name: str = "small",
+    clients: int = 32,
+    seconds: float = 60.0,
+    processes: int = 1,
+    only: str | None = None,
+    profile: Path | None = None,
+    quick: bool = False,
+) -> None:
+    """Measure and write bench/results/load.json; with ``only`` one of the two runs, and nothing is written.
+
+    ``quick`` shows that everything runs, in seconds, and says so in the file.
+    """
+    if quick:
+        class_name, clients, seconds = "tiny", 4, 3.0
     found: dict[str, Any] = {
         "machine": machine(), "revision": revision(), "class": class_name, "clients": clients,
-        "client_processes": processes, "tick_s": 0, "proofs": "on demand",
+        "client_processes": processes, "tick_s": 0, "proofs": "on demand", "quick": quick,
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         for name, serve in (("without_embedder", False), ("with_embedder", True)):
@@ -213,6 +219,18 @@ def main(class_name: str, clients: int, seconds: float, processes: int, only: st
         found["answers_per_s"] = found["without_embedder"]["answers_per_s"]
         RESULT.write_text(json.dumps(found, indent=1) + "\n")
         click.echo(f"written: {RESULT.relative_to(ROOT)}")
+
+
+@click.command()
+@click.option("--class", "class_name", default="small", show_default=True)
+@click.option("--clients", default=32, show_default=True)
+@click.option("--seconds", default=60.0, show_default=True)
+@click.option("--processes", default=1, show_default=True, help="Over which the clients are spread.")
+@click.option("--only", type=click.Choice(["table", "embedder"]), help="One of the two runs; nothing is written.")
+@click.option("--profile", type=click.Path(path_type=Path), help="Sampled stacks of the provider (table run).")
+def main(class_name: str, clients: int, seconds: float, processes: int, only: str | None, profile: Path | None) -> None:
+    """Measure answers a second and write bench/results/load.json."""
+    run(class_name, clients, seconds, processes, only, profile)
 
 
 if __name__ == "__main__":
