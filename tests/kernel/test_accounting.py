@@ -207,7 +207,21 @@ def test_a_bound_whose_routes_differ_is_not_reported() -> None:
     assert other.accountant == FULL
 
 
-def test_the_others_bias_is_taken_from_delta() -> None:
+def test_the_others_bias_is_taken_from_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    found = accounting.topk_bounds
+
+    def listen(table: NoiseTable, N: int, K: int, shift: int, n: int, delta: float) -> tuple[Bound, ...]:
+        asked.append(delta)
+        return found(table, N, K, shift, n, delta)
+
+    monkeypatch.setattr(accounting, "topk_bounds", listen)
+    wide = replace(GAUSSIAN, N=16 << 24, m=13, q=16)
+    bias = accounting.field_bias(wide) * (wide.N - 1) * 10**4
+    report = audit(256, 10**4, cls=wide)
+    assert bias > Fraction(1, 10**3)
+    assert asked == [pytest.approx(report.delta.table * float(1 - bias), rel=1e-12)]
+    monkeypatch.undo()
     many = 1000
     report = audit(256, many)
     eta = float(accounting.field_bias(GAUSSIAN)) * many

@@ -107,11 +107,28 @@ def test_page_escapes_everything(honest: dict[str, Any]) -> None:
     values["steps"] = [{**poison(step), "seconds": 0.0, "evidence": {bad: bad}} for step in honest["steps"]]
     values["tenants"] = [dict.fromkeys(tenant, bad) for tenant in honest["tenants"]]
     values["estimate"] = poisoned_estimate(honest["estimate"], bad)
+    values["epsilon"] = poisoned_epsilon(honest["epsilon"], bad)
     values["failure"] = {"step": bad, "message": bad, "evidence": {}}
     found = outline(page.render(values))
     assert found.loads == []
     assert "script" not in found.tags
     assert "img" not in found.tags
+
+
+def poisoned_epsilon(values: dict[str, Any], bad: str) -> dict[str, Any]:
+    """Every text replaced, classes renamed, the tables filled."""
+
+    def poison(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: poison(entry) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [poison(entry) for entry in value] or [{bad: bad}]
+        return value if isinstance(value, int | float) else bad
+
+    out = {key: poison(entry) for key, entry in values.items()}
+    for name in ("accounting", "second_implementation"):
+        out[name] = {bad: next(iter(out[name].values()))}
+    return {**out, bad: bad}
 
 
 def poisoned_estimate(value: Any, bad: str) -> Any:
