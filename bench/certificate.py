@@ -10,6 +10,7 @@ deliveries as an auditor asks for them.  Writes bench/results/certificate.json w
 from __future__ import annotations
 
 import json
+import os
 import resource
 import secrets
 import time
@@ -109,7 +110,7 @@ def measure(backend: EstimateBackend, count: int, tau: int, sampled: int, say: A
         say(f"{count} records: {at + len(part)} of {len(statements)} blocks")
     said = caught(count, tau, n, sampled) if sampled else None
     return {
-        "records": count, "tau": tau, "links": len(links), "blocks": len(statements), "links_s": links_s,
+        "records": count, "tau": tau, "load": os.getloadavg(), "links": len(links), "blocks": len(statements), "links_s": links_s,
         "prove_s": prove_s, "verify_s": verify_s, "bytes": size,
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "caught": None if said is None else {
