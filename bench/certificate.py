@@ -110,8 +110,8 @@ def measure(backend: EstimateBackend, count: int, tau: int, sampled: int, say: A
         say(f"{count} records: {at + len(part)} of {len(statements)} blocks")
     said = caught(count, tau, n, sampled) if sampled else None
     return {
-        "records": count, "tau": tau, "load": os.getloadavg(), "links": len(links), "blocks": len(statements), "links_s": links_s,
-        "prove_s": prove_s, "verify_s": verify_s, "bytes": size,
+        "records": count, "tau": tau, "load": os.getloadavg(), "links": len(links), "blocks": len(statements),
+        "links_s": links_s, "prove_s": prove_s, "verify_s": verify_s, "bytes": size,
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "caught": None if said is None else {
             "confidence": float(said.confidence), "share": said.share, "group": said.group, "links": said.links,
