@@ -2,7 +2,7 @@
 """``make bench``: what the system costs, each figure beside its target and, where it has one, its peer in the same run.
 
 Writes bench/results/performance.json: the figures, ``raw`` with every sample, and the machine.  Each part is kept in
-var/bench once it is measured, and a run that was broken off goes on there (``--fresh`` starts again).  ``--class NAME``
+var/bench until all are measured: a run that was broken off goes on there (``--fresh`` starts again).  ``--class NAME``
 measures the proof path of one other class into performance-NAME.json.  ``--quick`` takes class tiny and few
 repetitions: it shows that everything is measured, not how fast it is.
 """
@@ -88,6 +88,10 @@ class Kept:
         path.with_suffix(".part").write_text(json.dumps(made))
         os.replace(path.with_suffix(".part"), path)
         return made
+
+    def done(self) -> None:
+        """Everything is written: the next run measures anew."""
+        shutil.rmtree(self._folder)
 
 
 def machine() -> dict[str, Any]:
@@ -198,6 +202,7 @@ def main(name: str | None, quick: bool, fresh: bool, skip_load: bool, out: Path 
     proofs = kept.part("proofs", lambda: prove_path(effort, cls, say))
     if name is not None:
         write(folder / f"performance-{name}.json", {"machine": machine(), **proofs})
+        kept.done()
         return
     answers = {}
     for documents in effort.documents:
@@ -212,6 +217,7 @@ def main(name: str | None, quick: bool, fresh: bool, skip_load: bool, out: Path 
     assert set(found) == set(KEYS)
     raw = {"proofs": proofs, "answers": answers, "load": load}
     write(folder / "performance.json", {**found, "machine": machine(), "raw": raw})
+    kept.done()
     click.echo(json.dumps(found, indent=1))
     for line in [] if quick else missed(found):  # the targets are class base's
         click.echo(f"missed  {line}")

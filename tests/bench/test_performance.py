@@ -88,16 +88,34 @@ def test_missed_targets_are_named(result: dict[str, Any]) -> None:
     assert [line.split(":")[0] for line in performance.missed(bad)] == ["prove_vs_snarkjs", "answer_vs_faiss at 100000"]
 
 
-def test_a_second_run_goes_on_from_what_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any, **__: Any) -> None:
-        raise AssertionError("measured again")
+def test_a_run_that_was_broken_off_goes_on(
+    result: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["--quick", "--skip-load", "--out", str(tmp_path)]
+    answers = dict(result["raw"]["answers"])
+    done: list[str] = []
 
-    monkeypatch.setattr(performance, "prove_path", never)
-    monkeypatch.setattr("bench.answering.against_faiss", never)
-    command = ["--quick", "--skip-load", "--out", str(folder)]
+    def proofs(*_: Any) -> dict[str, Any]:
+        done.append("proofs")
+        return dict(result["raw"]["proofs"])
+
+    def broken_off(_: Any, documents: int, __: int) -> dict[str, Any]:
+        done.append(str(documents))
+        if done == ["proofs", "120", "1000"]:
+            raise RuntimeError("power cut")
+        return dict(answers[str(documents)])
+
+    monkeypatch.setattr(performance, "prove_path", proofs)
+    monkeypatch.setattr("bench.answering.against_faiss", broken_off)
+    with pytest.raises(RuntimeError, match="power cut"):
+        CliRunner().invoke(performance.main, command, catch_exceptions=False)
+    assert not (tmp_path / "performance.json").exists()
     assert CliRunner().invoke(performance.main, command, catch_exceptions=False).exit_code == 0
-    with pytest.raises(AssertionError, match="measured again"):
-        CliRunner().invoke(performance.main, [*command, "--fresh"], catch_exceptions=False)
+    assert done == ["proofs", "120", "1000", "1000"]  # only what was missing
+    found = json.loads((tmp_path / "performance.json").read_text())
+    assert all(found[name] == result[name] for name in performance.KEYS)
+    assert CliRunner().invoke(performance.main, command, catch_exceptions=False).exit_code == 0
+    assert done[4:] == ["proofs", "120", "1000"]  # a finished run is not taken for the next one's
 
 
 def test_a_missing_load_result_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
