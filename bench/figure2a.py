@@ -19,7 +19,7 @@ from bench.attacks.channels import ScoreChannel
 from bench.attacks.roc import delong, deviation
 from bench.calibration import KS, paper_sigma, predicted_auc, shift_for
 from bench.experiment import RESULTS, Cell, run, table
-from bench.plots import Panel, auc_against_k
+from bench.plots import auc_against_k, by_epsilon
 
 EPSILONS = (1, 2, 4)
 PAPER = {(4, k): 0.5 + a / 2 for k, a in zip(KS, (0.061, 0.077, 0.125, 0.192, 0.275), strict=True)}
@@ -69,13 +69,7 @@ def report(found: dict[str, Any]) -> str:
 
 
 def plot(found: dict[str, Any], path: Path) -> None:
-    measured: dict[str, list[tuple[int, float, float]]] = {}
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for c in found["cells"]:
-        label, k = f"eps_acc = {c['cell']['epsilon']}", c["cell"]["k"]
-        measured.setdefault(label, []).append((k, c["auc"], c["se"]))
-        lines.setdefault(label, []).append((k, c["predicted"]))
-    auc_against_k(path, [Panel("noisy score of one slot (dashed: predicted)", measured, lines)])
+    auc_against_k(path, [by_epsilon("noisy score of one slot (dashed: predicted)", found["cells"], "predicted")])
 
 
 @click.command()

@@ -15,7 +15,7 @@ import click
 
 from bench import topk_harness
 from bench.experiment import RESULTS, run, save, table
-from bench.plots import Panel, auc_against_k
+from bench.plots import auc_against_k, by_epsilon
 
 PAPER = {(16, 1): 0.598, (16, 20): 0.814, (4, 20): 0.611}
 
@@ -51,13 +51,7 @@ def report(found: dict[str, Any]) -> str:
 
 
 def plot(found: dict[str, Any], path: Path) -> None:
-    measured: dict[str, list[tuple[int, float, float]]] = {}
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for c in found["cells"]:
-        label, k = f"eps_acc = {c['cell']['epsilon']}", c["cell"]["k"]
-        measured.setdefault(label, []).append((k, c["auc"], c["se"]))
-        lines.setdefault(label, []).append((k, c["exact"]))
-    auc_against_k(path, [Panel("hit count on released ids (dashed: exact)", measured, lines)])
+    auc_against_k(path, [by_epsilon("hit count on released ids (dashed: exact)", found["cells"], "exact")])
 
 
 @click.command()

@@ -17,7 +17,7 @@ import click
 
 from bench import topk_harness
 from bench.experiment import RESULTS, run, table
-from bench.plots import Panel, auc_against_k
+from bench.plots import auc_against_k, by_epsilon
 
 REGIMES = ("same-tenant", "external")
 PAPER = {("external", 16, 20): 0.810, ("same-tenant", 16, 20): 0.811}
@@ -62,17 +62,8 @@ def report(found: dict[str, Any]) -> str:
 
 
 def plot(found: dict[str, Any], path: Path) -> None:
-    panels = []
-    for name in REGIMES:
-        measured: dict[str, list[tuple[int, float, float]]] = {}
-        lines: dict[str, list[tuple[int, float]]] = {}
-        for c in found["cells"]:
-            if c["cell"]["regime"] == name:
-                label, k = f"eps_acc = {c['cell']['epsilon']}", c["cell"]["k"]
-                measured.setdefault(label, []).append((k, c["auc"], c["se"]))
-                lines.setdefault(label, []).append((k, c["exact"]))
-        panels.append(Panel(f"{name} coalition (dashed: exact)", measured, lines))
-    auc_against_k(path, panels)
+    both = {r: [c for c in found["cells"] if c["cell"]["regime"] == r] for r in REGIMES}
+    auc_against_k(path, [by_epsilon(f"{r} coalition (dashed: exact)", cells, "exact") for r, cells in both.items()])
 
 
 @click.command()

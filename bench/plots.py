@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.experiment import pyplot
 
@@ -37,3 +38,14 @@ def auc_against_k(path: Path, panels: Sequence[Panel]) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def by_epsilon(title: str, cells: Iterable[Mapping[str, Any]], expected: str) -> Panel:
+    """A series for every eps_acc, with a dashed line through what each cell holds under ``expected``."""
+    measured: dict[str, list[tuple[int, float, float]]] = {}
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for c in cells:
+        label, k = f"eps_acc = {c['cell']['epsilon']}", c["cell"]["k"]
+        measured.setdefault(label, []).append((k, c["auc"], c["se"]))
+        lines.setdefault(label, []).append((k, c[expected]))
+    return Panel(title, measured, lines)
