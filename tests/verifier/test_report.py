@@ -13,6 +13,7 @@ import pytest
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.verifier import claim, page, report
+from ragseal.verifier.blocks import Effort
 from ragseal.verifier.sample import Sample
 from tests.verifier.simulator import World, asked, policy
 
@@ -173,3 +174,34 @@ def test_lines_never_hold_a_newline() -> None:
     failed.failure.message = "two\nlines"
     assert "\n" not in failed.line()
     assert replace(verdict).line() == verdict.line()
+
+
+def test_the_page_shows_the_coalition() -> None:
+    """Members, links and the picture; the report carries all that SPEC C.7 wants stated."""
+    world = World()
+    world.commit()
+    for account, e in (("alice", [90, 90, 0, 0]), ("bob", [90, 90, 0, 0]), ("carol", [0, 0, 127, 0])):
+        world.ask(account, e=e)
+    world.close()
+    values = report.build(world.audit())
+    estimate = values["estimate"]
+    assert {"c", "k_max", "theta", "tau", "members", "links", "certificate", "caught", "rates"} <= set(estimate)
+    assert (estimate["c"], estimate["members"], estimate["links"]) == (2, ["alice", "bob"], 1)
+    assert estimate["caught"] == {"share": 0.0, "confidence": 1.0}
+    assert estimate["tenants"][0]["listed"] == [{"seqs": [0, 1], "accounts": ["alice", "bob"]}]
+    text = page.render(values)
+    assert "Coalition estimate" in text
+    assert "2 of at most 2" in text
+    assert "0 and 1" in text
+    assert "<svg" in text
+
+
+def test_a_sampled_certificate_says_what_it_leaves_open() -> None:
+    world = World.honest()
+    values = report.build(world.audit(effort=Effort(full=0, sampled=2)))
+    assert values["line"].endswith(" coalition=1 estimate=sampled")
+    assert values["estimate"]["certificate"] == "sampled"
+    assert values["estimate"]["caught"]["confidence"] == 0.99
+    said = values["does_not_say"][0]
+    assert "2 random sets of records were checked" in said
+    assert "99% confidence" in said
