@@ -123,8 +123,9 @@ def period(log: LogView, window: Window, since: int | None = None) -> Period:
         since: the auditor's own beginning of the period; the earlier of the two counts.
 
     Raises:
-        Refused: a manifest among them is not signed, or a window that never opened has records.
+        Refused: a manifest among them is not signed, or a window without opening or manifest has records.
     """
+    entered = {signed.manifest.digest() for _, signed in log.manifests()}
     opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}
     closed = {m.manifest for _, m in log.of(WindowClose)}
     ended: dict[bytes, int] = {}
@@ -137,10 +138,10 @@ def period(log: LogView, window: Window, since: int | None = None) -> Period:
         ended[message.manifest] = clock
         if isinstance(message, Record):
             asked[message.manifest, message.signed.request.account] += 1
-            if message.manifest not in opened:
+            if message.manifest not in opened or message.manifest not in entered:
                 raise Refused(
-                    "the log holds records of a window that was never opened, which nobody can audit: no epsilon "
-                    "follows for this log",
+                    "the log holds records of a window that was never opened or has no manifest in it, which nobody "
+                    "can audit: no epsilon follows for this log",
                     ledger_index=index,
                 )
     start = window.manifest.policy.period_start

@@ -165,6 +165,17 @@ def test_records_of_a_window_that_never_opened_leave_no_epsilon() -> None:
     refused(world, 11, "never opened")
 
 
+def test_records_of_a_window_without_a_manifest_leave_no_epsilon() -> None:
+    """Opened and used, but its manifest was kept back: no budget stands in the log that could be charged."""
+    world = World()
+    world.commit("w0", policy_=policy(opens=OPENS, closes=OPENS + HOUR))
+    world.ask("alice")
+    world.messages.append(WindowClose(world.digest, 1, OPENS + 600))
+    world.messages = [m for m in world.messages if not isinstance(m, SignedManifest)]
+    window(world, 1)
+    refused(world, 11, "no manifest")
+
+
 def test_a_moved_period_start_is_legal_and_shown() -> None:
     world = World()
     window(world, 0, n_max=50)
