@@ -64,8 +64,10 @@ class Plant:
 
 def make_plant(choose: Callable[[Sequence[str]], str], folder: Path) -> Plant:
     """Write in.jsonl, out.jsonl and plant.json.  Raises ConfigurationError: the folder cannot be written."""
-    half = len(_WORDS) // 2
-    made = Plant(" ".join(choose(_WORDS[:half]) for _ in range(12)), " ".join(choose(_WORDS[half:]) for _ in range(12)))
+    words = " ".join(choose(_WORDS) for _ in range(12))
+    number, hour = ("".join(choose("123456789") for _ in range(n)) for n in (4, 1))
+    # A list of things against a sentence about an appointment: no embedder takes one for the other.
+    made = Plant(words, f"The meeting about budget line {number} was moved to {hour} o'clock on Monday.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in (("in", made.canary), ("out", made.replacement)):

@@ -33,7 +33,7 @@ from ragseal.verifier.__main__ import main
 from ragseal.verifier.conduct import Target
 from ragseal.verifier.evidence import Refused
 from ragseal.verifier.log import read_log
-from ragseal.verifier.probe import window_of
+from ragseal.verifier.probe import read_plant, scores_of, window_of
 
 sys.path.append(str(Path(__file__).parent.parent / "prover"))  # test modules are no package
 import provider_scene as scene
@@ -168,6 +168,14 @@ def test_a_provider_with_an_eighth_of_the_noise_is_accused(live: Scene, planted:
     found = json.loads((live.folder / "out" / "probe.json").read_text())
     assert found["hits"][0] > 30
     assert found["advantage_at_least"] > found["certified"]["advantage"]
+
+
+def test_the_planted_pair_is_far_apart_for_a_real_embedder(planted: Path) -> None:
+    canary, replacement = scores_of(read_plant(planted), scene.make_policy(TINY), "minilm")
+    assert canary > 0.97 * 127**2
+    assert replacement < 0.3 * 127**2
+    rules = scene.make_policy(TINY)
+    assert scores_of(read_plant(planted), rules, "none") == (rules.hi, rules.lo)
 
 
 def test_refusals_before_anything_is_asked(tmp_path: Path, planted: Path) -> None:
