@@ -36,12 +36,13 @@ def cells(trials: int, accounts: int, each: int, d: int) -> list[Cell]:
     out += [
         {"pattern": p, "k": k, "thetas": grid if k == 10 else high, **toy} for p in PATTERNS for k in KS if k < accounts
     ]
-    k, toy["trials"] = min(10, accounts // 3), max(1, trials // 4)
-    for name in ("P-D", "P-E"):
-        out += [{"pattern": name, "k": k, "cosine": c, "thetas": [OPERATING], **toy} for c in COSINES]
+    k = min(10, accounts // 3)
     real = {"accounts": 3 * k, "each": 25, "d": 384, "trials": max(1, trials // 4)}  # 25: n_max of the policy template
     for name in ("P-D", "P-E"):
         out += [{"pattern": name, "k": k, "cosine": c, "thetas": [REAL], **real} for c in REAL_COSINES]
+    toy["trials"] = max(1, trials // 10)
+    for name in ("P-D", "P-E"):
+        out += [{"pattern": name, "k": k, "cosine": c, "thetas": [OPERATING], **toy} for c in COSINES]
     return out
 
 
@@ -76,40 +77,47 @@ def observation(found: dict[str, Any]) -> dict[str, bool]:
 
 
 def report(found: dict[str, Any]) -> str:
-    """Paper beside measured, as Markdown."""
-    null = _of(found, "null")[0]
+    """Paper beside measured, as Markdown; what is not measured yet is left out and said so."""
+    setting = found["setting"]
+    missing = len(cells(*(setting[name] for name in ("trials", "accounts", "each", "d")))) - len(found["cells"])
+    parts = [f"**{missing} cells are not measured yet.**"] if missing else []
+    null = _of(found, "null")
     rates = [
-        (f"{float(t):.2f}", PAPER_FPR.get(str(t), "-"), null["fpr"][str(t)], null["independent"][str(t)])
+        (f"{float(t):.2f}", PAPER_FPR.get(str(t), "-"), null[0]["fpr"][str(t)], null[0]["independent"][str(t)])
         for t in THETAS
-        if t >= Fraction(3, 5)
+        if null and t >= Fraction(3, 5)
     ]
+    if rates:
+        parts.append(table(("theta", "paper, false alarms", "measured", "independent pairs, exact"), rates))
     patterns = [
         (c["cell"]["pattern"], c["cell"]["k"], 1, c["found"][OPERATING], c["cell"]["k"], c["mean"][OPERATING],
          c["deviation"][OPERATING], c["exact"][OPERATING])
         for c in _of(found, *PATTERNS)
     ]  # fmt: skip
-    toy = int(found["setting"]["d"])
+    if patterns:
+        head = ("pattern", "k", "paper, found", "found", "paper, mean c", "mean c", "deviation of c", "c = k")
+        parts.append(table(head, patterns))
+    if null and patterns:
+        holds = observation(found)
+        parts.append("\n".join(f"- {'holds' if ok else '**fails**'}: {name}" for name, ok in holds.items()))
     evading = [
-        (c["cell"]["d"], c["cell"]["thetas"][0], c["cell"]["cosine"], _share(c, "found"), _share(c, "exact"),
-         _share(_twin(found, c), "found"))
-        for c in [*_of(found, "P-D", d=toy), *_of(found, "P-D", d=384)]
+        (c["cell"]["d"], c["cell"]["thetas"][0], c["cell"]["cosine"], c["cell"]["trials"], _share(c, "found"),
+         _share(c, "exact"), _share(twin, "found"))
+        for c in _of(found, "P-D")
+        if (twin := _twin(found, c))
     ]  # fmt: skip
-    lines = [
-        table(("theta", "paper, false alarms", "measured", "independent pairs, exact"), rates),
-        table(
-            ("pattern", "k", "paper, found", "found", "paper, mean c", "mean c", "deviation of c", "c = k"), patterns
-        ),
-        "\n".join(f"- {'holds' if holds else '**fails**'}: {name}" for name, holds in observation(found).items()),
-        "Coalitions of 10 that share a target and keep this cosine to it (P-D: otherwise random; P-E: coordinated):",
-        table(("d", "theta", "cosine kept", "P-D found", "P-D c = k", "P-E found"), evading),
-    ]
-    return "\n\n".join(lines)
+    if evading:
+        parts.append(
+            "Coalitions of 10 that share a target and keep this cosine to it (P-D: otherwise random; P-E: coordinated):"
+        )
+        parts.append(table(("d", "theta", "cosine kept", "windows", "P-D found", "P-D c = k", "P-E found"), evading))
+    return "\n\n".join(parts)
 
 
-def _twin(found: dict[str, Any], cell: dict[str, Any]) -> dict[str, Any]:
+def _twin(found: dict[str, Any], cell: dict[str, Any]) -> dict[str, Any] | None:
     """P-E's cell beside one of P-D."""
     wanted = {**cell["cell"], "pattern": "P-E"}
-    return next(c for c in found["cells"] if c["cell"] == wanted)
+    return next((c for c in found["cells"] if c["cell"] == wanted), None)
 
 
 def _share(cell: dict[str, Any], what: str) -> float | str:
@@ -120,9 +128,10 @@ def plot(found: dict[str, Any], path: Path) -> None:
     """(a) false alarms, (b) mean c at k = 10, (c) coalitions that diversify."""
     plt = pyplot()
     figure, axes = plt.subplots(1, 3, figsize=(15, 4))
-    null, x = _of(found, "null")[0], [float(t) for t in THETAS]
-    axes[0].plot(x, list(null["fpr"].values()), "o", label="measured")
-    axes[0].plot(x, list(null["independent"].values()), "--", linewidth=1, label="independent pairs, exact")
+    x = [float(t) for t in THETAS]
+    for null in _of(found, "null"):
+        axes[0].plot(x, list(null["fpr"].values()), "o", label="measured")
+        axes[0].plot(x, list(null["independent"].values()), "--", linewidth=1, label="independent pairs, exact")
     axes[0].plot([float(Fraction(t)) for t in PAPER_FPR], list(PAPER_FPR.values()), "x", label="paper")
     axes[0].axhline(0.05, color="grey", linestyle=":")
     axes[0].set(xlabel="theta", ylabel="false alarms", title="(a) honest windows")
@@ -141,7 +150,8 @@ def plot(found: dict[str, Any], path: Path) -> None:
             )  # fmt: skip
     axes[2].set(xlabel="cosine to the common target", ylabel="share found", title="(c) coalitions that evade")
     for at in axes:
-        at.legend(fontsize=8)
+        if at.lines:
+            at.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
