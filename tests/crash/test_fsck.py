@@ -128,6 +128,8 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "account of secrets": (sql("state.db", "UPDATE queries SET account = 'eve' WHERE ctr = 2"), "another record", True),
     "embedding of a record": (state_byte("queries", "secrets", 23, "account = 'bob'"), "C_e does not open", False),
     "blinder of a record": (state_byte("queries", "secrets", 76, "account = 'bob'"), "does not open", False),
+    "rho of a record": (state_byte("queries", "secrets", 100, "account = 'bob'"), "C_y does not open", False),
+    "salt of a record": (state_byte("queries", "secrets", 160, "account = 'bob'"), "commitment to T does not", False),
     "proof of a record": (sql("state.db", "UPDATE proofs SET seq = 1"), "of another record", False),
     "proof beyond the records": (sql("state.db", "UPDATE proofs SET seq = 7"), "no such record", True),
     "seed": (sql("state.db", "UPDATE windows SET seed = zeroblob(32) WHERE name = 'w2'"), "not those its", True),
