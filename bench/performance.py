@@ -122,25 +122,23 @@ def prove_path(effort: Effort, cls: CircuitClass, say: Callable[[str], None]) ->
 
 
 def load_figure(say: Callable[[str], None], quick: bool) -> dict[str, Any]:
-    """Answers a second with durable receipts: the load bench's result, or its run.
+    """Answers a second with durable receipts: the load bench's result, or its run; a quick one's is no full one's.
 
     Raises:
         click.ClickException: neither is there.
     """
-    if not LOAD.exists() and importlib.util.find_spec("bench.load") is not None:
+    found = json.loads(LOAD.read_text()) if LOAD.exists() else None
+    if (found is None or (found.get("quick") and not quick)) and importlib.util.find_spec("bench.load") is not None:
         say("answers a second under load")
-        run = getattr(importlib.import_module("bench.load"), "run", None)
-        if run is None:
-            raise click.ClickException("bench/load.py has no run(): write bench/results/load.json with it first")
-        run(quick=quick)
-    if not LOAD.exists():
+        importlib.import_module("bench.load").run(quick=quick)
+        found = json.loads(LOAD.read_text())
+    if found is None:
+        raise click.ClickException(f"answers_per_s: {LOAD} is missing; run `python -m bench.load`, then this again")
+    if "answers_per_s" not in found or (found.get("quick") and not quick):
         raise click.ClickException(
-            "answers_per_s: bench/results/load.json is missing; run `python -m bench.load`, then this again"
+            f"answers_per_s: {LOAD} does not hold it; run `python -m bench.load`, then this again"
         )
-    found: dict[str, Any] = json.loads(LOAD.read_text())
-    if "answers_per_s" not in found:
-        raise click.ClickException(f"answers_per_s: {LOAD} does not hold it; run `python -m bench.load`")
-    return found
+    return dict(found)
 
 
 def _ratio(other: list[float] | None, own: list[float]) -> float | None:

@@ -126,5 +126,7 @@ def test_a_missing_load_result_says_what_to_run(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "load.json").write_text("{}")
     with pytest.raises(click.ClickException, match="does not hold it"):
         performance.load_figure(print, True)
-    (tmp_path / "load.json").write_text('{"answers_per_s": 12.5}')
+    (tmp_path / "load.json").write_text('{"answers_per_s": 12.5, "quick": true}')
+    with pytest.raises(click.ClickException, match="does not hold it"):
+        performance.load_figure(print, False)
     assert performance.load_figure(print, True)["answers_per_s"] == 12.5
