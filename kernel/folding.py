@@ -54,6 +54,8 @@ def advance(use: str, transcript: bytes, points: Sequence[bytes]) -> tuple[bytes
 def fold(group: Group, use: str, transcript: bytes, bases: Sequence[bytes], z: bytes) -> tuple[list[bytes], bytes]:
     """Shorten z; ``bases`` holds as many points as z has entries for every relation, the identity where it has none.
 
+    A relation whose bases all lie in one half has the identity for an L or R, which is refused: none here is like that.
+
     Returns:
         L_1 .. L_k, R_1 .. R_k of every round, and the short z.
     """
