@@ -150,7 +150,7 @@ def plot(found: dict[str, Any], path: Path) -> None:
             )  # fmt: skip
     axes[2].set(xlabel="cosine to the common target", ylabel="share found", title="(c) coalitions that evade")
     for at in axes:
-        if at.lines:
+        if at.get_legend_handles_labels()[1]:
             at.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)

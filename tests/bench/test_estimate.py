@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,11 @@ from bench.coalitions import (
     sphere,
     tail,
 )
+from bench.experiment import RESULTS
 from ragseal.embedder import quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import components, find_links, link_threshold
+from ragseal.verifier.claim import EVASION
 
 
 def test_quantised_is_the_protocols_e() -> None:
@@ -140,6 +143,22 @@ def test_least_theta() -> None:
     rates = {str(t): float(1 - t) for t in THETAS}
     assert estimate.least_theta(rates, 0.25) == "3/4"
     assert estimate.least_theta(dict.fromkeys(rates, 1.0)) is None
+
+
+def test_the_verdict_tells_what_was_measured() -> None:
+    """Every number of what a verdict says about evasion is the results file's."""
+    found = json.loads((RESULTS / "figure4.json").read_text())
+    said = [float(n) if "." in n else int(n) for n in re.findall(r"\d+(?:\.\d+)?", EVASION)]
+    theta, trials, k, coordinated_at, none, again, at_random, few = said
+    of = {(c["cell"]["pattern"], c["cell"].get("cosine"), c["cell"]["d"]): c for c in found["cells"]}
+    evading, varying = of["P-E", coordinated_at, 384], of["P-D", at_random, 384]
+    for cell in (evading["cell"], varying["cell"]):
+        assert (cell["trials"], cell["k"], float(Fraction(cell["thetas"][0]))) == (trials, k, theta)
+    assert again == trials
+    assert evading["found"]["9/10"] * trials == pytest.approx(none)
+    assert varying["found"]["9/10"] * trials == pytest.approx(few)
+    better = [c["cell"]["cosine"] for c in found["cells"] if c["cell"]["pattern"] == "P-E" and c["feasible"]]
+    assert coordinated_at == max(better)
 
 
 def test_both_engines_find_the_same() -> None:
