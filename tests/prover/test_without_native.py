@@ -54,7 +54,8 @@ class Machine:
             if done.returncode == 0:
                 return json.loads(done.stdout.splitlines()[-1]), done.stderr
             early = re.search(r"cannot be reached|not open|did not answer", " ".join(done.stderr.split()))
-            assert early and time.monotonic() < deadline, (part, arguments, done.stdout[-1500:], done.stderr[-3000:])
+            patient = early is not None and time.monotonic() < deadline
+            assert patient, (part, arguments, done.stdout[-1500:], done.stderr[-3000:])
             time.sleep(0.5)
 
     @contextmanager
