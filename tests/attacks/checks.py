@@ -16,18 +16,20 @@ import pytest
 
 from ragseal.client import attestation as client
 from ragseal.groth16.group import NativeGroup
-from ragseal.kernel import attestation, encoding, field, folding, opening, signature
+from ragseal.groth16.views import EstimateView
+from ragseal.kernel import attestation, certificate, encoding, field, folding, opening, signature
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
 from ragseal.ledger import observer, witness
 from ragseal.prover import attestation as provider
+from ragseal.prover.fixing import Fixer
 from ragseal.prover.window import Window
 from ragseal.verifier import attestation as records
-from ragseal.verifier import commitment, epsilon, log, proofs, verification
+from ragseal.verifier import commitment, epsilon, estimate, log, proofs, verification
 from ragseal.verifier.attestation import Logged
-from tests.attacks.removal import Both, Check, Guard, Removable
+from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
 from tests.verifier.simulator import key_of
 
 # --- step 8: proofs and openings -------------------------------------------------------------------------------------
@@ -140,15 +142,32 @@ PROVIDER_SIGNATURE = Guard(provider.Attestation, "retrieve", "message.verify(acc
 PROVIDER_CTR = Both(
     (
         Guard(provider.Attestation, "_answer", "send requests in order"),
-        Check(provider.Attestation, "_check_acknowledgement"),
+        Check(provider.Attestation, "_check_acknowledgement", no_wait),
         Guard(Window, "add_record", "does not follow its last one"),
     )
 )
 PROVIDER_NONCE = Guard(provider.Attestation, "_answer", "nonce was used before")
 PROVIDER_C_E = Guard(provider.Attestation, "_answer", "another query or C_e")
-PROVIDER_ONE_AWAY = Guard(provider.Attestation, "_prepare", "the embedding sent is not this query")
+PROVIDER_ONE_AWAY = Guard(Fixer, "_fix", "the embedding sent is not this query")
+
+# --- step 9: the coalition estimate ----------------------------------------------------------------------------------
+
+BLOCK_PAIRING = Both((Check(EstimateView, "verify_batch"), Check(EstimateView, "verify")))
+BLOCK_NORM = Check(certificate, "verify_squared_norm")
+BLOCK_OPENING = Check(certificate, "verify_products")
+LINKS_SIGNED = Check(certificate.SignedLinks, "verify")
+LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of another window")
+LINKS_OF_THE_RECORDS = Guard(estimate, "_links", "are about other records")
+COALITION = Check(verification, "check_coalition")
 
 CHECKS: dict[str, Removable] = {
+    "estimate: pairing": BLOCK_PAIRING,
+    "estimate: squared norm": BLOCK_NORM,
+    "estimate: opening": BLOCK_OPENING,
+    "estimate: links signed": LINKS_SIGNED,
+    "estimate: links of the window": LINKS_OF_THE_WINDOW,
+    "estimate: links of the records": LINKS_OF_THE_RECORDS,
+    "estimate: coalition within k_max": COALITION,
     "hint opening": HINTS,
     "link opening": LINK,
     "column opening": COLUMNS,

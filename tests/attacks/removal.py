@@ -2,8 +2,8 @@
 """Ways to take exactly one check away from running code.
 
 :class:`Check` puts something else where a function is looked up.  :class:`Guard` is for a check that is one statement
-of a function: it compiles that function again without the ``raise`` (or the call) whose source holds a text, and puts
-it wherever ragseal's modules hold the original.
+of a function: it compiles that function again without the ``raise`` (or return, or call) whose source holds a text, and
+puts it wherever ragseal's modules hold the original.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ def nothing(*_: Any, **__: Any) -> None:
     """A check that holds of anything."""
 
 
+async def no_wait(*_: Any, **__: Any) -> None:
+    """As :func:`nothing`, for a check that is awaited."""
+
+
 @dataclass(frozen=True)
 class Check:
     """Where a check is looked up, and what stands for it once it is gone."""
@@ -44,7 +48,7 @@ class Check:
 
 
 class _Cut(ast.NodeTransformer):
-    """Replaces the statements that raise or call, and whose source holds a text, by ``pass``."""
+    """Replaces the statements that raise, return or call, and whose source holds a text, by ``pass``."""
 
     def __init__(self, text: str) -> None:
         self.text, self.cut = text, 0
@@ -56,6 +60,9 @@ class _Cut(ast.NodeTransformer):
         return ast.copy_location(ast.Pass(), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        return self._visit(node)
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
         return self._visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
