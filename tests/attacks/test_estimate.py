@@ -23,13 +23,20 @@ from ragseal.kernel import certificate, field
 from ragseal.kernel.certificate import Block, BlockBatch, LinkList, TenantLinks, pack_links
 from ragseal.kernel.errors import ConfigurationError, LedgerError, ProofError
 from ragseal.kernel.params import R
-from ragseal.verifier import estimate as step9
-from ragseal.verifier import verification
 from ragseal.verifier.blocks import Effort
 from ragseal.verifier.evidence import Auditor, newest_links
 from ragseal.verifier.verification import Verdict
-from tests.attacks.checks import without
-from tests.attacks.removal import Check, Guard, nothing
+from tests.attacks.checks import (
+    BLOCK_NORM,
+    BLOCK_OPENING,
+    BLOCK_PAIRING,
+    COALITION,
+    LINKS_OF_THE_RECORDS,
+    LINKS_OF_THE_WINDOW,
+    LINKS_SIGNED,
+    without,
+)
+from tests.attacks.removal import Check, nothing
 from tests.attacks.world import KEYS
 from tests.verifier.estimates import GROUP, SIZE, Case, Estimator, Lie
 from tests.verifier.simulator import World, policy
@@ -95,11 +102,6 @@ def accepted(world: World, **options: Any) -> Verdict:
     return verdict
 
 
-PAIRING = Check(type(backend().key), "verify_batch")
-NORM = Check(certificate, "verify_squared_norm")
-OPENING = Check(certificate, "verify_products")
-
-
 def test_the_honest_estimate() -> None:
     verdict = accepted(window())
     assert verdict.estimation is not None
@@ -113,7 +115,7 @@ def test_more_accounts_than_the_policy_counts_on() -> None:
     world = window(k_max=1)
     verdict = refused(world, "2 accounts ask as one, the policy counts on at most k_max = 1: alice, bob")
     assert verdict.estimation is not None
-    with without(Check(verification, "check_coalition")):
+    with without(COALITION):
         accepted(world)
 
 
@@ -146,7 +148,7 @@ def test_mask_altered() -> None:
     """A link left out of the list, and proofs for the list with it."""
     world = window(Lie(listed=hide, proven=flipped))
     refused(world, "its proof does not hold")
-    with without(PAIRING):
+    with without(BLOCK_PAIRING):
         assert accepted(world).estimation.members == ("alice", "bob")  # type: ignore[union-attr]
 
 
@@ -159,7 +161,7 @@ def test_one_product_changed() -> None:
     """C_s opens to <p, p>, and the circuit's s, made of the false products, is another number."""
     world = window(Lie(listed=hide, products=below))
     refused(world, "its proof does not hold")
-    with without(PAIRING):
+    with without(BLOCK_PAIRING):
         accepted(world)
 
 
@@ -171,7 +173,7 @@ def test_one_product_changed_and_the_form_with_it() -> None:
 
     world = window(Lie(listed=hide, products=below, case=forged))
     refused(world, "the squared norm does not hold")
-    with without(NORM):
+    with without(BLOCK_NORM):
         accepted(world)
 
 
@@ -189,7 +191,7 @@ def test_component_of_c_g_on_a_clear_base() -> None:
     world = window(asked=ASKED[:3])
     world.estimator.lie = lie(world)
     refused(world, "the estimate opening does not hold")
-    with without(OPENING):
+    with without(BLOCK_OPENING):
         accepted(world)
 
 
@@ -261,7 +263,7 @@ def restate(change: Callable[[TenantLinks], TenantLinks]) -> Callable[[LinkList]
 def test_links_about_other_records(change: Any) -> None:
     world = window(Lie(body=restate(change), listed=lambda tenant, links: []), asked=ASKED[::3])
     refused(world, "are about other records than those in the log")
-    with without(Guard(step9, "_links", "are about other records")):
+    with without(LINKS_OF_THE_RECORDS):
         accepted(world)
 
 
@@ -285,7 +287,7 @@ def test_vector_that_is_not_of_unit_length() -> None:
 
     world = window(Lie(case=lower), asked=small)
     refused(world, "its proof does not hold")
-    with without(PAIRING):
+    with without(BLOCK_PAIRING):
         accepted(world)
 
 
@@ -295,7 +297,7 @@ def test_vector_that_is_not_of_unit_length() -> None:
 def test_links_of_another_window() -> None:
     world = window(Lie(body=lambda body: replace(body, manifest=bytes(32))))
     refused(world, "the links are of another window")
-    with without(Guard(step9, "_links", "the links are of another window")):
+    with without(LINKS_OF_THE_WINDOW):
         accepted(world)
 
 
@@ -304,7 +306,7 @@ def test_links_not_signed_by_the_provider() -> None:
     honest = world.estimator.signed
     world.estimator.signed = lambda: replace(honest(), signature=bytes(64))  # type: ignore[method-assign]
     refused(world, "signature")
-    with without(Check(certificate.SignedLinks, "verify")):
+    with without(LINKS_SIGNED):
         accepted(world)
 
 
