@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A key from somebody else is tried on made-up statements before it proves a real one.  SPEC A.9; protocol section 3.
 
-A verifying key's digest covers none of the proving sections, and a changed one keeps every consistency that a .zkey can
-be checked for: one coefficient more, and proofs hold only where a score equals the value that its maker guesses.  The
-failed proof would tell it.  On random statements such a key fails as well, with nothing to learn from it.
+A verifying key's digest covers none of the proving sections.  Coefficients can be compared with the circuit
+(:mod:`ragseal.groth16.coefficients`), points cannot: one of them moved, and proofs hold only where a score equals the
+value that its maker guesses.  The failed proof would tell it.  On random statements such a key fails as well, with
+nothing to learn from it.
 """
 
 from __future__ import annotations
