@@ -163,9 +163,7 @@ def opening_of_another_batch() -> Any:
 @attack(8, "responses expected")
 def hint_opening_truncated() -> Any:
     world = World.honest()
-    world.tamper_batch = lambda batch: replace(
-        batch, hints=replace(batch.hints, responses=batch.hints.responses[1:])
-    )
+    world.tamper_batch = lambda batch: replace(batch, hints=replace(batch.hints, responses=batch.hints.responses[1:]))
     return world
 
 
