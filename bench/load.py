@@ -206,7 +206,7 @@ def run(
         class_name, clients, seconds = "tiny", 4, 3.0
     found: dict[str, Any] = {
         "machine": machine(), "revision": revision(), "class": class_name, "clients": clients,
-        "client_processes": processes, "tick_s": 0, "proofs": "on demand", "quick": quick,
+        "client_processes": processes, "tick_s": 0, "proofs": "on demand", "quick": quick, "niceness": os.nice(0),
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         for name, serve in (("without_embedder", False), ("with_embedder", True)):

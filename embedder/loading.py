@@ -26,16 +26,18 @@ def default_cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "ragseal"
 
 
-def load_embedder(name: str = DEFAULT, cache_dir: Path | None = None) -> Embedder:
+def load_embedder(name: str = DEFAULT, cache_dir: Path | None = None, threads: int | None = None) -> Embedder:
     """The embedder called ``name``: "minilm", or "sentence-transformers:" and a folder or model name.
 
-    Cheap: weights are read at first use.  ``cache_dir`` defaults to :func:`default_cache_dir`.
+    Cheap: weights are read at first use.  ``cache_dir`` defaults to :func:`default_cache_dir`.  ``threads`` of one run
+    (minilm only) default to all cores, which suits documents; for a service that embeds queries take 1: threads that
+    wait for each other over a few tokens burn several times the work itself.
 
     Raises:
         ConfigurationError: unknown name, or the packages it needs are not installed (says which).
     """
     if name == DEFAULT:
-        return MiniLM(default_cache_dir() if cache_dir is None else Path(cache_dir))
+        return MiniLM(default_cache_dir() if cache_dir is None else Path(cache_dir), intra_threads=threads)
     if name.startswith(_SENTENCE) and len(name) > len(_SENTENCE):
         return SentenceModel(name.removeprefix(_SENTENCE))
     raise ConfigurationError(f"unknown embedder {name!r}; known: {DEFAULT!r}, '{_SENTENCE}<folder or model name>'")

@@ -111,7 +111,7 @@ def assemble(state: State, progress: Progress) -> Machinery:
         group=default_group(),
         engine=open_engine(cls),
         keys=open_keys(state, cls, progress),
-        embedder=load_embedder(state.settings.embedder),
+        embedder=load_embedder(state.settings.embedder, threads=1),
         estimate_keys=open_estimate_keys(state, progress),
     )
 
