@@ -143,13 +143,13 @@ def group_hit(size: int, width: int, group: int) -> Fraction:
     return 1 - Fraction(none + one, every)
 
 
-def _smallest(holds: Callable[[int], bool], most: int) -> int:
-    """The smallest number in 1..most for which a monotone condition holds; most + 1 if none."""
+def _smallest(holds: Callable[[int], bool], most: int) -> int | None:
+    """The smallest number in 1..most for which a monotone condition holds, None if there is none."""
     low, high = 1, most + 1
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
+    return low if low <= most else None
 
 
 def _missed(hit: Fraction, runs: int, count: int) -> float:
@@ -163,11 +163,12 @@ class Caught:
 
     ``links[D]``: so many unlisted links, no record in more than D of them, would have been noticed; ``share``: those of
     D = 10 as a share of all pairs within tau; ``group``: so would so many records that are all linked to each other.
+    None, and a share of 1: the blocks were too few to promise anything.
     """
 
     confidence: Fraction
-    links: dict[int, int]
-    group: int
+    links: dict[int, int | None]
+    group: int | None
     share: float
 
     @classmethod
@@ -185,14 +186,16 @@ def caught(records: int, tau: int, n: int, count: int, confidence: Fraction = CO
     def noticed(hit: Callable[[int], Fraction]) -> bool:
         return _missed(min(hit(width) for width in widths), len(runs), count) <= limit
 
-    def links(degree: int) -> int:
+    def links(degree: int) -> int | None:
         return _smallest(lambda h: noticed(lambda width: _hit(min(n, width), width, h, degree)), pairs)
 
-    def group() -> int:
+    def group() -> int | None:
         return _smallest(lambda z: noticed(lambda width: group_hit(min(n, width), width, z)), widths[0])
 
     found = {degree: links(degree) for degree in DEGREES}
-    return Caught(confidence, found, group(), math.nextafter(found[10] / pairs, math.inf) if pairs else 0.0)
+    most = found[10]
+    share = 1.0 if most is None else math.nextafter(most / pairs, math.inf)
+    return Caught(confidence, found, group(), share if pairs else 0.0)
 
 
 def seed_of(parts: Sequence[bytes]) -> bytes:

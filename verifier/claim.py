@@ -53,11 +53,16 @@ def sampled_estimate(estimation: Estimation) -> str:
     parts = []
     for one in estimation.tenants:
         if one.certificate != FULL:
-            links = "; ".join(f"{h} with at most {d} at one record" for d, h in one.caught.links.items())
             sure = f"{float(one.caught.confidence):.0%}"
+            told = [f"{h} with at most {d} at one record" for d, h in one.caught.links.items() if h is not None]
             parts.append(
-                f"tenant {one.tenant}: {one.blocks} random sets of records were checked. With {sure} confidence that "
-                f"shows any {one.caught.group} records that all link to each other without being listed, and unlisted "
-                f"links in such numbers: {links}; fewer may have gone unnoticed"
+                f"tenant {one.tenant}: {one.blocks} random sets of records were checked. "
+                + (
+                    f"With {sure} confidence that shows any {one.caught.group} records that all link to each other "
+                    f"without being listed, and unlisted links in such numbers: {'; '.join(told)}; fewer may have gone "
+                    "unnoticed"
+                    if told and one.caught.group is not None
+                    else f"So few show nothing with {sure} confidence"
+                )
             )
     return "The certificate of the coalition estimate is a sample. " + ". ".join(parts) + "."

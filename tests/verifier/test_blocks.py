@@ -162,3 +162,11 @@ def test_efforts_that_are_none() -> None:
     for full, sampled in ((-1, 5), (5, 0)):
         with pytest.raises(ConfigurationError):
             Effort(full=full, sampled=sampled)
+
+
+def test_too_few_blocks_promise_nothing() -> None:
+    """With 9 stretches and 24 sets one stretch is missed altogether with 6 percent: no number of links helps."""
+    said = caught(100_000, 10_000, 112, 24)
+    assert said.links == dict.fromkeys(said.links)
+    assert said.group is None
+    assert said.share == 1.0
