@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.terminal import progress_bars
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -71,15 +70,7 @@ def run(name: str, setting: Mapping[str, Any], cells: Sequence[Cell], measure: M
             found["cells"] = before["cells"]
     out.parent.mkdir(parents=True, exist_ok=True)
     done = {json.dumps(c["cell"], sort_keys=True) for c in found["cells"]}
-    bars = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
-    with bars:
+    with progress_bars() as bars:
         task = bars.add_task(name, total=len(cells))
         for cell in cells:
             if json.dumps(dict(cell), sort_keys=True) not in done:

@@ -19,7 +19,7 @@ from ragseal.client.folder import need
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
@@ -27,15 +27,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0  #: seconds of silence before progress is shown
 
-STATE = click.option(
-    "--state",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="RAGSEAL_CLIENT_STATE",
-    default=Path("account"),
-    show_default=True,
-    help="This account's folder: key, pins, receipts, evidence (also RAGSEAL_CLIENT_STATE).",
-)
+STATE = state_folder("RAGSEAL_CLIENT_STATE", "account", "This account's folder: key, pins, receipts, evidence")
 LOG_KEY = click.option(
     "--log-key", metavar="NAME+ID+BASE64", help="The log's verifier key as the provider publishes it; pinned once."
 )

@@ -3,12 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.tls import ClientTls, ServerTls
@@ -17,6 +28,45 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object; progress on stderr.")
 PEM = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+def state_folder(variable: str, default: str, what: str) -> Callable[..., Any]:
+    """--state, given to the command as ``directory``."""
+    return click.option(
+        "--state",
+        "directory",
+        type=click.Path(path_type=Path, file_okay=False),
+        envvar=variable,
+        default=Path(default),
+        show_default=True,
+        help=f"{what} (also {variable}).",
+    )
+
+
+def progress_bars() -> Progress:
+    """Bars on stderr for what takes longer than two seconds."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+
+
+@contextlib.contextmanager
+def named_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """A function of (what, done, total) that keeps one bar for each thing that is being done."""
+    with progress_bars() as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield tell
 
 
 def client_tls(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,13 +20,12 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, server_tls
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, progress_bars, server_tls
 from ragseal.ledger.tls import ClientTls, ServerTls
 from ragseal.prover import commitment, fsck, index, machinery, remote, service, spending
 from ragseal.prover import proofs as proofs_of_records
@@ -34,22 +33,13 @@ from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.calibrate import calibrate
 from ragseal.prover.corpora import open_corpus
 from ragseal.prover.index import Matrix
+from ragseal.prover.options import STATE
 from ragseal.prover.plan import plan
 from ragseal.prover.policyfile import TEMPLATE, Binding, first_gain, load_policy
 from ragseal.prover.provider import Conduct, Provider
 from ragseal.prover.state import Settings, State, create
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
-
-STATE = click.option(
-    "--state",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="RAGSEAL_PROVIDER_STATE",
-    default=Path("provider"),
-    show_default=True,
-    help="Folder with everything this provider keeps (also RAGSEAL_PROVIDER_STATE).",
-)
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
@@ -74,17 +64,6 @@ def main() -> None:
 
 def _tell(as_json: bool, values: dict[str, Any], line: str) -> None:
     click.echo(json.dumps(values) if as_json else line)
-
-
-def _progress() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
 
 
 # --- commands --------------------------------------------------------------------------------------------------------
@@ -136,7 +115,7 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
     All of the corpus or nothing; documents that are there already are skipped.  A window sees the index as it is when
     the window is committed.
     """
-    with State(directory) as state, _progress() as bars:
+    with State(directory) as state, progress_bars() as bars:
         cls = machinery.circuit_class(state.settings.class_name)
         embedder = load_embedder(state.settings.embedder)
         documents = list(open_corpus(corpus, chunk_characters=chunk))
@@ -232,7 +211,7 @@ def fetch_keys(
     protect its secrets.
     """
     wanted = None if digest is None else _hex(digest, 32, "--digest")
-    with State(directory) as state, _progress() as bars:
+    with State(directory) as state, progress_bars() as bars:
         if class_name not in (None, state.settings.class_name):
             raise ConfigurationError(f"this provider has the class {state.settings.class_name!r}, not {class_name!r}")
         cls = machinery.circuit_class(state.settings.class_name)
@@ -283,7 +262,7 @@ def policy(directory: Path) -> None:
 def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> None:
     """Phase A: commit to every index, the seed, the policy and the accounts; the manifest enters the ledger."""
     started = time.monotonic()
-    with _running(directory) as provider, _progress() as bars:
+    with _running(directory) as provider, progress_bars() as bars:
         cls = machinery.circuit_class(provider.state.settings.class_name)
         before = provider.journal.history.newest
         binding = Binding(
@@ -360,7 +339,7 @@ def serve(
         sys.stdout.flush()
 
     with _running(directory) as provider:
-        with fsck.shown_progress() as progress:
+        with named_bars() as progress:
             fsck.check_start(provider, progress)
         options = service.Listening(listen, own, reflection)
         asyncio.run(service.run(provider, conduct, options, ready))

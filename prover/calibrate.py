@@ -27,13 +27,11 @@ from typing import Any
 import click
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ragseal.embedder import DEFAULT, load_embedder, quantise
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.estimate import FULL, Embeddings, link_threshold
-from ragseal.ledger.terminal import JSON
+from ragseal.ledger.terminal import JSON, progress_bars
 from ragseal.prover.corpora import read_beir_qrels, read_beir_queries, read_jsonl
 
 Pairs = npt.NDArray[np.int64]
@@ -353,14 +351,7 @@ def calibrate(
     if not 0 < share < 1:
         raise ConfigurationError("--target is a rate between 0 and 1, such as 1/20")
     texts = read_queries(queries, paraphrases)
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    ) as bars:
+    with progress_bars() as bars:
         task = bars.add_task("embedding", total=len(texts.texts))
         rows = embedded(embedder, texts.texts, lambda done, total: bars.update(task, completed=done, total=total))
         task = bars.add_task("comparing", total=None)

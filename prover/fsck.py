@@ -23,18 +23,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
-from ragseal.ledger.terminal import JSON
+from ragseal.ledger.terminal import JSON, named_bars
 from ragseal.prover import machinery
 from ragseal.prover.commitment import WindowSecrets, commit_columns, load_window
 from ragseal.prover.journal import Journal
+from ragseal.prover.options import STATE
 from ragseal.prover.provider import Machinery, Provider
 from ragseal.prover.recordcheck import Means, RecordCheck
 from ragseal.prover.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
@@ -310,27 +308,6 @@ def examine_folder(
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def shown_progress() -> Iterator[Progress]:
-    """Bars on stderr, one for each thing that is being done."""
-    with Bars(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    ) as bars:
-        tasks: dict[str, Any] = {}
-
-        def tell(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
-
-        yield tell
-
-
 def in_words(report: Report) -> str:
     """The report for a person."""
     lines = [f"checked: {', '.join(f'{number} {what}' for what, number in report.checked.items())}"]
@@ -341,15 +318,7 @@ def in_words(report: Report) -> str:
 
 
 @click.command()
-@click.option(
-    "--state",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="RAGSEAL_PROVIDER_STATE",
-    default=Path("provider"),
-    show_default=True,
-    help="Folder with everything this provider keeps (also RAGSEAL_PROVIDER_STATE).",
-)
+@STATE
 @click.option("--quick", is_flag=True, help="Only what every start of `serve` checks.")
 @JSON
 def fsck(directory: Path, quick: bool, as_json: bool) -> None:
@@ -357,7 +326,7 @@ def fsck(directory: Path, quick: bool, as_json: bool) -> None:
 
     The provider must not be running. Nothing is repaired: a finding says what to restore.
     """
-    with shown_progress() as progress:
+    with named_bars() as progress:
         report = examine_folder(directory, not quick, progress)
     click.echo(json.dumps(report.as_json()) if as_json else in_words(report))
     sys.exit(1 if report.findings else 0)

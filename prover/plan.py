@@ -4,22 +4,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from ragseal.circuits.build import load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import LAWS
 from ragseal.kernel.policy import rational
-from ragseal.ledger.terminal import JSON
+from ragseal.ledger.terminal import JSON, named_bars
 from ragseal.prover import planpage
 from ragseal.prover.frontier import Budget, Planner, Point, Window, shapes
 from ragseal.prover.recommendation import Target, advise, efficient
@@ -32,27 +29,6 @@ QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
 #: What --public chooses among, in cosines, besides [0, 1].
 CANDIDATES = ((0.2, 0.4), (0.2, 0.6), (0.3, 0.5), (0.3, 0.7), (0.35, 0.5), (0.4, 0.6), (0.4, 0.8), (0.5, 0.7))
-
-
-@contextmanager
-def _bars() -> Iterator[Any]:
-    """One progress bar for every kind of work, on stderr."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def moved(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
-
-        yield moved
 
 
 def _window(text: str) -> Window:
@@ -195,7 +171,7 @@ def plan(
     if not planpage.has_plot():
         click.echo(planpage.NO_PLOT, err=True)
     share: Fraction = rational(delta, "--delta")
-    with _bars() as progress:
+    with named_bars() as progress:
         made = make_plan(
             corpus,
             embedder,

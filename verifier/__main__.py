@@ -25,7 +25,7 @@ from ragseal.circuits.estimate import build_estimate, estimate_digest, fitting
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, server_tls
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, server_tls, state_folder
 from ragseal.ledger.tls import ClientTls, ServerTls
 from ragseal.verifier import claim, probe, service, show
 from ragseal.verifier.beacon import Stage
@@ -42,15 +42,7 @@ EXIT_NO_PASS = 3  #: FAIL or UNSAFE; 1 is an error without a verdict, 2 a wrong 
 
 _MARKS = {OK: "[green]ok[/]", FAILED: "[red]FAILED[/]"}
 
-STATE = click.option(
-    "--state",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="RAGSEAL_VERIFIER_STATE",
-    default=Path("auditor"),
-    show_default=True,
-    help="Folder with everything this auditor keeps (also RAGSEAL_VERIFIER_STATE).",
-)
+STATE = state_folder("RAGSEAL_VERIFIER_STATE", "auditor", "Folder with everything this auditor keeps")
 PROVIDER_OPTION = click.option(
     "--provider", default="127.0.0.1:7800", show_default=True, help="host:port where the provider serves."
 )
