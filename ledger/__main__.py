@@ -28,7 +28,7 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_nam
 from ragseal.ledger.observer import AlarmError, Observer, Progress, Step
 from ragseal.ledger.page import Site, serve
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.terminal import client_tls
+from ragseal.ledger.terminal import client_tls, keep_no_core
 from ragseal.ledger.tls import ClientTls
 from ragseal.ledger.witness import Witness
 
@@ -54,6 +54,7 @@ def main() -> None:
     KEY is the log's public key as its provider publishes it (name+id+base64). Get it from somewhere else than the
     provider's server. Exit status: 0 all well, 1 something failed, 2 wrong usage, 3 alarm.
     """
+    keep_no_core()
 
 
 @dataclass(frozen=True, slots=True)

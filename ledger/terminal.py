@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,12 @@ def server_tls(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def keep_no_core() -> None:
+    """No core file of a process that holds keys, seeds or queries, should it crash."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
 class Teaching(click.Group):
     """Shows commands in the order in which they are used, and every refusal as one line."""
 
@@ -106,6 +113,7 @@ class Teaching(click.Group):
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
+        keep_no_core()
         try:
             return super().invoke(ctx)
         except AuditError as error:
