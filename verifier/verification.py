@@ -45,7 +45,7 @@ from ragseal.verifier.commitment import (
     check_noise,
 )
 from ragseal.verifier.epsilon import Budget, check_epsilon, upward
-from ragseal.verifier.estimate import Estimation, Inquiry, check_coalition, check_estimate
+from ragseal.verifier.estimate import FULL, Estimation, Inquiry, check_coalition, check_estimate
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, Auditor, Evidence, ReceiptFile, Refused
 from ragseal.verifier.log import LogView, read_log
 from ragseal.verifier.proofs import Basis, check_proofs
@@ -113,7 +113,7 @@ class Verdict:
     seconds: float = 0.0
 
     def line(self) -> str:
-        """The verdict in one line."""
+        """The verdict in one line; what makes it less than it seems stands at the end."""
         if self.failure is not None or self.budget is None:
             failure = self.failure
             what = f" step={failure.number} {TITLES[failure.number]}: {failure.message}" if failure else ""
@@ -124,8 +124,8 @@ class Verdict:
         )
         if self.beta is not None and self.confidence is not None:
             text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
-        if self.estimation is not None:
-            text += f" coalition={self.estimation.c} estimate={self.estimation.certificate}"
+        if self.estimation is not None and self.estimation.certificate != FULL:
+            text += f" estimate={self.estimation.certificate}"
         return text
 
 

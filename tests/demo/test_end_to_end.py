@@ -59,7 +59,8 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> N
     assert line.startswith("PASS epsilon_audit=")
     assert float(line.split("=")[1].split()[0]) == pytest.approx(report["epsilon_audit"], rel=1e-5)
     assert report["delta"] == 1e-6
-    assert line.endswith(" mode=full keys=auditor records=24 coalition=2 estimate=full")
+    assert line.endswith(" delta=1e-06 mode=full keys=auditor records=24")
+    assert "estimate: 2 of at most 2 accounts ask as one (ana, ben), certificate full" in done.stdout + done.stderr
     assert report["verdict"] == "PASS"
     assert report["records"] == report["proven"] == 24
     assert [s["status"] for s in report["steps"]] == ["ok"] * 11
