@@ -73,7 +73,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folders]:
 @pytest.fixture(autouse=True)
 def small_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands find the tests' embedder under the name that the state gives."""
-    monkeypatch.setattr(machinery, "load_embedder", lambda name: TrigramEmbedder())
+    monkeypatch.setattr(machinery, "load_embedder", lambda name, threads: TrigramEmbedder())
 
 
 def _half(data: bytes, rng: random.Random) -> bytes:
