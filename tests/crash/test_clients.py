@@ -120,7 +120,7 @@ def test_slow_and_vanishing_clients_leave_the_others_served(copy: Copy) -> None:
     directory = copy()
 
     async def run() -> None:
-        async with serving(directory) as server:
+        async with serving(directory, tick=0.2) as server:  # no answer within alice's patience
             host, _, port = server.address.rpartition(":")
             silent = [socket.create_connection((host, int(port))) for _ in range(40)]
             for number, connection in enumerate(silent):
