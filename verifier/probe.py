@@ -23,7 +23,6 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import ConfigurationError
@@ -163,6 +162,8 @@ def scores_of(plant: Plant, policy: Policy, embedder: str) -> tuple[int, int]:
     replacement is taken to score at most lo."""
     if embedder == "none":
         return policy.hi, policy.lo
+    from ragseal.embedder import load_embedder, quantise  # an auditor's installation need not have it
+
     model = load_embedder(embedder)
     e = quantise(model.embed([plant.query], role="query"))[0].astype(np.int64)
     rows = quantise(model.embed([plant.canary, plant.replacement])).astype(np.int64)

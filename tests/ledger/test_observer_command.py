@@ -112,11 +112,11 @@ async def test_mistakes_are_answered_in_words(provider: Provider, tmp_path: Path
         (["keygen", "--name", "a b", *state], 1, "without spaces"),
         (["follow", *peer[:2], *wrong_key, *state, "--once"], 1, "is not this key's"),
         (["follow", "--provider", "127.0.0.1:1", *peer[2:], *state, "--once"], 1, "cannot be reached"),
-        (["follow", "--provider", "example.org:1", *peer[2:], *state, "--once"], 1, "in the clear"),
+        (["follow", "--provider", "no-such-host.invalid:1", *peer[2:], *state, "--once"], 1, "cannot be reached"),
         (["show", *peer, "7"], 1, "there is no entry 7"),
         (["page", *peer, *state], 2, "either --out"),
         (["follow", *peer[:2], *state], 2, "--log-key"),
-        (["follow", *peer, *state, "--once", "--cert", "x"], 1, "both a certificate and its key"),
+        (["follow", *peer, *state, "--once", "--cert", __file__], 1, "both a certificate and its key"),
     ):
         result, _, err = await observer(*arguments)
         assert (result, words in err, "Traceback" in err) == (code, True, False), (arguments, err)
