@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.groth16.group import available, native, native_errors
-from ragseal.groth16.keys import ZKEY, EstimateView, load_key, view_of
+from ragseal.groth16.backends import NativeBackend, SnarkjsBackend
+from ragseal.groth16.group import available
+from ragseal.groth16.keys import ZKEY, EstimateView, load_key
 from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
@@ -104,39 +104,6 @@ class EstimateBackend(Protocol):
         """A 256-byte proof, which its user verifies as an auditor does; ProofError if the inputs satisfy no witness."""
 
 
-class NativeEstimateBackend:
-    """Witness by propagation through the R1CS and Groth16 in the native module; checks every proof it returns."""
-
-    def __init__(self, cls: EstimateClass, r1cs: Path, zkey: Path) -> None:
-        with native_errors():
-            self._r1cs = native().R1cs.load(str(r1cs))
-            self._key = native().ProvingKey.load(str(zkey))
-        self._view = view_of(cls, self._key.verifying_key())
-
-    @property
-    def key(self) -> EstimateView:
-        return self._view
-
-    def prove(self, assignment: BlockAssignment) -> bytes:
-        with native_errors():
-            return bytes(self._key.prove(self._r1cs.solve(assignment.packed())))
-
-
-class SnarkjsEstimateBackend:
-    """snarkjs with circom's WebAssembly witness, which lies beside the R1CS: slow."""
-
-    def __init__(self, cls: EstimateClass, r1cs: Path, key_directory: Path, node_modules: Path) -> None:
-        self._snarkjs = Snarkjs(r1cs.with_suffix(".wasm"), key_directory / ZKEY, node_modules)
-        self._cls, self._directory = cls, key_directory
-
-    @cached_property
-    def key(self) -> EstimateView:
-        return load_key(self._directory, self._cls)
-
-    def prove(self, assignment: BlockAssignment) -> bytes:
-        return self._snarkjs.prove(assignment.named(self._cls))
-
-
 def open_estimate_backend(
     cls: EstimateClass, r1cs: Path, key_directory: Path, node_modules: Path | None = None
 ) -> EstimateBackend:
@@ -146,5 +113,9 @@ def open_estimate_backend(
         ConfigurationError: neither is installed.
     """
     if node_modules is None or available():
-        return NativeEstimateBackend(cls, r1cs, key_directory / ZKEY)
-    return SnarkjsEstimateBackend(cls, r1cs, key_directory, node_modules)
+        return NativeBackend(lambda vk: EstimateView(cls, vk), r1cs, key_directory / ZKEY)
+    return SnarkjsBackend(
+        lambda: load_key(key_directory, cls),
+        lambda assignment: assignment.named(cls),
+        Snarkjs(r1cs.with_suffix(".wasm"), key_directory / ZKEY, node_modules),  # it lies beside the R1CS
+    )

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two back ends that make the same proof from the same key and witness: native, and snarkjs as the slow path.
+"""Proofs of the attestation circuit: all its inputs, and the back end that proves them.
 
-Both take the circuit's inputs in wire order: clear, scores, hints, blinder, then the private seed limbs and salt.
+Wire order: clear, scores, hints, blinder, then the private seed limbs and salt.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragseal.groth16.group import available, native, native_errors
+from ragseal.groth16.backends import NativeBackend, SnarkjsBackend
+from ragseal.groth16.group import available
 from ragseal.groth16.keys import ZKEY, KeyView, load_key
 from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.kernel import field
@@ -70,40 +70,6 @@ class Backend(Protocol):
         """A 256-byte proof, which its user verifies as an auditor does; ProofError if the inputs satisfy no witness."""
 
 
-class NativeBackend:
-    """Witness by propagation through the R1CS and Groth16 in the native module; checks every proof it returns."""
-
-    def __init__(self, cls: CircuitClass, r1cs: Path, zkey: Path) -> None:
-        with native_errors():
-            self._r1cs = native().R1cs.load(str(r1cs))
-            self._key = native().ProvingKey.load(str(zkey))
-        self._view = KeyView(cls, self._key.verifying_key())
-
-    @property
-    def key(self) -> KeyView:
-        return self._view
-
-    def prove(self, assignment: Assignment) -> bytes:
-        with native_errors():
-            return bytes(self._key.prove(self._r1cs.solve(assignment.packed())))
-
-
-class SnarkjsBackend:
-    """snarkjs with circom's WebAssembly witness: slow, and independent of the native module."""
-
-    def __init__(self, cls: CircuitClass, wasm: Path, key_directory: Path, node_modules: Path) -> None:
-        self._snarkjs = Snarkjs(wasm, key_directory / ZKEY, node_modules)
-        self._layout = Layout(cls)
-        self._cls, self._directory = cls, key_directory
-
-    @cached_property
-    def key(self) -> KeyView:
-        return load_key(self._directory, self._cls)
-
-    def prove(self, assignment: Assignment) -> bytes:
-        return self._snarkjs.prove(assignment.named(self._layout))
-
-
 def open_backend(
     cls: CircuitClass, r1cs: Path, wasm: Path, key_directory: Path, node_modules: Path, kind: str = "auto"
 ) -> Backend:
@@ -115,5 +81,10 @@ def open_backend(
     if kind not in ("auto", "native", "snarkjs"):
         raise ConfigurationError(f"unknown proving back end {kind!r}: use auto, native or snarkjs")
     if kind == "native" or (kind == "auto" and available()):
-        return NativeBackend(cls, r1cs, key_directory / ZKEY)
-    return SnarkjsBackend(cls, wasm, key_directory, node_modules)
+        return NativeBackend(lambda vk: KeyView(cls, vk), r1cs, key_directory / ZKEY)
+    layout = Layout(cls)
+    return SnarkjsBackend(
+        lambda: load_key(key_directory, cls),
+        lambda assignment: assignment.named(layout),
+        Snarkjs(wasm, key_directory / ZKEY, node_modules),
+    )
