@@ -30,7 +30,7 @@ import click
 
 from bench.asker import Asker, open_window, provider_stub, retrieve
 from bench.book import Book, require
-from bench.performance import machine
+from bench.experiment import machine
 from bench.process import Process, child_environment
 from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
 from ragseal.demo.processes import command, free_port

@@ -31,13 +31,19 @@ Measure = Callable[[Cell, np.random.Generator], dict[str, Any]]
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores and versions."""
-    model, cores = platform.processor(), os.cpu_count() or 0
+    """Processor, cores, load and versions."""
+    model = platform.processor()
     info = Path("/proc/cpuinfo")
     if info.exists():
         names = (line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line)
         model = next(names, model)
-    return {"processor": model, "cores": cores, "python": platform.python_version(), "system": platform.platform()}
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "load_average": [round(x, 2) for x in os.getloadavg()],
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
 
 
 def generator(seed: int, cell: Cell) -> np.random.Generator:

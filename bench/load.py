@@ -28,7 +28,7 @@ import click
 
 from bench.asker import Asker, Kept, open_window, provider_stub
 from bench.book import Book, require
-from bench.performance import machine
+from bench.experiment import machine
 from bench.process import Process
 from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
 from ragseal.embedder import quantise

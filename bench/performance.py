@@ -13,7 +13,6 @@ import importlib
 import importlib.util
 import json
 import os
-import platform
 import shutil
 import statistics
 import sys
@@ -27,11 +26,10 @@ from typing import Any
 import click
 
 from bench import answering, proofpath
+from bench.experiment import RESULTS, ROOT, machine
 from ragseal.circuits.build import load_classes
 from ragseal.kernel.params import CircuitClass
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench" / "results"
 LOAD = RESULTS / "load.json"
 
 #: What each figure is to reach; the sign says which way.
@@ -92,22 +90,6 @@ class Kept:
     def done(self) -> None:
         """Everything is written: the next run measures anew."""
         shutil.rmtree(self._folder)
-
-
-def machine() -> dict[str, Any]:
-    """Processor, cores, load and versions."""
-    model = platform.processor()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = info.read_text().splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    return {
-        "processor": model,
-        "cores": os.cpu_count(),
-        "load_average": [round(x, 2) for x in os.getloadavg()],
-        "python": platform.python_version(),
-        "system": platform.platform(),
-    }
 
 
 def prove_path(effort: Effort, cls: CircuitClass, say: Callable[[str], None]) -> dict[str, Any]:

@@ -80,8 +80,7 @@ component main {public [e, row]} = NaiveScores(@SLOTS, @DIMENSION, @PACKED);
 def ours(name: str) -> dict[str, Any]:
     """Rows, key and one proof of a class."""
     import ragseal_native as native
-    from bench.performance import Instance
-    from ragseal.groth16.engine import NativeEngine
+    from bench.records import Bench, make
     from ragseal.groth16.keys import KeyView
 
     cls = load_classes()[name]
@@ -92,9 +91,8 @@ def ours(name: str) -> dict[str, Any]:
         native.setup(str(built.r1cs), str(zkey))
         setup_s, key_bytes = time.perf_counter() - began, zkey.stat().st_size
         proving = native.ProvingKey.load(str(zkey))
-    key = KeyView(cls, proving.verifying_key())
     r1cs = native.R1cs.load(str(built.r1cs))
-    instance = Instance(cls, key, NativeEngine(cls), np.random.default_rng(1))
+    instance = make(Bench(cls, KeyView(cls, proving.verifying_key()), np.random.default_rng(1)), 0)
     samples = []
     for _ in range(3):
         began = time.perf_counter()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.attacks.channels import HitChannel, ScoreChannel
+from bench.attacks.channels import ScoreChannel
 from bench.attacks.roc import Vector
 
 Worlds = tuple[Vector, Vector]  #: statistics where the target is (is not) in the index, one entry a trial
@@ -79,8 +79,3 @@ def hit_count(inside: float, outside: float, coalition: Coalition, rng: np.rando
     """How often the planted slot is among the released ids, given its chance in either world (section 4.4)."""
     m, t = coalition.queries, coalition.trials
     return rng.binomial(m, inside, t).astype(np.float64), rng.binomial(m, outside, t).astype(np.float64)
-
-
-def hit_chances(inside: HitChannel, outside: HitChannel) -> tuple[float, float]:
-    """Exact chances of a hit in either world."""
-    return inside.probability(), outside.probability()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from bench import figure2a, figure3, figure5, gates, reproduce
+from bench import figure2a, figure3, figure5, gates, reproduce, table2
 from bench.experiment import run
 from ragseal.kernel.errors import ConfigurationError
 
@@ -104,6 +104,18 @@ def test_figure_3_separates_what_accounts_see_from_the_score_channel(tmp_path: P
     assert ids["rivals"] == figure3.SEARCH_EF - 1
     assert every["rivals"] == 599
     assert every["hit_in"] < ids["hit_in"], "noise over every slot hides the slot among more rivals"
+
+
+def test_table_2_measures_ours_and_the_naive_circuit() -> None:
+    rng = np.random.default_rng(1)
+    ours, naive = (
+        table2.measure(c, rng) for c in ({"circuit": "ours", "class": "tiny"}, {"circuit": "naive", "slots": 2})
+    )
+    for found in (ours, naive):
+        assert found["domain"] > found["rows"]
+        assert found["prove_s"] > 0
+        assert found["key_bytes"] > 64 * found["rows"]
+    assert naive["rows"] / naive["slots"] > 384, "every document costs its products"
 
 
 def test_the_page_has_a_place_for_every_item_and_no_stale_one() -> None:
