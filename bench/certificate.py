@@ -92,10 +92,11 @@ def measure(backend: EstimateBackend, count: int, tau: int, sampled: int, say: A
     began = time.monotonic()
     links = find_links(rows, tau, scope.threshold)
     links_s = time.monotonic() - began
+    assert links is not None
     say(f"{count} records: {len(links)} links in {links_s:.1f} s")
     wanted = sampled_blocks(count, tau, n, sampled, bytes(32)) if sampled else full_blocks(count, tau, n)
-    listed = set(links)
-    statements = [certificate.make_block(scope, ranks, c_e, listed) for ranks in wanted]
+    listing = certificate.Listing(frozenset(links))
+    statements = [certificate.make_block(scope, ranks, c_e, listing) for ranks in wanted]
     prover = BlockProver(GROUP, backend, scope, records, secrets.token_bytes)
     prove_s, verify_s, size = [], [], 0
     for at in range(0, len(statements), BATCH):

@@ -4,8 +4,8 @@
 A block is a set of at most n records of one tenant.  Hidden are its inner products g_ab (a <= b), committed in
 C_G = sum g_ab Y_ab + rho B under the estimate circuit's own key before r_a = H(.., C_G, a) exist.  Proven are
 
-    circuit    unlisted pairs lie below the threshold, listed ones reach it, norms are those of quantised unit vectors,
-               and s = sum_a r_a^2 g_aa + 2 sum_{a<b} r_a r_b g_ab;
+    circuit    unlisted pairs lie below the threshold (of a spanning list: those between components), listed ones reach
+               it, norms are those of quantised unit vectors, and s = sum_a r_a^2 g_aa + 2 sum_{a<b} r_a r_b g_ab;
     sigma      P = sum_a r_a C_e,a opens to a vector p with C_s = <p, p> S + rho_s B;
     opening    every C_G lies in the span of {Y_ab, B}: no S, no clear base.
 
@@ -20,7 +20,7 @@ every query after as many queries of its own as there are dimensions.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol
@@ -29,9 +29,9 @@ from ragseal.kernel import field, signature
 from ragseal.kernel.attestation import PROOF_BYTES
 from ragseal.kernel.commitment import MAX_TENANTS
 from ragseal.kernel.curve import POINT_BYTES, Group
-from ragseal.kernel.encoding import HASH, NAME, POINT, SIGNATURE, U32, Blob, Codec, Fixed, Many, Message, Nested
+from ragseal.kernel.encoding import FLAG, HASH, NAME, POINT, SIGNATURE, U32, Blob, Codec, Fixed, Many, Message, Nested
 from ragseal.kernel.errors import EstimateError, PolicyError, ProofError
-from ragseal.kernel.estimate import MAX_LINKS, Link, link_threshold
+from ragseal.kernel.estimate import MAX_LINKS, Link, labels_of, link_threshold
 from ragseal.kernel.fixedpoint import norm_bounds
 from ragseal.kernel.opening import Opening, Relation, fold_challenge, verify_opening
 from ragseal.kernel.policy import Policy, rational
@@ -114,15 +114,34 @@ def pack_links(links: Sequence[Link]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """Which pairs are links, and which need not be listed."""
+
+    links: frozenset[Link] = frozenset()
+    component: tuple[int, ...] | None = None  #: of each record, if the list is a spanning one
+
+    def sign(self, a: int, b: int) -> int:
+        """Of the pair of ranks a < b within tau: -1 listed, 1 below the threshold, 0 neither."""
+        if (a, b) in self.links:
+            return -1
+        return 0 if self.component is not None and self.component[a] == self.component[b] else 1
+
+
+@dataclass(frozen=True, slots=True)
 class TenantLinks(Message):
-    """All links among a tenant's records; a record's number is its rank in the ledger among the tenant's."""
+    """Links among a tenant's records; a record's number is its rank in the ledger among the tenant's.
+
+    A complete list has them all: any other pair within tau lies below the threshold.  A spanning list has as many as
+    join the same records: any pair of two components lies below the threshold, pairs inside one may do as they like.
+    """
 
     TAG: ClassVar[str] = "tenant-links"
-    CODECS: ClassVar[Sequence[Codec]] = (NAME, U32, HASH, Blob(8 * MAX_LINKS))
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, U32, HASH, FLAG, Blob(8 * MAX_LINKS))
 
     tenant: str
     records: int
     records_digest: bytes  #: of those records, in order
+    complete: bool
     packed: bytes  #: strictly increasing links, see :func:`pack_links`
 
     def links(self) -> list[Link]:
@@ -131,12 +150,19 @@ class TenantLinks(Message):
         ends = [int.from_bytes(data[i : i + 4], "big") for i in range(0, len(data), 4)]
         return list(zip(ends[::2], ends[1::2], strict=True))
 
+    def listing(self) -> Listing:
+        """What blocks are made against."""
+        links = self.links()
+        return Listing(frozenset(links), None if self.complete else tuple(labels_of(self.records, links)))
+
     def validate(self) -> None:
         if len(self.packed) % 8:
             raise EstimateError("the links of a tenant are truncated")
         links = self.links()
         if any(not a < b < self.records for a, b in links) or any(x >= y for x, y in itertools.pairwise(links)):
             raise EstimateError("links join two different records of the tenant, in strictly increasing order")
+        if not self.complete and len(links) >= max(1, self.records):
+            raise EstimateError("spanning links are fewer than records: a list of more is complete, or closes circles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +252,11 @@ class Block:
     signs: tuple[int, ...]  #: of each pair of positions of the class
 
 
-def make_block(scope: Scope, ranks: Sequence[int], c_e: Sequence[bytes], links: Collection[Link]) -> Block:
-    """``c_e``: of all the tenant's records; ``links``: at least those among ``ranks``.
+def make_block(scope: Scope, ranks: Sequence[int], c_e: Sequence[bytes], listing: Listing) -> Block:
+    """``c_e`` and ``listing``: of all the tenant's records.
 
-    Pairs further apart than tau, and positions beyond the block's records, are not constrained: sign 0.
+    Pairs further apart than tau or inside a component of a spanning list, and positions beyond the block's records, are
+    not constrained: sign 0.
 
     Raises:
         EstimateError: too many records, or not strictly increasing ranks of the tenant.
@@ -243,7 +270,7 @@ def make_block(scope: Scope, ranks: Sequence[int], c_e: Sequence[bytes], links: 
         if b >= len(ranks) or ranks[b] - ranks[a] > scope.policy.tau:
             signs.append(0)
         else:
-            signs.append(-1 if (ranks[a], ranks[b]) in links else 1)
+            signs.append(listing.sign(ranks[a], ranks[b]))
     return Block(tuple(ranks), tuple(c_e[i] for i in ranks), tuple(signs))
 
 

@@ -28,7 +28,7 @@ Pairs = npt.NDArray[np.int64]  #: (m, 2), rows a < b
 Link = tuple[int, int]  #: ranks a < b
 
 FULL = SCORE_UNIT * SCORE_UNIT  #: product of two equal unit vectors
-MAX_LINKS = 2_000_000  #: links that are worth listing; a window that has more has a theta that separates nothing
+MAX_LINKS = 2_000_000  #: of a window that are listed one by one; tenants that would need more list spanning links
 
 _ROWS, _COLUMNS = 1024, 4096  # of a tile: 16 MiB of products
 _EXACT32, _EXACT64 = 1 << 24, 1 << 53
@@ -46,21 +46,20 @@ def link_threshold(theta: Fraction) -> int:
     return -(-theta.numerator * FULL // theta.denominator)
 
 
-def find_links(embeddings: Embeddings, tau: int, threshold: int, most: int = MAX_LINKS) -> list[Link]:
-    """All links (a, b), a < b <= a + tau, in increasing order.  Time n * min(n, tau) * d, memory bounded.
+def find_links(embeddings: Embeddings, tau: int, threshold: int, most: int = MAX_LINKS) -> list[Link] | None:
+    """All links (a, b), a < b <= a + tau, in increasing order, or None if there are more than ``most``.
+
+    Time n * min(n, tau) * d, memory bounded.
 
     Raises:
-        EstimateError: arguments out of range, or more than ``most`` links.
+        EstimateError: arguments out of range.
     """
     found: list[Pairs] = []
     count = 0
     for pairs in _linked(embeddings, tau, threshold):
         count += len(pairs)
         if count > most:
-            raise EstimateError(
-                f"more than {most} links among {len(embeddings)} records: theta lies below what unrelated queries "
-                "reach; calibrate it (ragseal-provider calibrate), or list spanning links only"
-            )
+            return None
         found.append(pairs)
     links: list[Link] = [(a, b) for pairs in found for a, b in pairs.tolist()]
     links.sort()
@@ -69,6 +68,9 @@ def find_links(embeddings: Embeddings, tau: int, threshold: int, most: int = MAX
 
 def spanning_links(embeddings: Embeddings, tau: int, threshold: int) -> list[Link]:
     """At most n - 1 links with the same components as all of them, in increasing order.
+
+    A few accounts that repeat one question make more links than anyone can list (700 repeats each by three make two
+    million); a spanning forest says the same of c.
 
     Raises:
         EstimateError: arguments out of range.
@@ -158,6 +160,13 @@ class Estimate:
         )
 
 
+def labels_of(records: int, links: Sequence[Link]) -> list[int]:
+    """The smallest record of every record's component."""
+    labels = np.arange(records)
+    _merge(labels, np.array(links, dtype=np.int64).reshape(-1, 2))
+    return labels.tolist()
+
+
 def components(accounts: Sequence[str], links: Sequence[Link]) -> Estimate:
     """The estimate of one tenant: ``accounts[i]`` asked record i, ``links`` are all links or spanning ones.
 
@@ -169,10 +178,8 @@ def components(accounts: Sequence[str], links: Sequence[Link]) -> Estimate:
         raise EstimateError("a link does not join two of the tenant's records, the earlier one first")
     if len(set(links)) != len(links):
         raise EstimateError("a link is listed twice")
-    labels = np.arange(n)
-    _merge(labels, np.array(links, dtype=np.int64).reshape(-1, 2))
     groups: defaultdict[int, list[int]] = defaultdict(list)
-    for record, label in enumerate(labels.tolist()):
+    for record, label in enumerate(labels_of(n, links)):
         groups[label].append(record)
     found = [Cluster(tuple(sorted({accounts[i] for i in group})), tuple(group)) for group in groups.values()]
     clusters = [cluster for cluster in found if len(cluster.accounts) > 1]

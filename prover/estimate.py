@@ -24,7 +24,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, LinkList, Scope, SignedLinks, TenantLinks
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import ConfigurationError, EstimateError, ProofError
-from ragseal.kernel.estimate import MAX_LINKS, Embeddings, find_links, link_threshold
+from ragseal.kernel.estimate import MAX_LINKS, Embeddings, find_links, link_threshold, spanning_links
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import rational
@@ -109,7 +109,7 @@ class Estimates:
         """The signed links of a closed window: kept from before, or found, signed and kept now.
 
         Raises:
-            EstimateError: the window is not closed, or has more links than can be listed.
+            EstimateError: the window is not closed.
         """
         with self._one:
             return self._signed(manifest)
@@ -128,11 +128,21 @@ class Estimates:
         found = self._load(manifest)
         policy = found.window.manifest.policy
         threshold = link_threshold(rational(policy.theta, "theta"))
-        tenants = []
+        tenants, left = [], MAX_LINKS
         for name, records in found.tenants.items():
-            links = find_links(records.embeddings, policy.tau, threshold, MAX_LINKS)
+            links = find_links(records.embeddings, policy.tau, threshold, left)
+            complete = links is not None
+            if links is None:
+                log.warning(
+                    "window %s, tenant %s: more than %d links, so the list is a spanning one; theta may lie below what "
+                    "unrelated queries reach (`ragseal-provider calibrate`)",
+                    found.window.manifest.window, name, left,
+                )  # fmt: skip
+                links = spanning_links(records.embeddings, policy.tau, threshold)
+            else:
+                left -= len(links)
             digest = certificate.records_digest(records.digests)
-            tenants.append(TenantLinks(name, len(records.digests), digest, certificate.pack_links(links)))
+            tenants.append(TenantLinks(name, len(records.digests), digest, complete, certificate.pack_links(links)))
         body = LinkList(manifest, tuple(tenants))
         signed = SignedLinks(body, signature.sign(self._signing_key, "links", body.encode()))
         with self._state.transaction() as db:
@@ -186,8 +196,8 @@ class Estimates:
                 tenant=tenant,
                 policy=found.window.manifest.policy,
             )
-            records, links = found.tenants[tenant], set(listed.links())
-            statements = [certificate.make_block(scope, ranks, records.c_e, links) for ranks in wanted]
+            records, listing = found.tenants[tenant], listed.listing()
+            statements = [certificate.make_block(scope, ranks, records.c_e, listing) for ranks in wanted]
             reason = stopped(self._state, key_digest)
             if reason is not None:
                 raise ProofError(

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from ragseal.kernel import certificate, commitment, estimate
-from ragseal.kernel.certificate import BlockBatch, BlockKey, Scope, SignedLinks, TenantLinks
+from ragseal.kernel.certificate import BlockBatch, BlockKey, Listing, Scope, SignedLinks, TenantLinks
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AuditError, ConfigurationError, EstimateError, TransportError
 from ragseal.kernel.transcript import tagged_hash
@@ -52,6 +52,7 @@ class TenantEstimate:
     tenant: str
     records: int
     links: int
+    complete: bool  #: every link is listed; else as many as join the same records
     pairs: int  #: within tau
     found: estimate.Estimate
     certificate: str  #: FULL or SAMPLED
@@ -68,6 +69,7 @@ class TenantEstimate:
             "clusters": [{"accounts": c.accounts, "records": len(c.records)} for c in self.found.clusters],
             "records": self.records,
             "links": self.links,
+            "list": "complete" if self.complete else "spanning",
             "listed": [{"seqs": one.seqs, "accounts": one.accounts} for one in self.listed],
             "pairs_within_tau": self.pairs,
             "certificate": self.certificate,
@@ -248,11 +250,12 @@ def _check_tenant(
         count = inquiry.effort.sampled
         kind, wanted = SAMPLED, sampled_blocks(len(own), tau, n, count, seed_of(parts))
         said = caught(len(own), tau, n, count, inquiry.effort.confidence)
-    _check_blocks(inquiry, key, scope, [one.record.signed.request.c_e for one in own], set(links), wanted)
+    _check_blocks(inquiry, key, scope, [one.record.signed.request.c_e for one in own], listed.listing(), wanted)
     return TenantEstimate(
         tenant=scope.tenant,
         records=len(own),
         links=len(links),
+        complete=listed.complete,
         pairs=pairs_within(len(own), tau),
         found=found,
         certificate=kind,
@@ -271,7 +274,7 @@ def _check_blocks(
     key: BlockKey,
     scope: Scope,
     c_e: Sequence[bytes],
-    links: set[estimate.Link],
+    listing: Listing,
     wanted: Sequence[Ranks],
 ) -> None:
     generators = commitment.generators(inquiry.group, scope.policy.dimension)
@@ -280,7 +283,7 @@ def _check_blocks(
         inquiry.progress(f"tenant {scope.tenant}: block {start} of {len(wanted)}")
         try:
             data = inquiry.evidence.estimate_proofs(scope.manifest, scope.key_digest, scope.tenant, part)
-            blocks = [certificate.make_block(scope, ranks, c_e, links) for ranks in part]
+            blocks = [certificate.make_block(scope, ranks, c_e, listing) for ranks in part]
             certificate.verify_blocks(inquiry.group, key, generators, scope, blocks, BlockBatch.decode(data))
         except TransportError:
             raise

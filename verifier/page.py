@@ -155,12 +155,13 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
     if not estimate:
         return ""
     caught = estimate["caught"]
+    complete = all(one["list"] == "complete" for one in estimate["tenants"])
     rule = f"cosine at least {estimate['theta']}, at most {estimate['tau']} records apart"
     facts: list[tuple[str, Any]] = [
         ("accounts that ask as one", f"{estimate['c']} of at most {estimate['k_max']}"),
         ("members", ", ".join(estimate["members"]) or "none"),
         ("two records are linked", rule),
-        ("links", estimate["links"]),
+        ("links", f"{estimate['links']}{'' if complete else ' listed, as many as join the same records'}"),
         ("certificate", f"{estimate['certificate']}: at {caught['confidence']:.0%} confidence at most "
                         f"{caught['share']:.2g} of all pairs are links that are not listed"),
     ]  # fmt: skip

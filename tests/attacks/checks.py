@@ -160,6 +160,13 @@ LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of another window
 LINKS_OF_THE_RECORDS = Guard(estimate, "_links", "are about other records")
 COALITION = Check(verification, "check_coalition")
 
+
+def _free_if_spanning(self: certificate.Listing, a: int, b: int) -> int:
+    return -1 if (a, b) in self.links else int(self.component is None)
+
+
+LINKS_BETWEEN_COMPONENTS = Check(certificate.Listing, "sign", _free_if_spanning)
+
 CHECKS: dict[str, Removable] = {
     "estimate: pairing": BLOCK_PAIRING,
     "estimate: squared norm": BLOCK_NORM,
@@ -168,6 +175,7 @@ CHECKS: dict[str, Removable] = {
     "estimate: links of the window": LINKS_OF_THE_WINDOW,
     "estimate: links of the records": LINKS_OF_THE_RECORDS,
     "estimate: coalition within k_max": COALITION,
+    "estimate: no link between components": LINKS_BETWEEN_COMPONENTS,
     "hint opening": HINTS,
     "link opening": LINK,
     "column opening": COLUMNS,

@@ -31,6 +31,7 @@ from tests.attacks.checks import (
     BLOCK_OPENING,
     BLOCK_PAIRING,
     COALITION,
+    LINKS_BETWEEN_COMPONENTS,
     LINKS_OF_THE_RECORDS,
     LINKS_OF_THE_WINDOW,
     LINKS_SIGNED,
@@ -150,6 +151,28 @@ def test_mask_altered() -> None:
     refused(world, "its proof does not hold")
     with without(BLOCK_PAIRING):
         assert accepted(world).estimation.members == ("alice", "bob")  # type: ignore[union-attr]
+
+
+#: alice's and bob's question once more: three records that are all alike
+THRICE = (*ASKED[:2], ("bob", unit(1, 2, 3.2, 4.3)), *ASKED[3:4])
+
+
+def test_links_inside_a_component_need_no_listing_of_a_spanning_list() -> None:
+    def two_of_three(tenant: str, links: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        assert tenant != NORTH or links == [(0, 1), (0, 2), (1, 2)]
+        return links[:2]
+
+    verdict = accepted(window(Lie(listed=two_of_three, spanning=True), asked=THRICE))
+    assert verdict.estimation is not None
+    assert verdict.estimation.members == ("alice", "bob")
+    assert [one.details()["list"] for one in verdict.estimation.tenants] == ["spanning", "spanning"]
+    refused(window(Lie(listed=two_of_three), asked=THRICE), "witness does not satisfy")
+
+
+def test_spanning_list_that_separates_what_is_linked() -> None:
+    refused(window(Lie(listed=hide, spanning=True, proven=flipped)), "its proof does not hold")
+    with without(LINKS_BETWEEN_COMPONENTS):
+        accepted(window(Lie(listed=hide, spanning=True)))
 
 
 def below(norms: list[int], products: list[int]) -> None:
@@ -379,7 +402,7 @@ def test_sample_is_the_auditors() -> None:
 def certificate_block(world: World, ranks: tuple[int, ...]) -> Block:
     scope = certificate.Scope(SIZE, backend().key.digest, world.digest, bytes(32), NORTH, world.manifest.policy)
     c_e = [one.signed.request.c_e for one, _ in world.estimator.records(NORTH)]
-    return certificate.make_block(scope, ranks, c_e, set(LINKED))
+    return certificate.make_block(scope, ranks, c_e, certificate.Listing(frozenset(LINKED)))
 
 
 def test_the_list_is_kept_before_a_block_is_asked_for() -> None:

@@ -137,7 +137,7 @@ const rules = {
     if (BigInt(dimension) < 1n || BigInt(dimension) > 65535n || BigInt(tokens) < 1n) refuse("dimension");
   },
   "tenant-links"(f) {
-    const [, records, , packed] = f;
+    const [, records, , complete, packed] = f;
     if (packed.length % 16) refuse("links are pairs of u32");
     let previous = -1n;
     for (let at = 0; at < packed.length; at += 16) {
@@ -146,6 +146,8 @@ const rules = {
       if (a >= b || b >= BigInt(records) || both <= previous) refuse("links are increasing");
       previous = both;
     }
+    const most = BigInt(records) > 1n ? BigInt(records) - 1n : 0n;
+    if (!complete && BigInt(packed.length / 16) > most) refuse("spanning links");
   },
 };
 
@@ -189,7 +191,7 @@ const MESSAGES = {
   "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 256), opening],
   // phase C
   "squared-norm": [point, point, point, blob(32 * (DIMENSIONS + 1)), element],
-  "tenant-links": [name, u32, hash, blob(8 * LINKS)],
+  "tenant-links": [name, u32, hash, flag, blob(8 * LINKS)],
   "link-list": [hash, list(message("tenant-links"), 256)],
   "signed-links": [message("link-list"), signature],
   "block-proof": [point, point, message("squared-norm"), fixed(256)],

@@ -19,6 +19,7 @@ from ragseal.kernel.certificate import (
     EstimateClass,
     LinkList,
     Scope,
+    Listing,
     TenantLinks,
     make_block,
     pack_links,
@@ -169,7 +170,7 @@ C_E = [GROUP.hash_to_curve(b"C_e", 12)[64 * i : 64 * i + 64] for i in range(12)]
 
 
 def test_signs_follow_list_tau_and_records() -> None:
-    block = make_block(scope(tau=4), (0, 1, 3, 7), C_E, {(0, 1), (3, 7), (0, 7)})
+    block = make_block(scope(tau=4), (0, 1, 3, 7), C_E, Listing(frozenset({(0, 1), (3, 7), (0, 7)})))
     expected = {
         (0, 1): -1, (0, 2): 1, (0, 3): 0,  # ranks 0 and 7 are further apart than tau, whatever the list says
         (1, 2): 1, (1, 3): 0, (2, 3): -1,
@@ -178,19 +179,37 @@ def test_signs_follow_list_tau_and_records() -> None:
         assert sign == expected.get((a, b), 0)
 
 
+def test_a_spanning_list_frees_pairs_inside_a_component_only() -> None:
+    one = TenantLinks("north", 6, bytes(32), False, pack_links([(0, 2), (2, 5)]))
+    block = make_block(scope(), range(6), C_E, one.listing())
+    for (a, b), sign in zip(SIZE.order, block.signs, strict=True):
+        assert sign == {(0, 2): -1, (2, 5): -1, (0, 5): 0}.get((a, b), 1)
+    complete = replace(one, complete=True)
+    assert make_block(scope(), range(6), C_E, complete.listing()).signs.count(0) == 0
+    assert LinkList(bytes(32), (one,)).digest() != LinkList(bytes(32), (complete,)).digest()
+
+
+def test_a_spanning_list_is_shorter_than_its_records() -> None:
+    every = pack_links([(0, 1), (0, 2), (1, 2)])
+    assert TenantLinks.decode(TenantLinks("north", 3, bytes(32), True, every).encode()).complete
+    with pytest.raises(EstimateError, match="fewer than records"):
+        TenantLinks.decode(TenantLinks("north", 3, bytes(32), False, every).encode())
+    TenantLinks("north", 0, bytes(32), False, b"").validate()
+
+
 @pytest.mark.parametrize("ranks", [(), (1, 1), (2, 1), (0, 12), (-1, 0), tuple(range(7))])
 def test_blocks_that_are_none(ranks: tuple[int, ...]) -> None:
     with pytest.raises(EstimateError):
-        make_block(scope(), ranks, C_E, set())
+        make_block(scope(), ranks, C_E, Listing())
 
 
 def test_challenges_bind_everything() -> None:
-    base = make_block(scope(), (0, 1, 3), C_E, set())
+    base = make_block(scope(), (0, 1, 3), C_E, Listing())
     c_g = GROUP.hash_to_curve(b"C_G", 2)
     seen = {certificate.block_digest(scope(), base, c_g[:64])}
     others: list[tuple[Scope, Block, bytes]] = [
         (scope(), base, c_g[64:]),
-        (scope(), make_block(scope(), (0, 1, 4), C_E, set()), c_g[:64]),
+        (scope(), make_block(scope(), (0, 1, 4), C_E, Listing()), c_g[:64]),
         (scope(), replace(base, c_e=(C_E[5], *base.c_e[1:])), c_g[:64]),
         (scope(tau=99), base, c_g[:64]),
         (replace(scope(), key_digest=b"x" * 32), base, c_g[:64]),
@@ -208,7 +227,7 @@ def test_challenges_bind_everything() -> None:
 
 
 def test_clear_inputs_are_the_circuits() -> None:
-    block = make_block(scope(), (0, 1, 3), C_E, {(1, 3)})
+    block = make_block(scope(), (0, 1, 3), C_E, Listing(frozenset({(1, 3)})))
     clear = certificate.clear_inputs(scope(), block, [7, 8, 9, 0, 0, 0])
     assert len(clear) == SIZE.clear
     assert clear[:3] == [math.ceil(Fraction(9, 10) * 127**2), *norm_bounds(4)]
@@ -244,12 +263,12 @@ def test_quadratic_form_is_that_of_the_gram_matrix() -> None:
 @pytest.mark.parametrize("packed", [*map(pack_links, ([(1, 0)], [(0, 5)], [(0, 1), (0, 1)], [(1, 2), (0, 1)])), b"1"])
 def test_lists_that_are_none(packed: bytes) -> None:
     with pytest.raises(AuditError):
-        TenantLinks.decode(TenantLinks("north", 5, bytes(32), packed).encode())
+        TenantLinks.decode(TenantLinks("north", 5, bytes(32), True, packed).encode())
 
 
 def test_links_survive_the_wire() -> None:
     links = [(0, 1), (0, 4), (2, 3)]
-    one = TenantLinks.decode(TenantLinks("north", 5, bytes(32), pack_links(links)).encode())
+    one = TenantLinks.decode(TenantLinks("north", 5, bytes(32), True, pack_links(links)).encode())
     assert one.links() == links
     body = LinkList(bytes(32), (one,))
     assert LinkList.decode(body.encode()).digest() == body.digest()

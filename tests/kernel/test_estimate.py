@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragseal.kernel import estimate
 from ragseal.kernel.errors import EstimateError
-from ragseal.kernel.estimate import Embeddings, Link, components, find_links, link_threshold, spanning_links
+from ragseal.kernel.estimate import Embeddings, Link, components, find_links, labels_of, link_threshold, spanning_links
 from ragseal.kernel.fixedpoint import NORM_SLACK, check_embedding, norm_bounds, within_one
 
 
@@ -67,6 +67,7 @@ def test_both_references(case: tuple[int, int, int, int, float], theta: Fraction
     e, accounts = make(*case)
     threshold = link_threshold(theta)
     links = find_links(e, tau, threshold)
+    assert links is not None
     assert links == links_of_integers(e, tau, threshold)
     found = components(accounts, links)
     assert found.c == largest_by_closure(e, accounts, tau, threshold)
@@ -223,12 +224,16 @@ def test_the_lowest_entry_of_int8() -> None:
     assert find_links(e, 1, (1 << 24) + 1) == []
 
 
-def test_too_many_links_are_refused_and_their_span_is_not() -> None:
+def test_too_many_links_have_a_span() -> None:
     e = np.tile(np.array([[127, 0]], dtype=np.int8), (50, 1))
-    assert len(find_links(e, 50, 16129)) == 50 * 49 // 2
-    with pytest.raises(EstimateError, match="more than 1224 links among 50 records"):
-        find_links(e, 50, 16129, most=50 * 49 // 2 - 1)
-    assert len(spanning_links(e, 50, 16129)) == 49
+    every = find_links(e, 50, 16129, most=50 * 49 // 2)
+    assert every is not None
+    assert len(every) == 50 * 49 // 2
+    assert find_links(e, 50, 16129, most=50 * 49 // 2 - 1) is None
+    spanning = spanning_links(e, 50, 16129)
+    assert len(spanning) == 49
+    assert labels_of(50, spanning) == labels_of(50, every) == [0] * 50
+    assert labels_of(5, [(1, 3), (3, 4)]) == [0, 1, 2, 1, 1]
 
 
 @pytest.mark.parametrize("theta", [Fraction(0), Fraction(-1, 2), Fraction(101, 100)])

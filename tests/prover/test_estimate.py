@@ -26,6 +26,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope, SignedLinks
 from ragseal.kernel.commitment import generators
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EstimateError, ProofError
+from ragseal.kernel.estimate import labels_of
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 from ragseal.prover import machinery
@@ -115,8 +116,8 @@ def check(serving: Serving, block_keys: KeyPaths, signed: SignedLinks, wanted: l
     own = [one for one in records if TENANT_OF[one.signed.request.account] == "acme"]
     scope = Scope(SIZE, key.digest, window.digest, signed.body.digest(), "acme", window.manifest.policy)
     c_e = [one.signed.request.c_e for one in own]
-    links = set(signed.body.tenants[0].links())
-    blocks = [certificate.make_block(scope, ranks, c_e, links) for ranks in wanted]
+    listing = signed.body.tenants[0].listing()
+    blocks = [certificate.make_block(scope, ranks, c_e, listing) for ranks in wanted]
     group = default_group()
     certificate.verify_blocks(group, key, generators(group, DIMENSION), scope, blocks, BlockBatch.decode(data))
 
@@ -141,6 +142,26 @@ async def test_links_and_blocks(tmp_path: Path, tiny: CircuitClass, keys: KeyPat
             assert one.c_s != other.c_s
             assert one.norm.announcement != other.norm.announcement
             assert one.norm.linear != other.norm.linear
+
+
+@in_loop
+async def test_more_links_than_are_listed(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spanning links of a tenant whose links exceed what is left; its blocks hold, and say where they do not."""
+    monkeypatch.setattr("ragseal.prover.estimate.MAX_LINKS", 0)
+    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+        window = serving.journal.history.window(manifest(serving))
+        signed = SignedLinks.decode(await serving.links(window.digest))
+        acme, globex = signed.body.tenants
+        every = reference_links(serving, TENANT_OF, "acme")
+        assert (acme.complete, globex.complete) == (False, True)
+        assert every
+        assert set(acme.links()) <= set(every)
+        assert labels_of(acme.records, acme.links()) == labels_of(acme.records, every)
+        wanted = [[0, 1, 2, 3, 4], [0, 2]]
+        data = await serving.blocks(window.digest, block_keys.digest, "acme", wanted)
+        check(serving, block_keys, signed, wanted, data)
 
 
 @in_loop

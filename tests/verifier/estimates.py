@@ -18,7 +18,16 @@ from ragseal.groth16.group import default_group
 from ragseal.kernel import certificate, commitment, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, EstimateClass, LinkList, Scope, SignedLinks
+from ragseal.kernel.certificate import (
+    Block,
+    BlockBatch,
+    BlockProof,
+    EstimateClass,
+    LinkList,
+    Scope,
+    SignedLinks,
+    TenantLinks,
+)
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
@@ -77,6 +86,7 @@ class Lie:
     """What the provider does differently; by default nothing."""
 
     listed: Callable[[str, Links], Links] = lambda tenant, links: links
+    spanning: bool = False  #: lists are said to be spanning ones
     body: Callable[[LinkList], LinkList] = lambda body: body
     proven: Callable[[Block], Block] = lambda block: block  #: the statement that is really proven
     vector: Callable[[int, Vector], Vector] = lambda rank, e: e  #: of the products
@@ -132,7 +142,7 @@ class Estimator:
             digests = [one.digest() for one, _ in self.records(tenant.tenant)]
             packed = certificate.pack_links(self.links_of(tenant.tenant))
             own = certificate.records_digest(digests)
-            tenants.append(certificate.TenantLinks(tenant.tenant, len(digests), own, packed))
+            tenants.append(TenantLinks(tenant.tenant, len(digests), own, not self.lie.spanning, packed))
         body = self.lie.body(LinkList(world.digest, tuple(tenants)))
         return SignedLinks(body, signature.sign(world.provider, "links", body.encode()))
 
@@ -142,11 +152,12 @@ class Estimator:
         self.asked.append((tenant, [list(ranks) for ranks in wanted]))
         world, key, records = self.world, self.key, self.records(tenant)
         links = self.signed().body
+        listing = next(one for one in links.tenants if one.tenant == tenant).listing()
         scope = Scope(key.cls, key.digest, world.digest, links.digest(), tenant, world.manifest.policy)
         c_e = [one.signed.request.c_e for one, _ in records]
         digests, proofs, witnesses = [], [], []
         for ranks in wanted:
-            block = self.lie.proven(certificate.make_block(scope, ranks, c_e, set(self.links_of(tenant))))
+            block = self.lie.proven(certificate.make_block(scope, ranks, c_e, listing))
             digest, proof, witness = self._block(scope, block, [records[rank][1] for rank in block.ranks])
             digests.append(digest)
             proofs.append(proof)
