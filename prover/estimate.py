@@ -117,14 +117,27 @@ class Estimates:
     def _signed(self, manifest: bytes) -> SignedLinks:
         known = self._links.get(manifest)
         if known is None:
-            stored = self._state.row("SELECT links FROM estimates WHERE manifest = ?", (manifest,))
-            known = self._make_links(manifest) if stored is None else SignedLinks.decode(stored[0])
+            stored = self.stored(manifest)
+            known = self._make_links(manifest) if stored is None else SignedLinks.decode(stored)
             self._links[manifest] = known
             while len(self._links) > KEPT:
                 self._links.popitem(last=False)
         return known
 
+    def stored(self, manifest: bytes) -> bytes | None:
+        """The list that was signed, as it is on disk; None if nobody has asked for it."""
+        row = self._state.row("SELECT links FROM estimates WHERE manifest = ?", (manifest,))
+        return None if row is None else bytes(row[0])
+
     def _make_links(self, manifest: bytes) -> SignedLinks:
+        body = self.find(manifest)
+        signed = SignedLinks(body, signature.sign(self._signing_key, "links", body.encode()))
+        with self._state.transaction() as db:
+            db.execute("INSERT INTO estimates VALUES (?, ?)", (manifest, signed.encode()))
+        return signed
+
+    def find(self, manifest: bytes) -> LinkList:
+        """The links of a closed window, found in its records whatever was signed before."""
         found = self._load(manifest)
         policy = found.window.manifest.policy
         threshold = link_threshold(rational(policy.theta, "theta"))
@@ -143,11 +156,7 @@ class Estimates:
                 left -= len(links)
             digest = certificate.records_digest(records.digests)
             tenants.append(TenantLinks(name, len(records.digests), digest, complete, certificate.pack_links(links)))
-        body = LinkList(manifest, tuple(tenants))
-        signed = SignedLinks(body, signature.sign(self._signing_key, "links", body.encode()))
-        with self._state.transaction() as db:
-            db.execute("INSERT INTO estimates VALUES (?, ?)", (manifest, signed.encode()))
-        return signed
+        return LinkList(manifest, tuple(tenants))
 
     def _load(self, manifest: bytes) -> _WindowRecords:
         known = self._records.get(manifest)

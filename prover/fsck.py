@@ -25,6 +25,7 @@ from typing import Any
 import click
 
 from ragseal.groth16.keys import KeyView
+from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
@@ -217,6 +218,23 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
                     report.found(problem)
 
 
+def check_links(provider: Provider, window: Window, whole: bool, report: Report) -> None:
+    """The signed links of a window, if an auditor asked for them: signed here; with ``whole``, found anew."""
+    estimates, name = provider.new_estimates(), window.manifest.window
+    stored = estimates.stored(window.digest)
+    if stored is None:
+        return
+    report.count("estimates")
+    with report.guard(f"links of window {name!r}"):
+        signed = SignedLinks.decode(stored)
+        signed.verify(window.manifest.provider_key)
+        body = estimates.find(window.digest) if whole else signed.body
+        if signed.body.manifest != window.digest or signed.body != body:
+            report.found(
+                f"links of window {name!r}: the list that was signed is not the one that the window's records make"
+            )
+
+
 def check_unknown_windows(state: State, journal: Journal, report: Report) -> None:
     """Windows that the state knows and the ledger does not: never published, or the ledger lost them."""
     for manifest, name in state.rows("SELECT manifest, name FROM windows"):
@@ -246,6 +264,7 @@ def examine(provider: Provider, whole: bool, progress: Progress = nothing) -> Re
         check_unknown_windows(state, journal, report)
     for window in journal.history.windows.values():
         check_window(provider, window, whole, report, progress)
+        check_links(provider, window, whole, report)
     report.seconds = time.monotonic() - began
     return report
 

@@ -158,6 +158,18 @@ class Provider:
         progress("entering the manifest in the ledger")
         return self.journal.append_now(lambda: made.signed)
 
+    def new_estimates(self) -> Estimates:
+        """Phase C over this provider's windows; nothing is read before it is asked for."""
+        return Estimates(
+            self.state,
+            self.journal,
+            self.machinery.group,
+            self.machinery.estimate_keys,
+            self.window_secrets,
+            self.state.key,
+            self.edges.draw,
+        )
+
     def close(self) -> None:
         self.ledger.close()
         self.state.close()
@@ -198,15 +210,7 @@ class Serving:
             self._on_record,
             conduct.tick,
         )
-        self.estimates = Estimates(
-            state,
-            journal,
-            machinery.group,
-            machinery.estimate_keys,
-            provider.window_secrets,
-            state.key,
-            edges.draw,
-        )
+        self.estimates = provider.new_estimates()
         self.beacon = Beacon(journal, provider.window_secrets, state.key, conduct.beacon, edges.clock)
         self._batch = asyncio.Lock()
         self._batches = 0

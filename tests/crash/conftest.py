@@ -33,7 +33,7 @@ def keys(tiny: CircuitClass) -> KeyPaths:
 
 @pytest.fixture(scope="session")
 def sound(tmp_path_factory: pytest.TempPathFactory, tiny: CircuitClass, keys: KeyPaths) -> Path:
-    """Two windows: w1 closed with two records and a proof, w2 open with two records."""
+    """Two windows: w1 closed with two records, a proof and signed links, w2 open with two records."""
     directory = tmp_path_factory.mktemp("sound") / "p"
 
     async def run() -> None:
@@ -47,6 +47,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory, tiny: CircuitClass, keys: Ke
             serving.proofs.prove(window.digest, 0)
             proof = scene.signature.sign(provider.state.key, "close", window.digest)
             await serving.close_window(window.digest, proof)
+            await serving.links(window.digest)
         clock = scene.Clock(scene.NOW + 120)
         provider = scene.open_provider(directory, tiny, keys, clock)
         provider.commit(scene.make_policy(tiny, opens=scene.NOW + 120), "w2")

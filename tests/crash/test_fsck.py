@@ -9,6 +9,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,15 @@ import pytest
 from click.testing import CliRunner
 from crash_scene import examine, open_copy, tools
 
+from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.certificate import SignedLinks, pack_links
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.ledger.keyfile import load_key
 from ragseal.prover import fsck
 from ragseal.prover.recordcheck import commitments, request_digest
 from ragseal.prover.retrieval import query_place
+from ragseal.prover.state import KEY_FILE
 
 Copy = Callable[..., Path]
 Damage = Callable[[Path], None]
@@ -50,9 +55,15 @@ def ledger_sql(*statements: str) -> Damage:
 
 
 def state_byte(table: str, column: str, at: int, condition: str = "1") -> Damage:
-    """The byte at ``at`` (from 1) of a column becomes 1."""
-    new = f"CAST(substr({column}, 1, {at - 1}) || x'01' || substr({column}, {at + 1}) AS BLOB)"
-    return sql("state.db", f"UPDATE {table} SET {column} = {new} WHERE {condition}")
+    """The byte at ``at`` (from 1) of a column becomes another."""
+
+    def damage(directory: Path) -> None:
+        with sqlite3.connect(directory / "state.db") as con:
+            con.create_function("changed", 1, lambda data: data[: at - 1] + bytes([data[at - 1] ^ 1]) + data[at:])
+            con.execute(f"UPDATE {table} SET {column} = changed({column}) WHERE {condition}")
+        con.close()
+
+    return damage
 
 
 def one_byte(pattern: str, at: int) -> Damage:
@@ -109,6 +120,18 @@ def page_of_state(directory: Path) -> None:
     path.write_bytes(bytes(data))
 
 
+def other_links(directory: Path) -> None:
+    """Links that the provider's key signed, and that are not the records'."""
+    with sqlite3.connect(directory / "state.db") as con:
+        ((stored,),) = con.execute("SELECT links FROM estimates").fetchall()
+        body = SignedLinks.decode(stored).body
+        lied = replace(body, tenants=(replace(body.tenants[0], packed=pack_links([(0, 1)])), *body.tenants[1:]))
+        assert lied != body
+        signed = SignedLinks(lied, signature.sign(load_key(directory / KEY_FILE), "links", lied.encode()))
+        con.execute("UPDATE estimates SET links = ?", (signed.encode(),))
+    con.close()
+
+
 SECOND = "(SELECT secrets FROM queries WHERE account = 'carol')"
 
 #: name: (damage, what the report says, whether the quick check at start finds it too)
@@ -143,6 +166,8 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "column blinder": (state_byte("versions", "blinders", 41), "do not open the committed columns", True),
     "matrix": (matrix, "do not open the committed columns", True),
     "old matrix": (only_old_matrix, "do not open the committed columns", False),
+    "signed links": (state_byte("estimates", "links", 60), "links of window 'w1'", True),
+    "other links": (other_links, "not the one that the window's records make", False),
     "key": (changed_key, "key of window|another key|not a", True),
     "no key": (no_key, "does not hold the key", True),
     "mark": (sql("state.db", "UPDATE ledger_mark SET size = size + 1"), "was rolled back", True),
@@ -162,6 +187,7 @@ def test_a_sound_folder_is_sound(copy: Copy, whole: bool) -> None:
     assert report.checked["records"] == 4
     assert report.checked["windows"] == 2
     assert report.checked["entries"] == 2 * 8 + 4 + 1  # manifest, 2 commits, seal, 3 openings, open; records; a close
+    assert report.checked["estimates"] == 1
     assert report.checked["indices"] == (4 if whole else 2)
     assert report.checked["files"] >= 10
 
