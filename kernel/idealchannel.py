@@ -115,7 +115,7 @@ class IdealChannel:
 
     def set_losses(self, n: int, delta: float) -> float:
         """Epsilon of n queries under Theorem B, the one-query curve composed."""
-        deltas, span = _curve(self.law, self.N, self.K, self.shift)
+        deltas, span = one_query_curve(self.law, self.N, self.K, self.shift)
         drop = -np.diff(deltas)
         # Masses of the losses k * span whose curve joins the points by chords in e^epsilon.
         half = np.zeros(deltas.size)
@@ -155,7 +155,8 @@ def ideal_channel(law: str, N: int, K: int, shift: int) -> IdealChannel:
 
 
 @lru_cache(maxsize=32)
-def _curve(law: str, N: int, K: int, shift: int) -> tuple[Vector, float]:
+def one_query_curve(law: str, N: int, K: int, shift: int) -> tuple[Vector, float]:
+    """:meth:`IdealChannel.curve`, kept."""
     return ideal_channel(law, N, K, shift).curve()
 
 

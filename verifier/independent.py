@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ragseal.kernel.accounting import FULL, ORDERED, SET_LOSSES, SET_RENYI, EpsilonReport
-from ragseal.kernel.idealchannel import ideal_channel
+from ragseal.kernel.idealchannel import ideal_channel, one_query_curve
 from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.privacyloss import Vector
@@ -82,7 +82,7 @@ def _curve(cls: CircuitClass, report: EpsilonReport) -> tuple[Vector, float]:
     """(delta at k * span, k = -_POINTS .. _POINTS; span) of one query, from the ideal law."""
     shift = report.shift
     if report.accountant == SET_LOSSES:
-        deltas, span = ideal_channel(report.law, cls.N, cls.K, shift).curve()
+        deltas, span = one_query_curve(report.law, cls.N, cls.K, shift)
         step = (deltas.size - 1) // _POINTS
         half, span = deltas[: _POINTS * step + 1 : step], span * step
     else:
