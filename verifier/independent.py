@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from ragseal.kernel.privacyloss import Vector
 TOLERANCE = 5e-3  #: relative difference to the certified number; the other side's own error is below a thousandth
 MOST_QUERIES = 5_000  #: beyond, its convolutions take minutes
 LEAST_DELTA = 1e-12  #: it drops tails of 1e-15
+_PLD, _PMF = "dp_accounting.pld.privacy_loss_distribution", "dp_accounting.pld.pld_pmf"
+_RDP = "dp_accounting.rdp.rdp_privacy_accountant"
 _POINTS = 4096  # of one query's losses on either side of 0
 
 
@@ -47,9 +50,8 @@ def second_opinion(cls: CircuitClass, report: EpsilonReport) -> Opinion:
     """dp-accounting's epsilon for the reported accountant, or why there is none."""
     try:
         version = importlib.metadata.version("dp-accounting")
-        pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
-        pmf = importlib.import_module("dp_accounting.pld.pld_pmf")
-        rdp = importlib.import_module("dp_accounting.rdp.rdp_privacy_accountant")
+        for module in (_PLD, _PMF, _RDP):
+            importlib.import_module(module)
     except ImportError:
         return Opinion(
             "dp-accounting", report.accountant, None, True, "not installed: pip install 'ragseal[accounting]'"
@@ -60,14 +62,19 @@ def second_opinion(cls: CircuitClass, report: EpsilonReport) -> Opinion:
         return Opinion(name, report.accountant, None, True, f"beyond what it composes: {report.compositions} queries")
     if report.delta_inf * 1000 >= delta:
         return Opinion(name, report.accountant, None, True, "the table's end matters, which the ideal law lacks")
-    if report.accountant == SET_RENYI:
-        epsilon = _renyi(rdp, cls, report, delta)
-    else:
-        points, span = _curve(cls, report)
-        one = pmf.create_pmf_pessimistic_connect_dots(span, np.arange(-_POINTS, _POINTS + 1), points)
-        epsilon = float(pld.PrivacyLossDistribution(one).self_compose(report.compositions).get_epsilon_for_delta(delta))
-    epsilon += 2 * report.field_bias
+    epsilon = _composed(cls, report, delta) + 2 * report.field_bias
     return Opinion(name, report.accountant, epsilon, abs(epsilon - report.epsilon) <= TOLERANCE * report.epsilon)
+
+
+@lru_cache(maxsize=64)
+def _composed(cls: CircuitClass, report: EpsilonReport, delta: float) -> float:
+    """Its epsilon, without the field bias."""
+    if report.accountant == SET_RENYI:
+        return _renyi(importlib.import_module(_RDP), cls, report, delta)
+    pld, pmf = importlib.import_module(_PLD), importlib.import_module(_PMF)
+    points, span = _curve(cls, report)
+    one = pmf.create_pmf_pessimistic_connect_dots(span, np.arange(-_POINTS, _POINTS + 1), points)
+    return float(pld.PrivacyLossDistribution(one).self_compose(report.compositions).get_epsilon_for_delta(delta))
 
 
 def _renyi(rdp: Any, cls: CircuitClass, report: EpsilonReport, delta: float) -> float:
