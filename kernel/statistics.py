@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -85,6 +86,7 @@ def _root(rising: Callable[[float], float], target: float) -> tuple[float, float
     return low, high
 
 
+@lru_cache(maxsize=1 << 12)
 def binomial_lower(hits: int, n: int, alpha: float) -> float:
     """The largest p that ``hits`` of ``n`` exclude from below: P(p < limit) holds with error at most alpha."""
     return 0.0 if hits == 0 else _root(lambda p: at_least(n, p, hits), alpha)[0]

@@ -57,6 +57,7 @@ def sampled_estimate(estimation: Estimation) -> str:
             told = [f"{h} with at most {d} at one record" for d, h in one.caught.links.items() if h is not None]
             parts.append(
                 f"tenant {one.tenant}: {one.blocks} random sets of records were checked. "
+                + ("" if one.complete else "Pairs that its links join by way of others count as listed. ")
                 + (
                     f"With {sure} confidence that shows any {one.caught.group} records that all link to each other "
                     f"without being listed, and unlisted links in such numbers: {'; '.join(told)}; fewer may have gone "
