@@ -30,7 +30,7 @@ PUBLIC_WINDOWS: Mapping[str, PublicWindow] = {
         "minilm",
         0.3,
         0.5,
-        "SciFact (3,072 abstracts, 120 train queries) and 300 docstrings of Python's standard library",
+        "SciFact (5,183 abstracts, 120 train queries) and 300 docstrings of Python's standard library",
     ),
 }
 

@@ -179,7 +179,7 @@ def test_the_public_window_is_the_one_that_was_measured() -> None:
     """Of the default embedder: its digest is known, and the window is the best of the published calibration."""
     entry = windows.public_window(load_embedder().identity().digest())
     assert entry is not None
-    results = Path(__file__).parents[2] / "bench" / "results" / "plan-scifact-3072.json"
+    results = Path(__file__).parents[2] / "bench" / "results" / "plan-scifact.json"
     measured = json.loads(results.read_text())["calibrate"]
     best = max(measured["mean_share_of_best"], key=measured["mean_share_of_best"].get)
     assert best == f"{entry.lo:g}:{entry.hi:g}"
