@@ -18,7 +18,7 @@ from ragseal.kernel.accounting import FULL, epsilon_audit
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.kernel.idealchannel import ideal_channel
 from ragseal.kernel.params import class_from_mapping
-from ragseal.verifier import page, report
+from ragseal.verifier import independent, page, report
 from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.verification import Verdict
 from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
@@ -268,6 +268,7 @@ def test_an_implementation_that_disagrees_fails_the_audit(monkeypatch: pytest.Mo
         return channel(law, N, K, shift * 2)
 
     monkeypatch.setattr("ragseal.verifier.independent.ideal_channel", wider)
+    monkeypatch.setattr(independent, "_composed", independent._composed.__wrapped__)  # nothing kept from other tests
     refused(World.honest(), 11, "dp-accounting")
 
 
