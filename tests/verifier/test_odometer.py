@@ -268,6 +268,7 @@ def test_an_implementation_that_disagrees_fails_the_audit(monkeypatch: pytest.Mo
         return channel(law, N, K, shift * 2)
 
     monkeypatch.setattr("ragseal.verifier.independent.ideal_channel", wider)
+    monkeypatch.setattr(independent, "one_query_curve", lambda law, N, K, shift: wider(law, N, K, shift).curve())
     monkeypatch.setattr(independent, "_composed", independent._composed.__wrapped__)  # nothing kept from other tests
     refused(World.honest(), 11, "dp-accounting")
 
