@@ -24,7 +24,7 @@ from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.noise import TOTAL
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, rational
-from ragseal.kernel.statistics import LowerBounds, Roc, Vector, delong, lower_bounds
+from ragseal.kernel.statistics import LowerBounds, Roc, Vector, binomial_lower, binomial_upper, delong, lower_bounds
 from ragseal.kernel.topk import set_curve
 
 CONSISTENT, VIOLATION, OVER_NOISE = "consistent", "violation", "over-noise"
@@ -186,7 +186,7 @@ def judge(
     wrong = violations(certified, bounds, roc, alpha)
     if wrong:
         return Finding(roc, (low, high), bounds, certified, prediction, VIOLATION, tuple(wrong))
-    if high < prediction.auc:
+    if high < prediction.auc and _beyond_chance(inside, outside, prediction, alpha):
         why = (
             f"the AUC is at most {high:.4g}, an honest mechanism shows {prediction.auc:.4g} if nothing but the planted "
             "pair is in the two tenants: more noise than committed, or more documents"
@@ -198,6 +198,15 @@ def judge(
         else "so few queries would not notice any cheating: ask more often, or use a policy with more noise"
     )
     return Finding(roc, (low, high), bounds, certified, prediction, CONSISTENT, (power,))
+
+
+def _beyond_chance(inside: Sequence[bool], outside: Sequence[bool], prediction: Prediction, alpha: float) -> bool:
+    """Whether hits as few inside, or as many outside, are rarer than alpha / 2 of an honest mechanism.
+
+    Exact, where DeLong's interval is much too short: of 40 hits at chances 0.20 and 0.02, 0.7 % lie below it at 99.9 %.
+    """
+    few = binomial_upper(sum(inside), len(inside), alpha / 4) < prediction.inside
+    return few or binomial_lower(sum(outside), len(outside), alpha / 4) > prediction.outside
 
 
 def _grouped(hits: Sequence[bool], group: int) -> list[int]:

@@ -80,6 +80,10 @@ def test_verdicts() -> None:
     assert every.verdict == VIOLATION
     loud = judge(rules, TINY, hits(0.024, 900, 1), hits(0.024, 900, 2), 1, scores, 0.999)
     assert loud.verdict == OVER_NOISE
+    # Below DeLong's interval, and yet an honest mechanism returns the slot so rarely in six samples of a thousand.
+    unlucky = judge(rules, TINY, [True] * 2 + [False] * 38, [False] * 40, 1, scores, 0.999)
+    assert unlucky.interval[1] < unlucky.prediction.auc
+    assert unlucky.verdict == CONSISTENT
     few = judge(rules, TINY, [True, False], [False, False], 1, scores, 0.999)
     assert few.verdict == CONSISTENT
     assert "ask more often" in few.reasons[0]
