@@ -132,6 +132,12 @@ def other_links(directory: Path) -> None:
     con.close()
 
 
+def unsigned_links(directory: Path) -> None:
+    """The list as it was, its signature zeros."""
+    new = "CAST(substr(links, 1, length(links) - 64) || zeroblob(64) AS BLOB)"
+    sql("state.db", f"UPDATE estimates SET links = {new}")(directory)
+
+
 SECOND = "(SELECT secrets FROM queries WHERE account = 'carol')"
 
 #: name: (damage, what the report says, whether the quick check at start finds it too)
@@ -167,6 +173,7 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "matrix": (matrix, "do not open the committed columns", True),
     "old matrix": (only_old_matrix, "do not open the committed columns", False),
     "signed links": (state_byte("estimates", "links", 60), "links of window 'w1'", True),
+    "signature of links": (unsigned_links, "links of window 'w1'.*signature", True),
     "other links": (other_links, "not the one that the window's records make", False),
     "key": (changed_key, "key of window|another key|not a", True),
     "no key": (no_key, "does not hold the key", True),
