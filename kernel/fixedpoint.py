@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul, sub
 
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.params import SCORE_UNIT
@@ -56,13 +57,13 @@ def check_embedding(e: Sequence[int], dimension: int) -> None:
     """
     if len(e) != dimension:
         raise AttestationError(f"the embedding has {len(e)} entries, the index {dimension}")
-    if any(not -SCORE_UNIT <= x <= SCORE_UNIT for x in e):
+    if not -SCORE_UNIT <= min(e, default=0) <= max(e, default=0) <= SCORE_UNIT:
         raise AttestationError("an embedding entry is outside [-127, 127]")
     low, high = norm_bounds(dimension)
-    if not low <= sum(x * x for x in e) <= high:
+    if not low <= sum(map(mul, e, e)) <= high:
         raise AttestationError("the embedding's norm is not that of a quantised unit vector")
 
 
 def within_one(e: Sequence[int], reference: Sequence[int]) -> bool:
     """Whether |e_j - reference_j| <= 1 everywhere: what floats of two machines may differ by (protocol section 5)."""
-    return len(e) == len(reference) and all(abs(a - b) <= 1 for a, b in zip(e, reference, strict=True))
+    return len(e) == len(reference) and max(map(abs, map(sub, e, reference)), default=0) <= 1

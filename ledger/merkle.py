@@ -213,10 +213,11 @@ class MerkleTree:
 
     def __init__(self, entries: Iterable[bytes]) -> None:
         level = [leaf_hash(entry) for entry in entries]
-        # _levels[h][j] is the root of the perfect subtree of leaves [j 2^h, (j+1) 2^h)
+        # _levels[h][j] is the root of the leaves [j 2^h, (j+1) 2^h), of those that there are
         self._levels = [level]
         while len(level) > 1:
-            level = [node_hash(level[j], level[j + 1]) for j in range(0, len(level) - 1, 2)]
+            odd = level[-1:] if len(level) & 1 else []
+            level = [node_hash(level[j], level[j + 1]) for j in range(0, len(level) - 1, 2)] + odd
             self._levels.append(level)
 
     def __len__(self) -> int:
@@ -247,7 +248,14 @@ class MerkleTree:
         size = len(self) if size is None else size
         if size > len(self):
             raise LedgerError(f"the tree has {len(self)} leaves, not {size}")
-        return inclusion_path(index, size, self.range_root)
+        if size < len(self) or not 0 <= index < size:
+            return inclusion_path(index, size, self.range_root)
+        siblings = []  # of the whole tree they lie ready
+        for level in self._levels:
+            if index ^ 1 < len(level):
+                siblings.append(level[index ^ 1])
+            index >>= 1
+        return siblings
 
     def consistency(self, old: int, new: int | None = None) -> list[bytes]:
         """Consistency path between the first ``old`` and the first ``new`` leaves (default: all)."""

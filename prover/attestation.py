@@ -48,10 +48,8 @@ from ragseal.prover.retrieval import (
 from ragseal.prover.state import State
 from ragseal.prover.window import Stage, Window, coarse
 
-MAX_STORED = 256  #: requests whose secrets share one transaction
+MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets share one transaction
 MAX_EMBEDDED = 16  #: queries that share one run of the embedder
-
-Row = tuple[bytes, str, int, bytes, bytes]  #: of the table ``queries``
 
 log = logging.getLogger("ragseal.provider")
 
@@ -67,6 +65,16 @@ class Tools:
     signing_key: Ed25519PrivateKey
     draw: Draw
     clock: Callable[[], float]  #: seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A request whose answer is to be computed."""
+
+    window: Window
+    secrets: WindowSecrets
+    message: SignedRequest
+    pending: Pending
 
 
 class Attestation:
@@ -103,7 +111,7 @@ class Attestation:
         self._accounts: dict[tuple[bytes, str], Account] = {}
         self._secrets: WindowSecrets | None = None  #: of the window that was asked last
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
-        self._store: Batches[Row, None] = Batches(self._store_all, MAX_STORED)
+        self._fixing_secrets: Batches[_Job, QuerySecrets] = Batches(self._compute_all, MAX_ANSWERED)
         self._fixer = Fixer(tools.group, tools.embedder)
         self._fixing: Batches[Offer, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
 
@@ -274,52 +282,54 @@ class Attestation:
         Rows are kept by the signed bytes and never replaced: after a storage failure nobody knows which of two requests
         with one ctr is in the ledger, and the secrets of both must be there.
         """
+        return await self._fixing_secrets.submit(_Job(window, secrets, message, pending))
+
+    def _compute_all(self, jobs: list[_Job]) -> list[QuerySecrets | Exception]:
+        """One transaction, and so one sync, for all that could be computed."""
+        outcomes: list[QuerySecrets | Exception] = []
+        rows: list[tuple[bytes, str, int, bytes, bytes]] = []
+        for job in jobs:
+            place = query_place(job.window.digest, job.message)
+            try:
+                stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+                if stored is not None:  # stopped between here and the record: same bytes again
+                    outcomes.append(QuerySecrets.decode(stored[0]))
+                    continue
+                kept = self._compute(job)
+            except Exception as error:  # it is this request's alone
+                outcomes.append(error)
+                continue
+            outcomes.append(kept)
+            rows.append((*place, kept.encode()))
+        if rows:
+            with self._state.transaction() as db:
+                db.executemany("INSERT INTO queries VALUES (?, ?, ?, ?, ?)", rows)
+        return outcomes
+
+    def _compute(self, job: _Job) -> QuerySecrets:
+        window, secrets, request, tools = job.window, job.secrets, job.message.request, self._tools
         if window.beacon is None:
             raise AttestationError("the window is not open")
-        place = query_place(window.digest, message)
-        async with self._work:
-            known, kept = await asyncio.to_thread(self._compute, window, secrets, message, pending, place)
-        if not known:
-            await self._store.submit((*place, kept.encode()))
-        return kept
-
-    def _compute(
-        self,
-        window: Window,
-        secrets: WindowSecrets,
-        message: SignedRequest,
-        pending: Pending,
-        place: tuple[bytes, str, int, bytes],
-    ) -> tuple[bool, QuerySecrets]:
-        """Whether the secrets are stored already, and the secrets."""
-        stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
-        if stored is not None:  # stopped between here and the record: same bytes again
-            return True, QuerySecrets.decode(stored[0])
-        request, tools = message.request, self._tools
-        assert window.beacon is not None
-        return False, answer_query(
+        return answer_query(
             tools.group,
             tools.engine,
             tools.key_of(window.manifest.key_digest),
             secrets.versions[secrets.account(request.account).tenant],
             window.manifest.policy,
             noise_key(secrets.limbs, window.beacon, request.ctx()),
-            pending.embedding,
-            pending.blinder,
+            job.pending.embedding,
+            job.pending.blinder,
             tools.draw,
         )
 
-    def _store_all(self, rows: list[Row]) -> list[None]:
-        with self._state.transaction() as db:
-            db.executemany("INSERT INTO queries VALUES (?, ?, ?, ?, ?)", rows)
-        return [None] * len(rows)
-
     async def _append(self, window: Window, message: SignedRequest, kept: QuerySecrets) -> tuple[Entry, Record]:
+        made: list[Record] = []
+
         def build() -> Record:
             now = coarse(self._tools.clock())
             if now > window.manifest.policy.closes:
                 raise AttestationError("the window's closing time has passed")
-            return Record(
+            record = Record(
                 manifest=window.digest,
                 seq=len(window.records),
                 signed=message,
@@ -328,9 +338,11 @@ class Attestation:
                 time=max(now, window.time),
                 proof_mode=self._proof_mode,
             )
+            made.append(record)
+            return record
 
         entry = await self._journal.append(build)
-        return entry, Record.decode(entry.data)
+        return entry, made[0]
 
     def _again(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> bytes:
         """The bytes that were sent before, or would have been."""

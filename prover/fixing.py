@@ -40,6 +40,7 @@ class Fixer:
     def __init__(self, group: Group, embedder: Embedder) -> None:
         self._group = group
         self._embedder = embedder
+        self._known: dict[int, tuple[bytes, ScoreBases]] = {}
 
     def alone(self, offer: Offer) -> Fixed:
         """The query by itself: this provider's own e is a function of it, and the same Prepare brings the same C_e.
@@ -73,6 +74,12 @@ class Fixer:
         except AttestationError as error:
             return error
         blinder = derived_scalar(offer.blinding, offer.canonical, embedding)
-        bases = embedding_generators(self._group, len(e))
-        head, last = bases[:-POINT_BYTES], ScoreBases(b"", bases[-POINT_BYTES:])
+        head, last = self._bases(len(e))
         return embedding, blinder, commit_scores(self._group, head, last, e, blinder)
+
+    def _bases(self, dimension: int) -> tuple[bytes, ScoreBases]:
+        """The same objects every time: they are looked up by content, and their hashes are kept."""
+        if dimension not in self._known:
+            bases = embedding_generators(self._group, dimension)
+            self._known[dimension] = bases[:-POINT_BYTES], ScoreBases(b"", bases[-POINT_BYTES:])
+        return self._known[dimension]

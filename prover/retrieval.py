@@ -34,7 +34,8 @@ def encode_embedding(e: Sequence[int] | npt.NDArray[np.int8]) -> bytes:
 
 def decode_embedding(data: bytes) -> list[int]:
     """Entries of an e on the wire."""
-    return [int(x) for x in np.frombuffer(data, dtype=np.int8)]
+    entries: list[int] = np.frombuffer(data, dtype=np.int8).tolist()
+    return entries
 
 
 def shifted_scores(version: Version, e: Sequence[int], policy: Policy) -> Scores:

@@ -110,9 +110,12 @@ class State:
         try:
             self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
             self.log_signer = NoteSigner(self.settings.origin, load_key(directory / LOG_KEY_FILE))
-            self._mutex = threading.RLock()
+            self._mutex = threading.RLock()  #: of the connection that writes
             self._failure: str | None = None
             self._db = _open_database(directory / DATABASE)
+            self._reading = threading.Lock()
+            self._reader = _connect(directory / DATABASE)
+            self._reader.execute("PRAGMA query_only=ON")
         except BaseException:
             self.lock.release()
             raise
@@ -176,10 +179,14 @@ class State:
                 self._db.execute("ROLLBACK")
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a read.  Raises ConfigurationError: damaged database."""
-        with self._mutex:
+        """All rows of a read, of what is committed: it does not wait for a transaction that is being written.
+
+        Raises:
+            ConfigurationError: damaged database.
+        """
+        with self._reading:
             try:
-                return self._db.execute(query, tuple(values)).fetchall()
+                return self._reader.execute(query, tuple(values)).fetchall()
             except sqlite3.Error as error:
                 raise ConfigurationError(f"the provider's database cannot be read: {error}") from None
 
@@ -205,6 +212,8 @@ class State:
         return None if found is None else (int(found[0]), bytes(found[1]))
 
     def close(self) -> None:
+        with self._reading:
+            self._reader.close()
         with self._mutex:
             self._db.close()
         self.lock.release()
@@ -240,11 +249,15 @@ def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key:
         raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
 
 
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+
 def _open_database(path: Path) -> sqlite3.Connection:
     """Raises ConfigurationError: not a database of ours."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite gives its WAL the same mode
-        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        database = _connect(path)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
             database.execute(f"PRAGMA {pragma}")
         version = database.execute("PRAGMA user_version").fetchone()[0]
