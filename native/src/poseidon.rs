@@ -3,11 +3,12 @@
 //!
 //! Constants come from the Grain LFSR.  A partial round puts one element through the S-box and all through the matrix:
 //! seen from that element it is a linear filter.  With the others in the filter's coordinates (controller form, once per
-//! width) they are the last values of one sequence, and a round is two inner products, each reduced once.
+//! width) they are the last values of one sequence, and a round is two inner products, each reduced once.  The products
+//! inside pairs of neighbours, which both take, are those of the round before last but for the newest and the oldest.
 
 use crate::ensure;
 use crate::error::Result;
-use crate::wide::{dot, Wide};
+use crate::wide::{cross, dot, pairs, Row};
 use ark_bn254::Fr;
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField};
 use std::sync::OnceLock;
@@ -98,16 +99,50 @@ pub struct Parameters {
     width: usize,
     before: Vec<Vec<Fr>>,
     after: Vec<Vec<Fr>>,
-    dense: Matrix,
+    dense: Rows,
+    /// What the third element gives to all, where there is one.
+    third: Vec<Fr>,
     partial: Vec<Fr>,
     /// The matrix, and from it into the filter's coordinates.
-    enter: Matrix,
-    /// Of the S-box's output and the sequence, newest first: the next first element,
-    output: Vec<Fr>,
-    /// and what of the sequence is added to the S-box's output to give its next value.
-    feedback: Vec<Fr>,
+    enter: Rows,
+    /// The next first element is this times the S-box's output,
+    straight: Fr,
+    /// and this times the sequence, newest first.
+    output: Row,
+    /// What of the sequence is added to the S-box's output to give its next value.
+    feedback: Row,
     /// The matrix after the way back.
-    leave: Matrix,
+    leave: Rows,
+}
+
+type Rows = Vec<Row>;
+
+fn rows(matrix: &Matrix) -> Rows {
+    matrix.iter().map(|row| Row::new(row)).collect()
+}
+
+#[inline(always)]
+fn apply_rows(matrix: &Rows, state: &[Fr], out: &mut [Fr]) {
+    let cross = cross(state);
+    for (o, row) in out.iter_mut().zip(matrix) {
+        *o = row.dot(state, &cross, None);
+    }
+}
+
+/// The matrix of a width: the first Cauchy matrix that the generator gives.
+fn cauchy(width: usize, grain: &mut Grain) -> Matrix {
+    loop {
+        let points: Vec<Fr> = (0..2 * width).map(|_| grain.reduced()).collect();
+        let distinct = (0..points.len()).all(|i| !points[..i].contains(&points[i]));
+        let (xs, ys) = points.split_at(width);
+        let entries: Option<Matrix> = xs
+            .iter()
+            .map(|x| ys.iter().map(|y| (*x + y).inverse()).collect())
+            .collect();
+        if let (true, Some(matrix)) = (distinct, entries) {
+            return matrix;
+        }
+    }
 }
 
 fn multiply(a: &Matrix, b: &Matrix) -> Matrix {
@@ -193,18 +228,7 @@ impl Parameters {
         let mut constants: Vec<Vec<Fr>> = (0..2 * FULL_HALF + rounds)
             .map(|_| (0..width).map(|_| grain.constant()).collect())
             .collect();
-        let dense: Matrix = loop {
-            let points: Vec<Fr> = (0..2 * width).map(|_| grain.reduced()).collect();
-            let distinct = (0..points.len()).all(|i| !points[..i].contains(&points[i]));
-            let (xs, ys) = points.split_at(width);
-            let entries: Option<Matrix> = xs
-                .iter()
-                .map(|x| ys.iter().map(|y| (*x + y).inverse()).collect())
-                .collect();
-            if let (true, Some(matrix)) = (distinct, entries) {
-                break matrix;
-            }
-        };
+        let dense = cauchy(width, &mut grain);
         let mut partial = Vec::with_capacity(rounds);
         for i in FULL_HALF..FULL_HALF + rounds {
             let mut rest = constants[i].clone();
@@ -232,12 +256,14 @@ impl Parameters {
             width,
             before: constants[..FULL_HALF].to_vec(),
             after: constants[FULL_HALF + rounds..].to_vec(),
-            output: leave[0].clone(),
-            dense,
+            dense: rows(&dense),
+            third: dense.iter().filter_map(|row| row.get(2).copied()).collect(),
             partial,
-            enter,
-            feedback,
-            leave,
+            enter: rows(&enter),
+            straight: leave[0][0],
+            output: Row::new(&leave[0][1..]),
+            feedback: Row::new(&feedback),
+            leave: rows(&leave),
         }
     }
 
@@ -281,7 +307,7 @@ impl Parameters {
         }
         state[2] = Fr::ZERO;
         let mut shared = [Fr::ZERO; MAX_WIDTH];
-        apply(&self.dense, &state, &mut shared);
+        apply_rows(&self.dense, &state, &mut shared);
         shared
     }
 
@@ -289,8 +315,8 @@ impl Parameters {
     pub fn block(&self, shared: &[Fr; MAX_WIDTH], x: Fr) -> [Fr; MAX_WIDTH] {
         let fifth = fifth(x + self.before[0][2]);
         let mut state = *shared;
-        for (s, row) in state.iter_mut().zip(&self.dense) {
-            *s += row[2] * fifth;
+        for (s, entry) in state.iter_mut().zip(&self.third) {
+            *s += *entry * fifth;
         }
         self.after_first_round(&mut state, &mut [Fr::ZERO; MAX_WIDTH]);
         state
@@ -304,36 +330,44 @@ impl Parameters {
         let mut sequence = [Fr::ZERO; MAX_PARTIAL + MAX_WIDTH];
         let mut at = rounds.len();
         sequence[at..at + others].copy_from_slice(&state[1..]);
+        // products[k] of sequence[k] and [k + 1]; their sums over the pairs of the window now, and one place earlier.
+        let mut products = [Fr::ZERO; MAX_PARTIAL + MAX_WIDTH];
+        let paired = pairs(others);
+        for k in at..at + 2 * paired {
+            products[k] = sequence[k] * sequence[k + 1];
+        }
+        let mut crosses: [Fr; 2] = [0, 1].map(|k| (0..paired).map(|j| products[at + k + 2 * j]).sum());
         let mut first = state[0];
         for c in rounds {
             let x = fifth(first + c);
             let newest = &sequence[at..at + others];
-            let mut sum = Wide::default();
-            sum.add(&self.output[0], &x);
-            for (a, h) in self.output[1..].iter().zip(newest) {
-                sum.add(a, h);
-            }
-            let value = x + dot(&self.feedback, newest);
+            let value = x + self.feedback.dot(newest, &crosses[0], None);
+            first = self.output.dot(newest, &crosses[0], Some((&self.straight, &x)));
             at -= 1;
             sequence[at] = value;
-            first = sum.reduce();
+            if paired > 0 {
+                products[at] = value * sequence[at + 1];
+                crosses = [crosses[1] + products[at] - products[at + 2 * paired], crosses[0]];
+            }
         }
         state[0] = fifth(first + last);
         state[1..].copy_from_slice(&sequence[at..at + others]);
-        apply(&self.leave, state, next);
+        apply_rows(&self.leave, state, next);
         state.copy_from_slice(next);
     }
 }
 
+#[inline(always)]
 fn fifth(x: Fr) -> Fr {
     x.square().square() * x
 }
 
-fn full_round(matrix: &Matrix, constants: &[Fr], state: &mut [Fr], next: &mut [Fr]) {
+#[inline(always)]
+fn full_round(matrix: &Rows, constants: &[Fr], state: &mut [Fr], next: &mut [Fr]) {
     for (x, c) in state.iter_mut().zip(constants) {
         *x = fifth(*x + c);
     }
-    apply(matrix, state, next);
+    apply_rows(matrix, state, next);
     state.copy_from_slice(next);
 }
 
@@ -366,7 +400,7 @@ mod tests {
         let constants: Vec<Fr> = (0..(2 * FULL_HALF + rounds) * width)
             .map(|_| grain.constant())
             .collect();
-        let dense = &Parameters::of(width).unwrap().dense;
+        let dense = cauchy(width, &mut grain);
         for (round, constants) in constants.chunks(width).enumerate() {
             let full = round < FULL_HALF || round >= FULL_HALF + rounds;
             for (i, (x, c)) in state.iter_mut().zip(constants).enumerate() {
@@ -376,7 +410,7 @@ mod tests {
                 }
             }
             let before = state.to_vec();
-            for (x, row) in state.iter_mut().zip(dense) {
+            for (x, row) in state.iter_mut().zip(&dense) {
                 *x = row.iter().zip(&before).map(|(a, b)| *a * b).sum();
             }
         }

@@ -99,6 +99,15 @@ def test_random_bytes_are_an_encoding_error(data: bytes) -> None:
             kind.decode(data)
 
 
+@pytest.mark.parametrize(
+    "path", [(b"h" * 31,), (b"h" * 32, b"h" * 33), (b"h" * 31, b"h" * 33), (bytearray(32),), (32,)]
+)
+def test_hashes_in_a_list_are_as_strict_as_alone(path: tuple[object, ...]) -> None:
+    opening = at.SlotOpening(4, True, "text", b"s" * 32, path)  # type: ignore[arg-type]
+    with pytest.raises(EncodingError, match=r"slot-opening\.path: expected 32 bytes"):
+        opening.encode()
+
+
 def test_field_elements_at_the_modulus() -> None:
     data = cm.WindowOpen(b"m" * 32, 0, 60).encode()
     where = data.index(bytes(32))

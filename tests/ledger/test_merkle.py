@@ -76,7 +76,7 @@ def test_roots_and_paths_equal_the_textbook() -> None:
         assert TREE.root(size) == root == MerkleTree(entries).root()
         for index in range(size):
             path = TREE.path(index, size)
-            assert path == textbook_path(index, entries)
+            assert path == textbook_path(index, entries) == MerkleTree(entries).path(index)
             verify_inclusion(LEAVES[index], index, size, path, root)
         for old in range(1, size + 1):
             path = TREE.consistency(old, size)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -32,10 +33,19 @@ from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import fixedpoint, hints, signature
 from ragseal.kernel.attestation import Answer, Prepare, Prepared, Record, SignedRequest
 from ragseal.kernel.commitment import embedding_commitment, generators, text_leaf
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, CommitmentError, EncodingError, LedgerError
+from ragseal.kernel.errors import (
+    AttestationError,
+    AuditError,
+    BudgetError,
+    CommitmentError,
+    EncodingError,
+    LedgerError,
+    UnprovableError,
+)
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
+from ragseal.prover import attestation
 from ragseal.prover.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.provider import Serving
 from ragseal.prover.retrieval import decode_embedding, shifted_scores
@@ -261,6 +271,51 @@ def test_accounts_in_parallel_get_gapless_seqs(tmp_path: Path, tiny: CircuitClas
 
         seqs = await asyncio.gather(*(all_of(name) for name in ("alice", "bob", "carol")))
         assert sorted(itertools.chain(*seqs)) == list(range(15))
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_a_request_that_cannot_be_proven_fails_alone(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests are worked on in groups: what one of them meets is not the others'."""
+    began, hold, groups = threading.Event(), threading.Event(), []
+
+    async def scene(serving: Serving) -> None:
+        alice, bob, carol = (Asker(name, serving) for name in ("alice", "bob", "carol"))
+        real, compute = attestation.answer_query, serving.attestation._fixing_secrets._work
+
+        def answer(*arguments: object) -> object:
+            if arguments[6] == crooked.embedding:
+                raise UnprovableError("more than R slots could win")
+            return real(*arguments)  # type: ignore[arg-type]
+
+        def work(jobs: list[object]) -> object:
+            groups.append(len(jobs))
+            began.set()
+            hold.wait(30)
+            return compute(jobs)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(attestation, "answer_query", answer)
+        monkeypatch.setattr(serving.attestation._fixing_secrets, "_work", work)
+        crooked = await bob.prepare(bob.message("the unlucky one"))
+        first = asyncio.create_task(carol.ask("a first question"))
+        await asyncio.to_thread(began.wait, 30)
+        others = [
+            asyncio.create_task(one.ask(text)) for one, text in ((alice, "a lucky one"), (bob, "the unlucky one"))
+        ]
+        while len(serving.attestation._fixing_secrets._waiting) < 2:
+            await asyncio.sleep(0.001)
+        hold.set()
+        lucky, unlucky = await asyncio.gather(*others, return_exceptions=True)
+        assert groups == [1, 2]
+        assert isinstance(unlucky, UnprovableError)
+        assert isinstance(lucky, Answer)
+        assert {(await first).record.seq, lucky.record.seq} == {0, 1}
+        window = serving.journal.history.newest
+        assert window is not None
+        assert len(window.records) == 2  # nothing of the unlucky one
+        assert serving.provider.state.row("SELECT COUNT(*) FROM queries") == (2,)
 
     play(scene, tmp_path / "p", tiny, keys)
 

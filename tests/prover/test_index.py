@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -145,6 +146,21 @@ def test_a_database_of_another_format_is_refused(state: State) -> None:
     state.close()
     with pytest.raises(ConfigurationError, match="format 7"):
         State(state.directory)
+
+
+def test_reads_see_what_is_committed_and_wait_for_no_transaction(state: State) -> None:
+    """An answer is looked up while others are being written: a sync takes milliseconds."""
+    found: list[object] = []
+    with state.transaction() as db:
+        db.execute("INSERT INTO accounts VALUES ('a', 't', x'00')")
+        reader = threading.Thread(target=lambda: found.append(state.rows("SELECT name FROM accounts")))
+        reader.start()
+        reader.join(10)
+        assert found == [[]]
+    assert state.rows("SELECT name FROM accounts") == [("a",)]
+    with pytest.raises(ConfigurationError, match="readonly"):
+        state.rows("DELETE FROM accounts")
+    assert state.rows("SELECT name FROM accounts") == [("a",)]
 
 
 def test_a_failed_transaction_changes_nothing(state: State) -> None:
