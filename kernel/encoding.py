@@ -230,12 +230,12 @@ class Message:
     def encode(self) -> bytes:
         """Canonical bytes; EncodingError if a field holds what its codec cannot carry."""
         head, named = _layout(type(self))
-        out, name = bytearray(head), ""
-        try:
-            for name, codec in named:
+        out = bytearray(head)
+        for name, codec in named:
+            try:
                 codec.write(getattr(self, name), out)
-        except EncodingError as error:
-            raise EncodingError(f"{self.TAG}.{name}: {error}") from None
+            except EncodingError as error:
+                raise EncodingError(f"{self.TAG}.{name}: {error}") from None
         return bytes(out)
 
     def validate(self) -> None:
@@ -253,12 +253,11 @@ class Message:
             spoken = int.from_bytes(version, "big")
             raise EncodingError(f"{cls.TAG}: protocol version {spoken}, this program speaks {PROTOCOL_VERSION}")
         values: list[Any] = []
-        name = ""
-        try:
-            for name, codec in named:
+        for name, codec in named:
+            try:
                 values.append(codec.read(reader))
-        except EncodingError as error:
-            raise EncodingError(f"{cls.TAG}.{name}: {error}") from None
+            except EncodingError as error:
+                raise EncodingError(f"{cls.TAG}.{name}: {error}") from None
         message = cls(*values)
         message.validate()
         return message
