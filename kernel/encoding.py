@@ -229,7 +229,7 @@ class Message:
 
     def encode(self) -> bytes:
         """Canonical bytes; EncodingError if a field holds what its codec cannot carry."""
-        head, named = _layout(type(self))
+        head, named = _layout(type(self))  # type: ignore[arg-type]
         out = bytearray(head)
         for name, codec in named:
             try:
@@ -244,7 +244,7 @@ class Message:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Decode from a cursor, leaving what follows."""
-        head, named = _layout(cls)
+        head, named = _layout(cls)  # type: ignore[arg-type]
         start = reader.take(1)
         if start[0] != head[0] or reader.take(head[0]) != head[1:-2]:
             raise EncodingError(f"not a {cls.TAG} message")
