@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from bench.records import DIMENSION, unit_rows
 from ragseal.circuits import search
 from ragseal.groth16.engine import NativeEngine
-from ragseal.groth16.group import default_group
+from ragseal.groth16.group import default_group, native
 from ragseal.groth16.scores import commit_scores, score_matrix
-from ragseal.kernel import signature
+from ragseal.kernel import field, signature
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.prover import retrieval
@@ -76,9 +76,12 @@ def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, A
         signer.sign(record)
 
     w = retrieval.shifted_scores(version, [int(x) for x in e], policy)
+    blocks = {width: [field.to_bytes(secrets.randbelow(R)) for _ in range(width - 1)] for width in (3, 17)}
     parts = {
         "scores": lambda: version.scored.scores(e),
         "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.hmax),
+        "poseidon_width_17": lambda: native().poseidon(blocks[17]),
+        "poseidon_width_3": lambda: native().poseidon(blocks[3]),
         "c_y": lambda: commit_scores(group, points[:-64], key.scores, [int(x) for x in e], R - 5),
     }
     for action in (answer, peer):
