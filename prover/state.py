@@ -114,8 +114,7 @@ class State:
             self._failure: str | None = None
             self._db = _open_database(directory / DATABASE)
             self._reading = threading.Lock()
-            self._reader = _connect(directory / DATABASE)
-            self._reader.execute("PRAGMA query_only=ON")
+            self._reader = _open_reader(directory / DATABASE)
         except BaseException:
             self.lock.release()
             raise
@@ -251,6 +250,16 @@ def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key:
 
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+
+def _open_reader(path: Path) -> sqlite3.Connection:
+    """A second connection, which cannot write.  Raises ConfigurationError: it cannot be had."""
+    try:
+        database = _connect(path)
+        database.execute("PRAGMA query_only=ON")
+        return database
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"cannot open {path}: {error}") from None
 
 
 def _open_database(path: Path) -> sqlite3.Connection:
