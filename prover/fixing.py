@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ragseal.embedder import Embedder, quantise
 from ragseal.groth16.scores import commit_scores
@@ -40,7 +41,6 @@ class Fixer:
     def __init__(self, group: Group, embedder: Embedder) -> None:
         self._group = group
         self._embedder = embedder
-        self._known: dict[int, tuple[bytes, ScoreBases]] = {}
 
     def alone(self, offer: Offer) -> Fixed:
         """The query by itself: this provider's own e is a function of it, and the same Prepare brings the same C_e.
@@ -74,12 +74,14 @@ class Fixer:
         except AttestationError as error:
             return error
         blinder = derived_scalar(offer.blinding, offer.canonical, embedding)
-        head, last = self._bases(len(e))
+        head, last = _split(embedding_generators(self._group, len(e)))
         return embedding, blinder, commit_scores(self._group, head, last, e, blinder)
 
-    def _bases(self, dimension: int) -> tuple[bytes, ScoreBases]:
-        """The same objects every time: they are looked up by content, and their hashes are kept."""
-        if dimension not in self._known:
-            bases = embedding_generators(self._group, dimension)
-            self._known[dimension] = bases[:-POINT_BYTES], ScoreBases(b"", bases[-POINT_BYTES:])
-        return self._known[dimension]
+
+@cache
+def _split(generators: bytes) -> tuple[bytes, ScoreBases]:
+    """H_0 .. H_(d-1), and H_d for the blinder: the same objects every time.
+
+    Their content finds the tables that are kept for them, and only an object that stays keeps its hash.
+    """
+    return generators[:-POINT_BYTES], ScoreBases(b"", generators[-POINT_BYTES:])
