@@ -203,7 +203,7 @@ def judge(
 def _beyond_chance(inside: Sequence[bool], outside: Sequence[bool], prediction: Prediction, alpha: float) -> bool:
     """Whether hits as few inside, or as many outside, are rarer than alpha / 2 of an honest mechanism.
 
-    Exact, where DeLong's interval is much too short: of 40 hits at chances 0.20 and 0.02, 0.7 % lie below it at 99.9 %.
+    Exact, where DeLong's interval is much too short: of 40 hits at chances 0.20 and 0.02, 0.8 % lie below it at 99.9 %.
     """
     few = binomial_upper(sum(inside), len(inside), alpha / 4) < prediction.inside
     return few or binomial_lower(sum(outside), len(outside), alpha / 4) > prediction.outside

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -110,6 +111,25 @@ def test_an_honest_provider_is_hardly_ever_accused() -> None:
         other = [int(x) for x in hits(q, 40, 2 * seed + 1)]
         wrong += bool(violations(certified, lower_bounds(one, other, 1e-6, 0.01), delong(one, other), 0.01))
     assert wrong <= 30
+
+
+def test_over_noise_needs_exact_limits_too() -> None:
+    """All outcomes of 40 queries each way: DeLong's interval errs far more often than it says, exact limits do not."""
+    from ragseal.kernel.statistics import delong
+    from ragseal.verifier.canary import _beyond_chance
+
+    n, p, q, alpha = 40, 0.20, 0.02, 0.001
+    honest = predict(policy(), TINY, (4839, 0), certify(policy(), TINY, 1), n, 1, alpha)
+    honest = dataclasses.replace(honest, inside=p, outside=q)
+    below = rare = 0.0
+    for a, b in itertools.product(range(n + 1), repeat=2):
+        chance = math.prod(math.comb(n, i) * x**i * (1 - x) ** (n - i) for i, x in ((a, p), (b, q)))
+        one, other = ([True] * i + [False] * (n - i) for i in (a, b))
+        low = delong(list(map(int, one)), list(map(int, other))).interval(alpha)[1] < 0.5 + (p - q) / 2
+        below += chance * low
+        rare += chance * (low and _beyond_chance(one, other, honest, alpha))
+    assert below == pytest.approx(0.008, abs=0.0005)
+    assert 0 < rare < alpha / 2
 
 
 def test_certified_numbers_follow_the_policy() -> None:
