@@ -47,7 +47,7 @@ ITEMS = (
         lambda o: figure2b.experiment(o, 300, 500), figure2b.report, figure2b.plot,
     ),
     Item(
-        "figure-3", "figure3", lambda o: figure3.experiment(o, "synthetic", 100_000, 2_000),
+        "figure-3", "figure3", lambda o: figure3.experiment(o, "synthetic", 1_000_000, 2_000),
         lambda o: figure3.experiment(o, "synthetic", 1_000, 300), figure3.report, figure3.plot,
     ),
     Item(

@@ -106,6 +106,25 @@ def test_figure_3_separates_what_accounts_see_from_the_score_channel(tmp_path: P
     assert every["hit_in"] < ids["hit_in"], "noise over every slot hides the slot among more rivals"
 
 
+def test_the_spectrum_of_a_corpus_is_measured() -> None:
+    rng = np.random.default_rng(1)
+    flat = figure3.spectrum(3 + rng.standard_normal((40_000, 10), dtype=np.float32))
+    assert flat["participation"] == pytest.approx(10, rel=0.01), "the mean does not count"
+    assert flat["exponent"] == pytest.approx(0, abs=0.05)
+    made = figure3.corpus_vectors("synthetic", 10_000, rng, "")
+    law = np.arange(1, figure3.DIMENSION + 1) ** -figure3.FALL
+    found = figure3.spectrum(made)
+    assert found["exponent"] == pytest.approx(-figure3.FALL, abs=0.05)
+    assert found["participation"] == pytest.approx(law.sum() ** 2 / np.square(law).sum(), rel=0.2)
+
+
+def test_hnsw_candidates_are_nearly_the_best() -> None:
+    made = figure3.corpus_vectors("synthetic", 5_000, np.random.default_rng(2), "")
+    found, _ = figure3.candidates(made)
+    best = np.argsort(-(made[1:] @ made[0]))[: figure3.SEARCH_EF - 1]
+    assert len(np.intersect1d(found, best)) >= 0.9 * len(best)
+
+
 def test_table_2_measures_ours_and_the_naive_circuit() -> None:
     rng = np.random.default_rng(1)
     ours, naive = (
