@@ -36,6 +36,9 @@ def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
 def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
     """A BEIR folder as one tenant, asked its own queries; ana and ben ask the same ones.
 
+    The queries are spread over the file, where those on one subject often stand together: strangers who asked them
+    would look like a coalition.
+
     Raises:
         ConfigurationError: no queries, or more documents than any class of this law holds.
     """
@@ -46,11 +49,12 @@ def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
             raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
         class_name = min(fitting, key=lambda c: c.N).name
     texts = list(read_beir_queries(Path(corpus.partition(":")[2])).values())
-    if len(texts) < 3 * BEIR_ROUNDS:
-        raise ConfigurationError(f"the demo needs {3 * BEIR_ROUNDS} queries, the folder has {len(texts)}")
+    needed = 3 * BEIR_ROUNDS
+    if len(texts) < needed:
+        raise ConfigurationError(f"the demo needs {needed} queries, the folder has {len(texts)}")
+    asked = iter(texts[i * len(texts) // needed] for i in range(needed))
     queries = []
-    for turn in range(BEIR_ROUNDS):
-        shared, second, third = texts[3 * turn : 3 * turn + 3]
+    for shared, second, third in zip(asked, asked, asked, strict=True):
         for account, text in zip(BEIR_ACCOUNTS, (shared, shared, second, third), strict=True):
             queries.append(DemoQuery(account, BEIR_TENANT, text))
     return Scenario(class_name, {BEIR_TENANT: corpus}, dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT), queries)

@@ -20,11 +20,13 @@ DOCUMENTS = 110  #: class tiny has 126 slots
 
 @pytest.fixture(scope="module")
 def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Docstrings as a BEIR folder; the queries are first lines of other docstrings, none like another."""
+    """Docstrings as a BEIR folder; the queries are first lines of other docstrings, each followed by one as good as
+    the same, as in BEIR folders whose queries come in families."""
     folder = tmp_path_factory.mktemp("beir")
     documents = demo_documents()["data"]
     rows = [{"_id": d.id, "title": "", "text": d.text} for d in documents[:DOCUMENTS]]
-    queries = [{"_id": str(i), "text": d.text.splitlines()[1][:80]} for i, d in enumerate(documents[290:314])]
+    lines = [d.text.splitlines()[1][:80] for d in documents[290:314]]
+    queries = [{"_id": f"{i}-{j}", "text": t} for i, line in enumerate(lines) for j, t in enumerate((line, line + "?"))]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
     return folder
