@@ -158,7 +158,7 @@ def plot(found: dict[str, Any], path: Path) -> None:
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="A smaller toy: seconds instead of half an hour.")
+@click.option("--quick", is_flag=True, help="A smaller toy: seconds instead of minutes.")
 @click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "figure4.json", show_default=True)
 @click.option("--seed", default=1, show_default=True)
 def main(quick: bool, out: Path, seed: int) -> None:

@@ -63,7 +63,7 @@ def run(name: str, setting: Mapping[str, Any], cells: Sequence[Cell], measure: M
     """Measure what is not yet in ``out`` for the same setting; every finished cell is on disk before the next begins.
 
     Returns:
-        {"name", "setting", "machine", "cells": [{cell and measurement}]}.
+        {"name", "setting", "machine" that measured the first cell, "cells": [{cell and measurement}]}.
     """
     setting = {**setting, "code": code_digest(measure)}
     found: dict[str, Any] = {"name": name, "setting": setting, "machine": machine(), "cells": []}
@@ -73,7 +73,7 @@ def run(name: str, setting: Mapping[str, Any], cells: Sequence[Cell], measure: M
         except ValueError:
             raise ConfigurationError(f"{out} is damaged: remove it and run again") from None
         if before.get("setting") == found["setting"]:
-            found["cells"] = before["cells"]
+            found |= {"cells": before["cells"], "machine": before["machine"]}
     out.parent.mkdir(parents=True, exist_ok=True)
     done = {json.dumps(c["cell"], sort_keys=True) for c in found["cells"]}
     with progress_bars() as bars:

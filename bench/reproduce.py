@@ -2,8 +2,8 @@
 """All of the paper's figures and tables: run what is missing, draw the plots, write the results into
 bench/README.md.
 
-``python -m bench.reproduce`` takes well under an hour on two cores; ``--quick`` a few minutes, into a folder of its
-own.  Finished cells are kept, so a run that was stopped goes on.
+``python -m bench.reproduce`` takes less than an hour on two cores, most of it Figure 3's index of 10^6 vectors;
+``--quick`` a few minutes, into a folder of its own.  Finished cells are kept, so a run that was stopped goes on.
 """
 
 from __future__ import annotations

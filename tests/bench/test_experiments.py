@@ -79,7 +79,9 @@ def test_a_stopped_run_goes_on_and_other_settings_start_anew(tmp_path: Path) -> 
         run("r", {"seed": 1}, wanted, measure, out)
     first = run("r", {"seed": 1}, wanted, measure, out)
     assert calls == [0, 1, 1, 2]
+    out.write_text(json.dumps({**first, "machine": "another"}))
     again = run("r", {"seed": 1}, list(reversed(wanted)), measure, out)
+    assert again["machine"] == "another", "nothing was measured on this one"
     assert {c["cell"]["x"]: c["y"] for c in again["cells"]} == {c["cell"]["x"]: c["y"] for c in first["cells"]}
     run("r", {"seed": 2}, wanted, measure, out)
     assert len(calls) == 7
