@@ -6,20 +6,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORPUS ?= stdlib
+EMBEDDER ?= minilm
+OTHER := $(filter-out minilm,$(EMBEDDER))
 export PYTHONUNBUFFERED := 1
 
-.PHONY: setup demo test lint bench protos clean
+.PHONY: setup demo test test-extras lint bench protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
 
-demo:  ## one audit window end to end; CORPUS=beir:PATH takes a BEIR folder
-	@$(PYTHON) scripts/setup.py --run-only
-	@$(BIN)/python -m ragseal.demo --corpus "$(CORPUS)"
+demo:  ## one audit window end to end; CORPUS=beir:PATH, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
+	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
+	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" --embedder "$(EMBEDDER)"
 
 test: setup  ## the whole test suite, Python and Rust
 	@cd native && cargo test --release --quiet
 	@$(BIN)/python -m pytest -q
+
+test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
+	@$(PYTHON) scripts/setup.py --extras
+	@.venv-extras/bin/python -m pytest -q --no-skips tests/embedder tests/client/test_adapters.py \
+		tests/demo/test_other_embedder.py
 
 lint: setup  ## ruff, mypy --strict, import-linter, clippy, generated files current
 	@$(BIN)/python scripts/lint.py

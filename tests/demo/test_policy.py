@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The demo's score window and theta, where they are measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragseal.demo.corpus import DemoQuery
+from ragseal.demo.policy import MINILM, Choice, measured, policy_text
+from ragseal.demo.scenario import Scenario
+from ragseal.embedder import load_embedder, quantise
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.estimate import link_threshold
+from ragseal.kernel.fixedpoint import norm_bounds
+
+SUBJECTS = ("sockets", "regular expressions", "decimal numbers", "zip archives", "threads", "calendars", "e-mail")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Scenario:
+    rows = [{"id": f"{i}-{s}", "text": f"{s}: note {i} on how to use {s} well"} for i in range(20) for s in SUBJECTS]
+    (tmp_path / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    questions = [f"How do I work with {s}?" for s in SUBJECTS]
+    ask = [DemoQuery(account, "t", text) for account in ("ana", "ben") for text in questions[:3]]
+    ask += [DemoQuery("chloe", "t", text) for text in questions[3:]]
+    return Scenario(
+        "tiny", {"t": f"jsonl:{tmp_path / 'documents.jsonl'}"}, dict.fromkeys(("ana", "ben", "chloe"), "t"), ask
+    )
+
+
+class Squeezed:
+    """The default embedder with a large part of every vector the same, as models with high cosines have it."""
+
+    def __init__(self, cache: Path, share: float) -> None:
+        self._inner, self._share = load_embedder("minilm", cache), share
+        self.dimension, self.identity = self._inner.dimension, self._inner.identity
+
+    def embed(self, texts, **options):  # type: ignore[no-untyped-def]
+        v = self._inner.embed(texts, **options)
+        constant = np.full(v.shape[1], v.shape[1] ** -0.5)
+        return (1 - self._share) ** 0.5 * v + self._share**0.5 * constant
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
+def test_window_holds_the_best_scores_and_theta_parts_strangers_from_repeats(
+    plan: Scenario, tmp_path: Path, share: float
+) -> None:
+    embedder = Squeezed(tmp_path, share)
+    choice = measured(plan, embedder)
+    texts = [f"How do I work with {s}?" for s in SUBJECTS]
+    asked = quantise(embedder.embed(texts, role="query")).astype(int)
+    rows = [json.loads(line)["text"] for line in (tmp_path / "documents.jsonl").read_text().splitlines()]
+    cosines = asked @ quantise(embedder.embed(rows)).astype(int).T / 127**2
+    assert choice.lo < cosines.max() <= choice.hi <= 1
+    assert 0.05 < (cosines > choice.lo).mean() < 0.15
+    products, threshold = asked @ asked.T, link_threshold(choice.theta)
+    assert products[:3, 3:].max() < threshold <= norm_bounds(embedder.dimension)[0]
+    assert products.diagonal().min() >= threshold
+
+
+def test_an_embedder_that_sees_no_difference_is_refused(plan: Scenario, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no theta tells them"):
+        measured(plan, Squeezed(tmp_path, 0.999))
+
+
+def test_policy_file(plan: Scenario) -> None:
+    plan = dataclasses.replace(plan, class_name="small")
+    values = tomllib.loads(policy_text(plan, Choice(0.61, 0.93, Fraction(19, 20))))
+    assert (values["lo"], values["hi"], values["theta"]) == (0.61, 0.93, "19/20")
+    assert values["n_max"] == 4
+    assert values["gain"] > tomllib.loads(policy_text(plan, MINILM))["gain"]
