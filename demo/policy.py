@@ -19,7 +19,7 @@ from ragseal.demo.corpus import COLLUDING
 from ragseal.demo.scenario import Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.fixedpoint import norm_bounds
+from ragseal.kernel.fixedpoint import least_repeat
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.prover.corpora import open_corpus
 
@@ -60,7 +60,7 @@ def measured(plan: Scenario, embedder: Embedder) -> Choice:
     hi = max(lo + 0.05, math.ceil(100 * float(cosines.max())) / 100)
 
     # the least product of a query with its own repeat, and the largest of two accounts that do not collude
-    repeat, _ = norm_bounds(embedder.dimension)
+    repeat = least_repeat(embedder.dimension)
     nearest = max(
         int(asked[texts.index(a.text)] @ asked[texts.index(b.text)])
         for a, b in combinations(plan.queries, 2)

@@ -4,8 +4,8 @@
 Records of one tenant and window are numbered by rank in ledger order, 0, 1, 2, ...  Two of them, at most tau apart, are
 linked if <e_a, e_b> >= theta * 127^2.  Components are components of *records*; c is the largest number of distinct
 accounts in one.  Links inside an account join components like any other: an account that asks A's question and B's
-question in nearly the same words ties A to B.  An exact repeat is no rule of its own: its product is its squared norm,
-and the norms that :func:`ragseal.kernel.fixedpoint.norm_bounds` admits reach every theta up to 0.969.
+question in nearly the same words ties A to B.  A repeat is no rule of its own: its product is at least
+:func:`ragseal.kernel.fixedpoint.least_repeat`, and a policy's theta lies no higher.
 
 Everything is exact: products are integers, computed in floats that hold them.
 """

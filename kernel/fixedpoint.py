@@ -34,10 +34,9 @@ def norm_bounds(dimension: int) -> tuple[int, int]:
     """The squared norms, both included, that a query embedding may have.
 
     Rounding gives 127^2 + d/12 with a standard deviation of 2 * 127 / sqrt(12) = 73, whatever d: NORM_SLACK refuses
-    fewer than one vector in 10^10.  It cannot be wider.  Two accounts that ask the same text and use the client's slack
-    of 1 an entry to shorten and turn their vectors keep a product of at least 127^2 - NORM_SLACK - 2 d, since
-    2 <a, b> = |a|^2 + |b|^2 - |a - b|^2; with norms down to what rounding can do at worst, (127 - sqrt(d)/2)^2, they
-    would fall below theta = 0.9 (SPEC C).  In few dimensions that worst case is the narrower bound.
+    fewer than one vector in 10^10.  It cannot be wider: two accounts that ask the same text could use the client's
+    slack to shorten their vectors until they no longer link (:func:`least_repeat`; SPEC C.2).  In few dimensions what
+    rounding can do at worst, (127 - sqrt(d)/2)^2, is the narrower bound.
     """
     centre = 4 * SCORE_UNIT * SCORE_UNIT + dimension
     reach = math.isqrt(16 * SCORE_UNIT * SCORE_UNIT * dimension)
@@ -64,6 +63,28 @@ def check_embedding(e: Sequence[int], dimension: int) -> None:
         raise AttestationError("the embedding's norm is not that of a quantised unit vector")
 
 
-def within_one(e: Sequence[int], reference: Sequence[int]) -> bool:
-    """Whether |e_j - reference_j| <= 1 everywhere: what floats of two machines may differ by (protocol section 5)."""
-    return len(e) == len(reference) and max(map(abs, map(sub, e, reference)), default=0) <= 1
+def slack(dimension: int) -> int:
+    """How many entries of a client's e may differ from the provider's own: an eighth.
+
+    Two machines' floats differ in about one of 10^5; half precision stays below one of ten.  All entries would be a
+    way out of the estimate: two accounts could turn one query's vector apart by more than 25 degrees.
+    """
+    return -(-dimension // 8)
+
+
+def within_slack(e: Sequence[int], reference: Sequence[int]) -> bool:
+    """Whether e differs by at most 1 from the reference, in at most :func:`slack` entries (SPEC B.1)."""
+    if len(e) != len(reference):
+        return False
+    apart = list(map(abs, map(sub, e, reference)))
+    return max(apart, default=0) <= 1 and sum(apart) <= slack(len(e))
+
+
+def least_repeat(dimension: int) -> int:
+    """The least product of two accepted embeddings of one query: theta may lie no higher (SPEC C.2).
+
+    2 <a, b> = |a|^2 + |b|^2 - |a - b|^2, the norms are at least the lower of :func:`norm_bounds`, and where both use
+    their slack in the same entries in opposite directions, |a - b|^2 = 4 slack.
+    """
+    low, _ = norm_bounds(dimension)
+    return max(0, low - 2 * slack(dimension))

@@ -7,6 +7,7 @@ the class's comparison width (completeness), and what it advertises must follow 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,7 +17,7 @@ from ragseal.kernel import noise
 from ragseal.kernel.encoding import HASH, I32, NAME, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
-from ragseal.kernel.fixedpoint import norm_bounds, score_limit
+from ragseal.kernel.fixedpoint import least_repeat, score_limit
 from ragseal.kernel.params import SCORE_UNIT, CircuitClass
 
 MAX_DIMENSION = 4096
@@ -26,10 +27,14 @@ RATIONAL = Text(64, plain=True)
 def rational(text: str, name: str) -> Fraction:
     """The value of a canonical rational "p" or "p/q".
 
+    Digits only: Fraction would also take an exponent, and a few bytes such as 1e999999999 fill the memory.
+
     Raises:
         PolicyError: not a rational in lowest terms.
     """
     try:
+        if not re.fullmatch(r"[0-9./]{1,64}", text):
+            raise ValueError(text)
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise PolicyError(f"{name}: {text!r} is no rational number such as 1/1000000") from None
@@ -97,12 +102,14 @@ class Policy(Message):
             )
         if not 1 <= self.dimension <= MAX_DIMENSION:
             raise PolicyError(f"dimension must lie in 1..{MAX_DIMENSION}")
-        least, _ = norm_bounds(self.dimension)  # of a squared norm: the product of a query with its own repeat
+        least = least_repeat(self.dimension)
         if link_threshold(Fraction(self.theta)) > least:
             raise PolicyError(
-                f"theta = {self.theta} does not link every repeat of a query, whose vector is shorter after rounding: "
+                f"theta = {self.theta} does not link every repeat of a query, whose vectors may be shorter and turned: "
                 f"the nearest is theta = {Fraction(least, SCORE_UNIT * SCORE_UNIT)}"
             )
+        if self.tau < 1:
+            raise PolicyError("tau must be at least 1, or no two records are compared; such as tau = 1000")
         if self.chunks_max < 1:
             raise PolicyError("chunks_max must be at least 1")
         if self.unit != "slot":

@@ -64,9 +64,10 @@ class Fixer:
     def _fix(self, offer: Offer, own: bytes) -> Fixed | AttestationError:
         embedding = offer.message.embedding or own
         e = decode_embedding(embedding)
-        if not fixedpoint.within_one(e, decode_embedding(own)):
+        if not fixedpoint.within_slack(e, decode_embedding(own)):
             return AttestationError(
-                "the embedding sent is not this query's: it differs by more than 1 from the provider's own; "
+                "the embedding sent is not this query's: it differs by more than 1 from the provider's own, "
+                "or in more than an eighth of its entries; "
                 "check that both use the embedder whose digest the manifest names"
             )
         try:

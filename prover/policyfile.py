@@ -8,6 +8,7 @@ since 1970 or left out (opens now, for ``duration``), rationals as text (``"1/10
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -175,6 +176,8 @@ def _rational(values: dict[str, Any], name: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise PolicyError(f'policy: {name} must be a rational such as "1/1000000", not {value!r}')
     try:
+        if re.search(r"[eE][+-]?[0-9]{4}", str(value)):  # Fraction would fill the memory with 1e999999999
+            raise ValueError(value)
         return str(Fraction(str(value)))
     except (ValueError, ZeroDivisionError, OverflowError):
         raise PolicyError(f'policy: {name} = {value!r} is no rational number such as "1/1000000"') from None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, beacon_commitment
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, beacon_commitment, beacon_value
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import CommitmentError
 from ragseal.ledger.note import NoteVerifier
@@ -119,7 +119,7 @@ class Participant:
         return window
 
     def _commit(self, window: Window) -> None:
-        nonce = self.state.draw_nonce(window.digest, self.random(32), window.manifest.window)
+        nonce = self.state.draw_nonce(window.digest, self.random(32), window.manifest.window, self.now())
         commit = BeaconCommit(window.digest, OWNER, self.state.public_key, beacon_commitment(OWNER, nonce), bytes(64))
         signed = signature.sign(self.state.identity, "beacon-commit", commit.body())
         self.link.commit_beacon(
@@ -137,5 +137,9 @@ class Participant:
             raise Refused("the auditor's commitment in the log is not to a nonce of this folder")
         if any(owner not in beacon.openings for owner in seal.owners[:-1]):
             return Stage.COMMITTED
+        opened = [(owner, beacon.openings[owner][1].nonce) for owner in seal.owners[:-1]]
+        value = beacon_value(window.digest, [*opened, (OWNER, nonce)])
+        if self.state.release(window.digest, value) != value:
+            raise Refused("the window was sealed again after this auditor's nonce was released: it opens once only")
         self.link.open_beacon(BeaconOpening(window.digest, OWNER, nonce).encode())
         return Stage.OPENED

@@ -38,6 +38,9 @@ def quiet(**_: object) -> None:
     """For callers that keep no evidence."""
 
 
+CLOCK_SKEW = 600  #: seconds that a provider's clock may lie behind the auditor's
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """The audited window as its manifest describes it."""
@@ -137,10 +140,12 @@ class Life:
     close: WindowClose
 
 
-def check_life(log: LogView, window: Window, now: int, say: Say = quiet) -> Life:
+def check_life(log: LogView, window: Window, now: int, drawn: int, say: Say = quiet) -> Life:
     """Step 2, second half: opened once after its manifest, closed once, in its time, overlapping no other window.
 
-    ``now``: the auditor's clock, seconds since 1970.
+    Args:
+        now: the auditor's clock, seconds since 1970.
+        drawn: the same clock when the auditor drew its beacon nonce; the window cannot have opened before.
 
     Raises:
         AuditError: whatever does not hold.
@@ -159,6 +164,12 @@ def check_life(log: LogView, window: Window, now: int, say: Say = quiet) -> Life
         raise Refused("the entries manifest, opening, closing are out of order", manifest_index=window.index)
     if not policy.opens - policy.opens % COARSE_TIME <= life.open.time <= policy.closes:
         raise Refused("the window was opened outside the time that its policy names", opens=policy.opens)
+    if life.open.time + CLOCK_SKEW < drawn:
+        raise Refused(
+            "the window says that it was opened before this auditor had drawn its beacon nonce: it is dated back",
+            opened_at=life.open.time,
+            drawn_at=drawn,
+        )
     if life.close.time < life.open.time:
         raise Refused("the window was closed before it was opened")
     if life.close.time > now + COARSE_TIME:
@@ -309,7 +320,8 @@ def _opens(manifest: Manifest, commits: Mapping[str, tuple[int, BeaconCommit]], 
 def check_beacon(log: LogView, window: Window, life: Life, auditor: Auditor, say: Say = quiet) -> int:
     """Step 5: who took part, in which order, and that the window's beacon is what their nonces give.
 
-    The auditor's nonce is the last to become known, so nobody who knows the manifest could have chosen the beacon.
+    The auditor's nonce is the last to become known, and it was released for one beacon only, so nobody who knows the
+    manifest could have chosen it.
 
     Returns:
         The window's beacon.
@@ -339,6 +351,13 @@ def check_beacon(log: LogView, window: Window, life: Life, auditor: Auditor, say
     value = beacon_value(window.digest, [(owner, state.openings[owner][1].nonce) for owner in owners])
     if life.open.beacon != value:
         raise Refused("the opened window's beacon is not what the nonces give", stated=life.open.beacon, computed=value)
+    released = auditor.beacons.get(window.digest)
+    if released != value:
+        raise Refused(
+            "this auditor did not release its nonce for this beacon: the window was sealed again once it was known",
+            released_for=released,
+            computed=value,
+        )
     say(beacon=value)
     return value
 

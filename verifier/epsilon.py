@@ -18,7 +18,7 @@ from typing import Any
 
 from ragseal.kernel.accounting import FULL, epsilon_audit
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.commitment import SignedManifest, WindowClose, WindowOpen
+from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.odometer import PeriodReport, Row, Spent, account_period, odometer
@@ -28,7 +28,7 @@ from ragseal.kernel.policy import Policy, rational
 from ragseal.verifier.attestation import Tally
 from ragseal.verifier.commitment import Say, Window, quiet
 from ragseal.verifier.conditions import conditions
-from ragseal.verifier.evidence import Auditor, Refused
+from ragseal.verifier.evidence import OWNER, Auditor, Refused
 from ragseal.verifier.independent import Opinion, second_opinion
 from ragseal.verifier.log import LogView
 
@@ -113,39 +113,40 @@ def _named(one: Logged) -> dict[str, Any]:
     return {"window": one.window, "ledger_index": one.ledger_index, "queries": one.queries}
 
 
-def period(log: LogView, window: Window, since: int | None = None) -> Period:
+def period(log: LogView, window: Window, auditor: Auditor) -> Period:
     """The windows opened up to this one that share its period's budget, whenever their manifests were entered.
 
     A window is left out only if it ended before the period began.  When it ended is not what its closing entry says
-    but the latest time that the log had shown by its last entry, so that no closing entry with an old time hides it.
-
-    Args:
-        since: the auditor's own beginning of the period; the earlier of the two counts.
+    but the latest time that the log had shown by its last entry, so that no closing entry with an old time hides it;
+    nor does a log that is dated back as a whole: what follows a commitment of this auditor's is no older than its
+    nonce.  The auditor's own beginning of the period counts if it is earlier than the policy's.
 
     Raises:
-        Refused: a manifest among them is not signed, or a window without opening or manifest has records.
+        Refused: a manifest among them is not signed, or the log holds records that no opening and manifest precede.
     """
     entered = {signed.manifest.digest() for _, signed in log.manifests()}
-    opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}
+    opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}  # the first, if there are several
     closed = {m.manifest for _, m in log.of(WindowClose)}
     ended: dict[bytes, int] = {}
     asked: Counter[tuple[bytes, str]] = Counter()
     clock = 0
     for index, message in enumerate(log.messages):
+        if isinstance(message, BeaconCommit) and message.owner == OWNER:
+            clock = max(clock, auditor.drawn.get(message.manifest, 0))
         if not isinstance(message, Record | WindowOpen | WindowClose):
             continue
         clock = max(clock, message.time)
         ended[message.manifest] = clock
         if isinstance(message, Record):
             asked[message.manifest, message.signed.request.account] += 1
-            if message.manifest not in opened or message.manifest not in entered:
+            if opened.get(message.manifest, log.size) > index or message.manifest not in entered:
                 raise Refused(
-                    "the log holds records of a window that was never opened or has no manifest in it, which nobody "
-                    "can audit: no epsilon follows for this log",
+                    "the log holds records of a window that was not opened before them or has no manifest in it, which "
+                    "nobody can audit: no epsilon follows for this log",
                     ledger_index=index,
                 )
     start = window.manifest.policy.period_start
-    start = start if since is None else min(start, since)
+    start = start if auditor.since is None else min(start, auditor.since)
     inside: list[Logged] = []
     outside: list[Logged] = []
     for index, signed in log.manifests():
@@ -178,7 +179,7 @@ def check_epsilon(
         PolicyError: an earlier window's class is not in the auditor's build, or delta is used up.
     """
     policy = window.manifest.policy
-    span = period(log, window, auditor.since)
+    span = period(log, window, auditor)
     delta = rational(policy.delta, "delta")
     spent = [_spent(auditor, one) for one in span.windows]
     found = account_period(spent, delta)

@@ -127,6 +127,8 @@ class Auditor:
     keys: Mapping[bytes, ConfiguredKey]  #: by key digest
     identity: bytes  #: own public key in the beacon
     nonces: Mapping[bytes, bytes]  #: own beacon nonces by manifest digest
+    beacons: Mapping[bytes, int]  #: by manifest digest, the only beacon that the nonce was released for
+    drawn: Mapping[bytes, int]  #: by manifest digest, when the nonce was drawn (own clock, seconds since 1970)
     remembered: SignedCheckpoint | None = None  #: the newest checkpoint seen of this log
     #: (checkpoint just seen, manifest digest, fresh bytes) -> the nonce of all samples of that window; an auditor with
     #: a memory keeps both before a proof is asked for (:meth:`ragseal.verifier.state.State.sample_nonce`)

@@ -4,7 +4,8 @@
     identity.pem            Ed25519 key that the auditor takes part in beacons with (0600)
     keys.json               configured keys: digest, class, who made them, where they lie
     keys/                   key folders, as :mod:`ragseal.groth16.keys` writes them
-    nonces/<manifest>.json  one beacon nonce a manifest, on disk before its commitment leaves (0600)
+    nonces/<manifest>.json  one beacon nonce a manifest and its time, on disk before its commitment leaves (0600)
+    nonces/<manifest>.beacon the one beacon that the nonce was released for, on disk before the nonce leaves (0600)
     samples/<manifest>.json one nonce a manifest that samples are drawn with, on disk before a proof is asked for (0600)
     links/<manifest>.bin    the first signed list of links of a window, on disk before a block is asked for
     checkpoints/<log>.note  the newest checkpoint seen of a log
@@ -41,7 +42,7 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, Auditor, ConfiguredEstimate, ConfiguredKey
 
 IDENTITY, KEYS_FILE, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys.json", "keys", "nonces", "checkpoints"
-SAMPLES, LINKS = "samples", "links"
+SAMPLES, LINKS, BEACON = "samples", "links", ".beacon"
 
 Classes = Mapping[str, tuple[CircuitClass, bytes]]  #: name -> class, digest
 Sizes = Mapping[str, tuple[EstimateClass, bytes]]  #: name -> size of the estimate's circuit, digest
@@ -258,9 +259,26 @@ class State:
         """The nonce drawn for a manifest, None if none was.  Raises ConfigurationError: its file is damaged."""
         return _read_nonce(self._nonce_path(manifest))
 
-    def draw_nonce(self, manifest: bytes, fresh: bytes, window: str) -> bytes:
-        """The nonce of a manifest: the one on disk if there is one, else ``fresh``, durable before this returns."""
-        return self._keep_nonce(self._nonce_path(manifest), manifest, fresh, window)
+    def draw_nonce(self, manifest: bytes, fresh: bytes, window: str, now: int) -> bytes:
+        """The nonce of a manifest: the one on disk if there is one, else ``fresh``, durable before this returns.
+
+        ``now``, seconds since 1970, is kept beside it: what follows the nonce in the log is no older.
+        """
+        return self._keep_nonce(self._nonce_path(manifest), manifest, fresh, window=window, drawn_at=now)
+
+    def release(self, manifest: bytes, beacon: int) -> int:
+        """The only beacon that a manifest's nonce is released for: the one on disk, else this one, durable before.
+
+        Raises:
+            ConfigurationError: the disk refuses, or the file is damaged; the nonce is not released then.
+        """
+        path = self._nonce_path(manifest).with_suffix(BEACON)
+        try:
+            with suppress(FileExistsError):
+                write_durably(path, b"%064x\n" % beacon, mode=0o600, replace=False)
+        except OSError as error:
+            raise ConfigurationError(f"cannot write {path}: {error.strerror}; the nonce is not released") from None
+        return _read_beacon(path)
 
     def sample_nonce(self, log: NoteVerifier, seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
         """The nonce of every sample of a window: the one on disk, else ``fresh``; the log as seen is remembered first.
@@ -277,10 +295,10 @@ class State:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"cannot make {folder}: {error.strerror}; no sample is drawn") from None
-        return self._keep_nonce(folder / f"{manifest.hex()}.json", manifest, fresh, "")
+        return self._keep_nonce(folder / f"{manifest.hex()}.json", manifest, fresh)
 
-    def _keep_nonce(self, path: Path, manifest: bytes, fresh: bytes, window: str) -> bytes:
-        data = json.dumps({"window": window, "manifest": manifest.hex(), "nonce": fresh.hex()}, indent=1).encode()
+    def _keep_nonce(self, path: Path, manifest: bytes, fresh: bytes, **beside: str | int) -> bytes:
+        data = json.dumps({**beside, "manifest": manifest.hex(), "nonce": fresh.hex()}, indent=1).encode()
         try:
             write_durably(path, data, mode=0o600, replace=False)
         except FileExistsError:
@@ -301,6 +319,20 @@ class State:
             if nonce is not None:
                 out[manifest] = nonce
         return out
+
+    def drawn(self) -> dict[bytes, int]:
+        """By manifest digest, when its nonce was drawn, in seconds since 1970."""
+        out: dict[bytes, int] = {}
+        for path in sorted((self.directory / NONCES).glob("*.json")):
+            at = _read_json(path, {}).get("drawn_at", 0)
+            if not isinstance(at, int):
+                raise ConfigurationError(f"{path} is damaged: drawn_at is no time")
+            out[_digest(path.stem)] = at
+        return out
+
+    def beacons(self) -> dict[bytes, int]:
+        """By manifest digest, the beacon that its nonce was released for."""
+        return {_digest(p.stem): _read_beacon(p) for p in sorted((self.directory / NONCES).glob(f"*{BEACON}"))}
 
     def _nonce_path(self, manifest: bytes) -> Path:
         return self.directory / NONCES / f"{manifest.hex()}.json"
@@ -352,6 +384,8 @@ class State:
             self.configured(classes),
             self.public_key,
             self.nonces(),
+            self.beacons(),
+            self.drawn(),
             self.remembered(log),
             sample_nonce,
             lambda seen: self.remember(log, seen),
@@ -392,6 +426,15 @@ def _read_nonce(path: Path) -> bytes | None:
     if not isinstance(values, dict) or not isinstance(values.get("nonce"), str):
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it")
     return _digest(values["nonce"])
+
+
+def _read_beacon(path: Path) -> int:
+    try:
+        return int.from_bytes(_digest(path.read_text(encoding="ascii").strip()))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+    except (ConfigurationError, UnicodeDecodeError):
+        raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it") from None
 
 
 def _write(path: Path, data: bytes) -> None:

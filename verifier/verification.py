@@ -124,6 +124,8 @@ class Verdict:
         )
         if self.beta is not None and self.confidence is not None:
             text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
+        if self.budget.unchecked:
+            text += f" unchecked={self.budget.unchecked}"
         if self.estimation is not None and self.estimation.certificate != FULL:
             text += f" estimate={self.estimation.certificate}"
         return text
@@ -212,7 +214,7 @@ class _Checklist:
         with self.step(2) as say:
             window = check_manifest(log, evidence, auditor, name, say)
             result.window = window
-            life = check_life(log, window, self.around.now, say)
+            life = check_life(log, window, self.around.now, self.auditor.drawn.get(window.digest, 0), say)
 
         # 3. The key: the auditor's own choice.
         with self.step(3) as say:

@@ -18,7 +18,7 @@ from ragseal.demo.scenario import Scenario
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import link_threshold
-from ragseal.kernel.fixedpoint import norm_bounds
+from ragseal.kernel.fixedpoint import least_repeat
 
 SUBJECTS = ("sockets", "regular expressions", "decimal numbers", "zip archives", "threads", "calendars", "e-mail")
 
@@ -61,7 +61,7 @@ def test_window_holds_the_best_scores_and_theta_parts_strangers_from_repeats(
     assert choice.lo < cosines.max() <= choice.hi <= 1
     assert 0.05 < (cosines > choice.lo).mean() < 0.15
     products, threshold = asked @ asked.T, link_threshold(choice.theta)
-    assert products[:3, 3:].max() < threshold <= norm_bounds(embedder.dimension)[0]
+    assert products[:3, 3:].max() < threshold <= least_repeat(embedder.dimension)
     assert products.diagonal().min() >= threshold
 
 

@@ -13,7 +13,7 @@ import pytest
 from ragseal.kernel import noise
 from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_one
+from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
 from ragseal.kernel.params import CircuitClass, class_from_mapping
 from ragseal.kernel.policy import Policy, check_policy, comparison_need, max_gain
 
@@ -50,7 +50,11 @@ def test_good_policy_and_round_trip() -> None:
         ({"delta": "x"}, "no rational"),
         ({"epsilon_account": "0"}, "positive"),
         ({"theta": "3/2"}, "theta"),
-        ({"theta": "15630/16129", "dimension": 384}, "every repeat of a query, .* nearest is theta = 15629/16129"),
+        ({"theta": "15534/16129", "dimension": 384}, "every repeat of a query, .* nearest is theta = 15533/16129"),
+        ({"delta": "1e-6"}, "no rational"),
+        ({"theta": "1e999999999"}, "no rational"),  # Fraction would fill the memory with it
+        ({"epsilon_account": "1e5000"}, "no rational"),
+        ({"tau": 0}, "tau must be at least 1"),
         ({"unit": "user"}, "unit"),
         ({"closes": 10}, "opens < closes"),
         ({"period_start": 11}, "period_start"),
@@ -77,9 +81,12 @@ def test_scores() -> None:
     assert [clip(3 * (y - 100), 60) for y in (90, 100, 110, 130)] == [0, 0, 30, 60]
     worst = [127] * 4
     assert score_limit(4) >= score(worst, worst) // 4  # unit vectors of 4 equal entries are 63.5 each
-    assert within_one([1, 2], [2, 1])
-    assert not within_one([1, 2], [3, 2])
-    assert not within_one([1], [1, 2])
+    assert within_slack([1, 2], [1, 1])
+    assert not within_slack([1, 2], [2, 1])
+    assert within_slack([1, 1] + [0] * 14, [0] * 16)
+    assert not within_slack([1, 1, -1] + [0] * 13, [0] * 16)
+    assert not within_slack([1, 2], [3, 2])
+    assert not within_slack([1], [1, 2])
     check_embedding([127, 0, 0], 3)
     for bad in ([127, 0], [0, 0, 0], [-128, 0, 0], [127, 127, 127]):
         with pytest.raises(AuditError):

@@ -206,6 +206,8 @@ class World:
         self.answers: list[Answer] = []
         self.registry = [Account(n, t, signature.public_bytes(key_of(n))) for n, t in ACCOUNTS]
         self.nonces: dict[bytes, bytes] = {}
+        self.beacons: dict[bytes, int] = {}  #: that the auditor released its nonce for
+        self.drawn: dict[bytes, int] = {}
         self.made_by = "auditor"
         self.remembered: SignedCheckpoint | None = None
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
@@ -262,7 +264,7 @@ class World:
         observer = hashlib.sha256(b"observer").digest()
         mine = self.nonces[self.digest]
         openings = [("provider", self.provider_nonce), ("observer-1", observer), ("auditor", mine)]
-        self.beacon = beacon_value(self.digest, openings)
+        self.beacon = self.beacons[self.digest] = beacon_value(self.digest, openings)
         self.messages += [
             self.commit_entry("observer-1", observer, key_of("observer")),
             self.commit_entry("auditor", mine, self.auditor_key),
@@ -441,6 +443,8 @@ class World:
             {self.key.digest: key},
             signature.public_bytes(self.auditor_key),
             self.nonces,
+            self.beacons,
+            self.drawn,
             self.remembered,
             estimates=(
                 ConfiguredEstimate(

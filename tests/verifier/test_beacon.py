@@ -40,7 +40,12 @@ class SimulatedState(State):
 
     def auditor(self, log: Any, classes: Any) -> Auditor:
         return replace(
-            self.world.auditor(), identity=self.public_key, nonces=self.nonces(), remembered=self.remembered(log)
+            self.world.auditor(),
+            identity=self.public_key,
+            nonces=self.nonces(),
+            beacons=self.beacons(),
+            drawn=self.drawn(),
+            remembered=self.remembered(log),
         )
 
 
@@ -116,6 +121,25 @@ def test_a_restart_keeps_the_nonce(world: World, state: SimulatedState) -> None:
     opens(world, "provider")
     assert again.advance()[0] is Stage.OPENED
     assert world.messages[-1] == BeaconOpening(world.digest, "auditor", nonce or b"")
+
+
+def test_the_nonce_is_released_for_one_seal(world: World, state: SimulatedState) -> None:
+    """Attack: the provider keeps the auditor's opening out of the log and seals again, now that it knows the nonce."""
+    part = participant(world, state)
+    observer_commits(world)
+    part.advance()
+    seal(world)
+    opens(world, "provider", "observer-1")
+    assert part.advance()[0] is Stage.OPENED
+    held_back = world.messages.pop()
+    assert part.advance()[0] is Stage.OPENED, "the same seal: the same beacon"
+    assert world.messages.pop() == held_back
+    seal(world, "provider", "auditor")
+    again = participant(world, state)
+    with pytest.raises(Refused, match="sealed again"):
+        again.advance()
+    assert world.messages[-1] != held_back
+    assert state.drawn() == {world.digest: OPENS}
 
 
 def test_the_nonce_is_on_disk_before_its_commitment_leaves(world: World, state: SimulatedState) -> None:

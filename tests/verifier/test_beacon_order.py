@@ -85,6 +85,7 @@ def test_an_absent_observer_is_dropped_by_a_second_seal() -> None:
     def reopened(w: World) -> WindowOpen:
 
         w.beacon = beacon_value(w.digest, [("provider", w.provider_nonce), ("auditor", w.nonces[w.digest])])
+        w.beacons[w.digest] = w.beacon
         return WindowOpen(w.digest, w.beacon, OPENS + 60)
 
     assert _rebeacon(c_observer, c_auditor, seal, o_provider, reduced, o_auditor, reopened).audit().verdict == "PASS"
@@ -116,6 +117,27 @@ def sealed_again_after_the_auditor() -> Any:
         return w.seal_entry("provider", "auditor")
 
     return _rebeacon(c_observer, c_auditor, seal, o_provider, o_observer, o_auditor, reduced, opened)
+
+
+@attack(5, "did not release its nonce for this beacon")
+def sealed_again_while_the_auditors_opening_is_held_back() -> Any:
+    """The provider has the auditor's nonce, keeps it out of the log, and tries seals until it likes the beacon."""
+
+    def reduced(w: World) -> BeaconSeal:
+        return w.seal_entry("provider", "auditor")
+
+    def liked(w: World) -> WindowOpen:
+        w.beacon = beacon_value(w.digest, [("provider", w.provider_nonce), ("auditor", w.nonces[w.digest])])
+        return WindowOpen(w.digest, w.beacon, OPENS + 60)
+
+    return _rebeacon(c_observer, c_auditor, seal, o_provider, o_observer, reduced, o_auditor, liked)
+
+
+@attack(2, "dated back")
+def opened_before_the_auditor_drew_its_nonce() -> Any:
+    world = World.honest()
+    world.drawn[world.digest] = OPENS + 60 + 600 + 1
+    return world
 
 
 @attack(5, "lacks the opening of observer-1")

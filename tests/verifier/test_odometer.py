@@ -15,7 +15,7 @@ import pytest
 
 from ragseal.kernel import noise, odometer
 from ragseal.kernel.accounting import FULL, epsilon_audit
-from ragseal.kernel.commitment import SignedManifest, WindowClose
+from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.idealchannel import ideal_channel
 from ragseal.kernel.params import class_from_mapping
 from ragseal.verifier import independent, page, report
@@ -162,7 +162,32 @@ def test_records_of_a_window_that_never_opened_leave_no_epsilon() -> None:
     world.beacon = 1
     world.ask("alice")
     window(world, 1)
-    refused(world, 11, "never opened")
+    refused(world, 11, "not opened before them")
+
+
+def test_answers_before_a_late_opening_leave_no_epsilon() -> None:
+    """Attack: answers under w0, then a clean w1, and only then an opening for w0, which would not be counted."""
+    world = World()
+    world.enter_manifest("w0", policy_=policy(opens=OPENS, closes=OPENS + HOUR, n_max=50))
+    world.beacon, early = 1, world.digest
+    world.ask("alice")
+    window(world, 1)
+    world.messages += [WindowOpen(early, 1, OPENS + HOUR + 700), WindowClose(early, 1, OPENS + HOUR + 760)]
+    verdict = world.audit(auditor=world.auditor(), window="w1", now=NOW + 100 * HOUR)
+    assert verdict.line().startswith("FAIL step=11 "), verdict.line()
+    assert "not opened before them" in verdict.line()
+
+
+def test_a_log_that_is_dated_back_hides_no_window() -> None:
+    """Attack: w0 ran an hour ago, and its entries say that it ran long before the period began."""
+    world = World()
+    window(world, -100, n_max=50, period_start=OPENS - 100 * HOUR)
+    window(world, 0, period_start=OPENS - HOUR)
+    assert [one["window"] for one in details(audited(world))["windows_left_out"]] == ["w-100"]
+    # Ahead of w-100's opening the log has the auditor's commitment to a nonce, which it drew at OPENS.
+    commit = next(m for m in world.messages if isinstance(m, BeaconCommit) and m.owner == "auditor")
+    world.drawn[commit.manifest] = OPENS
+    assert [one["window"] for one in details(audited(world))["windows_of_the_period"]] == ["w-100", "w0"]
 
 
 def test_records_of_a_window_without_a_manifest_leave_no_epsilon() -> None:

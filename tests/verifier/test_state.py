@@ -41,14 +41,26 @@ def test_no_folder(tmp_path: Path) -> None:
 
 def test_a_nonce_is_drawn_once(state: State) -> None:
     assert state.nonce(MANIFEST) is None
-    first = state.draw_nonce(MANIFEST, b"\x07" * 32, "w")
+    first = state.draw_nonce(MANIFEST, b"\x07" * 32, "w", 5)
     assert first == b"\x07" * 32
-    assert state.draw_nonce(MANIFEST, b"\x08" * 32, "w") == first
-    assert State(state.directory).draw_nonce(MANIFEST, b"\x09" * 32, "w") == first
-    assert state.draw_nonce(OTHER, b"\x08" * 32, "w") == b"\x08" * 32
+    assert state.draw_nonce(MANIFEST, b"\x08" * 32, "w", 5) == first
+    assert State(state.directory).draw_nonce(MANIFEST, b"\x09" * 32, "w", 5) == first
+    assert state.draw_nonce(OTHER, b"\x08" * 32, "w", 5) == b"\x08" * 32
     assert state.nonces() == {MANIFEST: first, OTHER: b"\x08" * 32}
+    assert state.drawn() == {MANIFEST: 5, OTHER: 5}
     path = state.directory / "nonces" / f"{MANIFEST.hex()}.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_nonce_is_released_for_one_beacon(state: State) -> None:
+    assert state.beacons() == {}
+    state.draw_nonce(MANIFEST, b"\x07" * 32, "w", 5)
+    assert state.release(MANIFEST, 1 << 200) == 1 << 200
+    assert State(state.directory).release(MANIFEST, 3) == 1 << 200
+    assert state.beacons() == {MANIFEST: 1 << 200}
+    (state.directory / "nonces" / f"{MANIFEST.hex()}.beacon").write_text("12")
+    with pytest.raises(ConfigurationError, match="damaged"):
+        state.release(MANIFEST, 3)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"nonce": 5}', b'{"nonce": "zz"}', b'{"nonce": "07"}', b"\xff"])
@@ -57,7 +69,7 @@ def test_a_damaged_nonce_is_named(state: State, data: bytes) -> None:
     with pytest.raises(ConfigurationError):
         state.nonce(MANIFEST)
     with pytest.raises(ConfigurationError):
-        state.draw_nonce(MANIFEST, bytes(32), "w")
+        state.draw_nonce(MANIFEST, bytes(32), "w", 5)
 
 
 def test_keys_are_kept_with_who_made_them(state: State) -> None:
