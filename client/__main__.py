@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
     _tell(
         as_json,
         {"account": name, "tenant": tenant, "public_key": key},
-        f"ragseal-provider accounts add {name} --tenant {tenant} --key {key}",
+        shlex.join(["ragseal-provider", "accounts", "add", name, "--tenant", tenant, "--key", key]),
     )
 
 

@@ -148,7 +148,7 @@ class AccountState:
         return None if data is None else intact(lambda: NoteVerifier.from_vkey(text(data)), _LOG_FILE)
 
     def pin_log(self, vkey: str) -> NoteVerifier:
-        """Pin the log key (text form, ``name+id+base64``), once and for all.
+        """Pin the log key (text form, ``name+id+base64``): for good once anything was checked with it.
 
         Raises:
             EncodingError: malformed.
@@ -156,7 +156,7 @@ class AccountState:
         """
         verifier = NoteVerifier.from_vkey(vkey.strip())
         pinned = self.log_key()
-        if pinned is None:
+        if pinned is None or (pinned != verifier and self._unproven()):
             write(self.directory / _LOG_FILE, verifier.vkey().encode() + b"\n")
         elif pinned != verifier:
             raise ConfigurationError(
@@ -179,12 +179,16 @@ class AccountState:
         return key
 
     def pin_provider(self, key: bytes) -> None:
-        """Pin the provider key.  Raises CommitmentError when another one is pinned."""
+        """Pin the provider key, for good as the log key.  Raises CommitmentError when another one is pinned."""
         pinned = self.provider_key()
-        if pinned is None:
+        if pinned is None or (pinned != key and self._unproven()):
             write(self.directory / _PROVIDER_FILE, key.hex().encode() + b"\n")
         elif pinned != key:
             raise CommitmentError(f"this account has pinned the provider key {pinned.hex()}, not {key.hex()}")
+
+    def _unproven(self) -> bool:
+        """Whether nothing was ever verified under the pins: a mistyped key may be put right."""
+        return read(self.directory / _CHECKPOINT_FILE) is None and not self.windows()
 
     # --- the log ---
 

@@ -7,6 +7,7 @@ and ``WINDOW.manifest``.  They hold no query, text or slot.  The auditor's progr
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,5 +113,6 @@ def check_file(path: Path, record: Path, manifest: Path, log: NoteVerifier, prov
 
 
 def _plain(name: str) -> str:
-    """A name as a file name: identifiers may hold slashes and dots."""
-    return "".join(ch if ch.isalnum() or ch in "-_" else "_" for ch in name)
+    """A name as a file name: identifiers may hold slashes and dots.  Another name gives another file name."""
+    safe = "".join(ch if ch.isalnum() or ch in "-_" else "_" for ch in name)
+    return safe if safe == name else f"{safe}~{hashlib.sha256(name.encode()).hexdigest()[:12]}"

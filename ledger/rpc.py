@@ -29,7 +29,11 @@ _SIZES = (("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.max_sen
 
 # so_reuseport: by default two providers would bind one port in silence, and fork one log
 SERVER_OPTIONS: Sequence[tuple[str, int]] = (*_SIZES, ("grpc.so_reuseport", 0))
-CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (*_SIZES, ("grpc.enable_retries", 0))
+CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
+    *_SIZES,
+    ("grpc.enable_retries", 0),
+    ("grpc.max_reconnect_backoff_ms", 2000),  # or who polls a server that is not up yet finds it minutes later
+)
 
 _STATUS: dict[type[AuditError], grpc.StatusCode] = {
     errors.EncodingError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -254,5 +258,6 @@ def _check_address(address: str, allowed: bool, verb: str) -> None:
         raise ConfigurationError(f"{address!r} is no address: expected host:port, such as 127.0.0.1:7401")
     if not allowed and not is_loopback(host):
         raise ConfigurationError(
-            f"will not {verb} {address} in the clear: give TLS files, use a loopback address, or say --plain"
+            f"will not {verb} {address} in the clear: give TLS files, use a loopback address, or say "
+            + ("--listen-plain" if verb == "serve" else "--plain")
         )

@@ -150,7 +150,20 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
     public = _hex(key, 32, "--key")
     with State(directory) as state:
         commitment.add_accounts(state, [Account(name, tenant, public)])
-    _tell(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered")
+        known = state.rows("SELECT 1 FROM tenants WHERE name = ?", (tenant,))
+    note = "" if known else f"; tenant {tenant} has no documents yet, and no window can be committed until it has some"
+    _tell(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
+
+
+@accounts.command("remove")
+@STATE
+@click.argument("name")
+@JSON
+def remove_account(directory: Path, name: str, as_json: bool) -> None:
+    """Take an account out of the windows committed from now on; a window that has it keeps it."""
+    with State(directory) as state:
+        commitment.remove_account(state, name)
+    _tell(as_json, {"removed": name}, f"account {name} is in no window that is committed from now on")
 
 
 @accounts.command("load")

@@ -114,7 +114,10 @@ def add_accounts(state: State, new: Iterable[Account]) -> int:
         if by_name.get(account.name) == account:
             continue
         if account.name in by_name:
-            raise CommitmentError(f"account {account.name!r} is registered with another key or tenant: take a new name")
+            raise CommitmentError(
+                f"account {account.name!r} is registered with another key or tenant: take a new name, or take the old "
+                "one out with `ragseal-provider accounts remove`"
+            )
         if account.public_key in by_key:
             raise CommitmentError(f"the key of {account.name!r} belongs to {by_key[account.public_key]!r} already")
         by_name[account.name], by_key[account.public_key] = account, account.name
@@ -122,6 +125,17 @@ def add_accounts(state: State, new: Iterable[Account]) -> int:
     with state.transaction() as db:
         db.executemany("INSERT INTO accounts VALUES (?, ?, ?)", fresh)
     return len(fresh)
+
+
+def remove_account(state: State, name: str) -> None:
+    """Take an account out of the windows committed from now on; windows that have it keep it.
+
+    Raises:
+        CommitmentError: no such account.
+    """
+    with state.transaction() as db:
+        if db.execute("DELETE FROM accounts WHERE name = ?", (name,)).rowcount == 0:
+            raise CommitmentError(f"no account {name[:80]!r} is registered; `accounts list` shows those that are")
 
 
 def accounts(state: State) -> list[Account]:

@@ -154,7 +154,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
 def _whole(values: dict[str, Any], name: str) -> int:
     value = values[name]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise PolicyError(f"policy: {name} must be a whole number, not {value!r}")
+        raise PolicyError(f"policy: {name} must be a whole number from 0 to 2^63 - 1, not {value!r}")
     return value
 
 

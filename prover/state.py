@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import threading
 import tomllib
@@ -230,22 +231,30 @@ def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key:
     Raises:
         ConfigurationError: one is there already, or the disk refuses.
     """
+    signer = NoteSigner(settings.origin, log_key)
+    check_name(settings.origin)
+    if (directory / SETTINGS).exists():
+        raise ConfigurationError(f"{directory} holds a provider already: choose another folder")
     try:
+        was_there = list(directory.iterdir()) if directory.exists() else []
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(directory, 0o700)
-        if (directory / SETTINGS).exists():
-            raise ConfigurationError(f"{directory} holds a provider already: choose another folder")
+    except OSError as error:
+        raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+    try:
         for name in ("windows", "keys"):
             (directory / name).mkdir(mode=0o700, exist_ok=True)
-        signer = NoteSigner(settings.origin, log_key)
-        check_name(settings.origin)
         save_key(directory / KEY_FILE, key)
         save_key(directory / LOG_KEY_FILE, log_key)
         Log.create(directory / LEDGER, signer).close()
-        _open_database(directory / DATABASE).close()
+        _open_database(directory / DATABASE, new=True).close()
         write_durably(directory / SETTINGS, settings.encode() + b"\n", mode=0o600, replace=False)
-    except OSError as error:
-        raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+    except BaseException as error:
+        for made in () if was_there else directory.iterdir():  # what is half made is no provider, and in the way
+            shutil.rmtree(made) if made.is_dir() else made.unlink()
+        if isinstance(error, OSError):
+            raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+        raise
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -262,10 +271,12 @@ def _open_reader(path: Path) -> sqlite3.Connection:
         raise ConfigurationError(f"cannot open {path}: {error}") from None
 
 
-def _open_database(path: Path) -> sqlite3.Connection:
-    """Raises ConfigurationError: not a database of ours."""
+def _open_database(path: Path, new: bool = False) -> sqlite3.Connection:
+    """Raises ConfigurationError: not a database of ours, or not there: an empty one would hide that all is lost."""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite gives its WAL the same mode
+        os.close(
+            os.open(path, os.O_RDWR | (os.O_CREAT if new else 0) | os.O_CLOEXEC, 0o600)
+        )  # SQLite gives its WAL the same mode
         database = _connect(path)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
             database.execute(f"PRAGMA {pragma}")
@@ -277,5 +288,10 @@ def _open_database(path: Path) -> sqlite3.Connection:
         database.executescript(_SCHEMA)
         database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         return database
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{path} is missing, and with it documents, accounts and the secrets of every window: restore it from a "
+            "backup"
+        ) from None
     except (OSError, sqlite3.Error) as error:
         raise ConfigurationError(f"cannot open {path}: {error}") from None

@@ -28,6 +28,8 @@ DOES_NOT_SAY = (
     EVASION,
     "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
     "That the other windows of the period kept their policies: they are counted as if they had; audit each of them.",
+    "That everybody was shown this log: a provider may keep two, and this one may lack what accounts were answered in "
+    "the other. Receipts of the accounts and cosignatures of observers that follow the log find that.",
     "What happens outside the ledger: other channels, logs, timing.",
     "Signed requests that the provider never recorded: their accounts hold them as evidence, and asked again in a "
     "later window they meet other noise.",

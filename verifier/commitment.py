@@ -354,7 +354,12 @@ def check_beacon(log: LogView, window: Window, life: Life, auditor: Auditor, say
     released = auditor.beacons.get(window.digest)
     if released != value:
         raise Refused(
-            "this auditor did not release its nonce for this beacon: the window was sealed again once it was known",
+            "this auditor did not release its nonce for this beacon: "
+            + (
+                "this folder holds no record that it was released: restore it from a backup, or the nonce leaked"
+                if released is None
+                else "the window was sealed again once the nonce was known"
+            ),
             released_for=released,
             computed=value,
         )

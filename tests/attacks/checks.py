@@ -98,6 +98,11 @@ MANIFEST_OF_THE_LOG = Guard(commitment, "check_manifest", "not the one in the lo
 WINDOW_NAME_ONCE = Guard(commitment, "_never_seen", "it was opened again")
 SEED_ONCE = Guard(commitment, "_never_seen", "the seed commitment was used")
 OPENED_ONCE = Guard(commitment, "check_life", "times")
+NOT_DATED_BACK = Guard(commitment, "check_life", "dated back")
+
+# --- step 5: the beacon ----------------------------------------------------------------------------------------------
+
+RELEASED_ONCE = Guard(commitment, "check_beacon", "did not release its nonce for this beacon")
 
 # --- step 6: records -------------------------------------------------------------------------------------------------
 
@@ -197,6 +202,8 @@ CHECKS: dict[str, Removable] = {
     "window name used once": WINDOW_NAME_ONCE,
     "seed commitment used once": SEED_ONCE,
     "window opened once": OPENED_ONCE,
+    "window not dated back": NOT_DATED_BACK,
+    "auditor's nonce released for one beacon": RELEASED_ONCE,
     "account registered": REGISTERED,
     "seq without gaps": SEQ_GAPLESS,
     "ctr without gaps": CTR_GAPLESS,

@@ -277,6 +277,8 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
         {tools.key.digest: configured},
         live.auditor,
         {live.window.digest: b"a" * 32},
+        {live.window.digest: live.window.beacon},
+        {live.window.digest: 0},
         estimates=(
             ConfiguredEstimate(
                 live.estimate.digest, _live.SIZE.name, "auditor", lambda: load_key(live.estimate.directory, _live.SIZE)

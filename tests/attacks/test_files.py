@@ -62,7 +62,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folders]:
         log_key = running.log_key
     world = World.honest()
     state = State.create(root / "auditor", key_of("auditor"))
-    state.draw_nonce(world.digest, bytes(range(32)), "w1")
+    state.draw_nonce(world.digest, bytes(range(32)), "w1", 1_800_000_000)
+    state.release(world.digest, world.beacon)
     seen = open_checkpoint(world.checkpoint(), world.signer.verifier)
     state.remember(world.signer.verifier, seen)
     state.sample_nonce(world.signer.verifier, seen, world.digest, bytes(range(32)))

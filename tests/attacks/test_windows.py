@@ -22,9 +22,11 @@ from tests.attacks.checks import (
     LOG_EXTENDS,
     LOG_GROWS,
     MANIFEST_OF_THE_LOG,
+    NOT_DATED_BACK,
     OBSERVER_CONSISTENCY,
     OBSERVER_HASHES,
     OPENED_ONCE,
+    RELEASED_ONCE,
     SEED_ONCE,
     WINDOW_NAME_ONCE,
     without,
@@ -98,12 +100,28 @@ def opened_twice() -> AttackWorld:
     return world
 
 
+def dated_back() -> AttackWorld:
+    """The window's times lie before the moment at which this auditor drew the nonce that its beacon holds."""
+    world = queried()
+    world.drawn[world.digest] = world.messages[world.at(WindowOpen)].time + 601
+    return world
+
+
+def sealed_again_for_a_better_beacon() -> AttackWorld:
+    """The auditor released its nonce for one seal; with the nonce in hand the provider sealed again."""
+    world = queried()
+    world.beacons[world.digest] = world.beacon ^ 1
+    return world
+
+
 CHEATS: dict[Callable[[], AttackWorld], tuple[int, str, Removable]] = {
     forked_ledger: (1, "the log was forked", LOG_EXTENDS),
     policy_shown_is_another: (2, "a manifest that is not the one in the log", MANIFEST_OF_THE_LOG),
     policy_changed_after_opening: (2, "occurs in two manifests: it was opened again", WINDOW_NAME_ONCE),
     reopened_with_the_same_seed: (2, "the seed commitment was used by an earlier window", SEED_ONCE),
     opened_twice: (2, "the window was opened 2 times", OPENED_ONCE),
+    dated_back: (2, "it is dated back", NOT_DATED_BACK),
+    sealed_again_for_a_better_beacon: (5, "did not release its nonce for this beacon", RELEASED_ONCE),
 }
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.client.account import KEY_FILE, AccountKey, AccountState
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, TransportError
+from ragseal.ledger.note import NoteSigner
 
 
 def test_a_key_is_private_and_never_overwritten(tmp_path: Path) -> None:
@@ -61,14 +63,29 @@ def test_pins_hold(bench: Any) -> None:
     state = bench.client().state
     state.pin_provider(b"p" * 32)
     state.pin_provider(b"p" * 32)
-    with pytest.raises(CommitmentError, match="has pinned the provider key"):
-        state.pin_provider(b"q" * 32)
     (state.directory / "provider.pub").write_text("zz")
     with pytest.raises(ConfigurationError, match="damaged"):
         state.provider_key()
     (state.directory / "log.vkey").write_text("zz")
     with pytest.raises(ConfigurationError, match="damaged"):
         state.log_key()
+
+
+def test_a_mistyped_key_is_put_right_until_something_was_checked(bench: Any) -> None:
+    wrong = NoteSigner("mistyped.example", Ed25519PrivateKey.from_private_bytes(b"m" * 32)).verifier.vkey()
+    key = bench.provider.manifest.provider_key
+    for keys, said in (
+        ({"provider_key": b"q" * 32}, "has pinned 7171"),
+        ({"log_key": wrong, "provider_key": key}, "mist"),
+    ):
+        with pytest.raises(CommitmentError, match=said):
+            bench.client(**keys).ask("json")
+    bench.client(provider_key=key).ask("json")
+    with pytest.raises(ConfigurationError, match="for another log use another folder"):
+        bench.client(log_key=wrong)
+    with pytest.raises(CommitmentError, match="has pinned the provider key"):
+        bench.client(provider_key=b"q" * 32)
+    bench.client().ask("csv")
 
 
 @pytest.mark.parametrize(

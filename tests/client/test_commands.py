@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 
 from ragseal.client import Client
 from ragseal.client.__main__ import main
-from ragseal.client.receipts import export, kept
+from ragseal.client.receipts import _plain, export, kept
 from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
@@ -268,3 +269,15 @@ def test_help_teaches() -> None:
     said = run("--help")
     assert "register-line" in said
     assert "byte for byte" in said
+
+
+def test_names_that_differ_in_a_dot_have_files_of_their_own() -> None:
+    names = ["2026.01", "2026/01", "2026_01", "2026~01", "2026-01"]
+    assert len({_plain(name) for name in names}) == len(names)
+    assert _plain("2026_01") == "2026_01"
+    assert all("/" not in _plain(name) and "." not in _plain(name) for name in names)
+
+
+def test_the_line_for_the_provider_is_safe_in_a_shell(bench: Any) -> None:
+    said = run("register-line", "--state", bench.state, "--tenant", "acme; touch /tmp/x")
+    assert shlex.split(said)[4:6] == ["--tenant", "acme; touch /tmp/x"]

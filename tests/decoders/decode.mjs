@@ -107,13 +107,14 @@ const DIMENSIONS = 4096;
 
 const rules = {
   policy(f) {
-    const [, , , dimension, lo, hi, gain, nMax, kMax, delta, epsilon, theta, , unit, chunks, start, opens, closes] = f;
+    const [, , , dimension, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, unit] = f;
+    const [chunks, start, opens, closes] = f.slice(14);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
     if (rational(epsilon)[0] <= 0n) refuse("epsilon");
     if (!within(rational(theta), true)) refuse("theta");
     if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
-    if ([gain, nMax, kMax, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
+    if ([gain, nMax, kMax, tau, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
     if (BigInt(dimension) < 1n || BigInt(dimension) > BigInt(DIMENSIONS)) refuse("dimension");
     if (unit !== "slot") refuse("unit");
     if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");

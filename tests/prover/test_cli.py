@@ -156,3 +156,49 @@ def test_serve_is_one_process_that_stops_cleanly(prepared: Path) -> None:
     assert process.returncode == 0, errors
     assert time.monotonic() - began < 20
     assert answer("status", "--state", prepared)["windows"][0]["stage"] == "committed"
+
+
+def test_a_lost_database_is_not_replaced_by_an_empty_one(prepared: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(prepared, copy, symlinks=True)
+    os.chmod(copy, 0o700)
+    for file in copy.glob("state.db*"):
+        file.unlink()
+    for command in (("status",), ("accounts", "list"), ("fsck",), ("serve", "--listen", "127.0.0.1:0")):
+        done = run(*command, "--state", copy)
+        assert done.exit_code != 0, command
+        assert "state.db is missing" in " ".join(done.output.split()), done.output
+    assert not list(copy.glob("state.db*"))
+
+
+def test_a_mistyped_account_is_taken_out_again(prepared: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(prepared, copy, symlinks=True)
+    os.chmod(copy, 0o700)
+    said = run("accounts", "add", "dora", "--state", copy, "--tenant", "acmee", "--key", _public("dora")).output
+    assert "tenant acmee has no documents yet" in said
+    said = run("accounts", "add", "dora", "--state", copy, "--tenant", "acme", "--key", _public("dora")).output
+    assert "accounts remove" in said
+    assert answer("accounts", "remove", "dora", "--state", copy) == {"removed": "dora"}
+    assert "no documents" not in run(
+        "accounts", "add", "dora", "--state", copy, "--tenant", "acme", "--key", _public("dora")
+    ).output  # fmt: skip
+    assert "no account 'nobody'" in run("accounts", "remove", "nobody", "--state", copy).output
+    found = answer("accounts", "list", "--state", copy)["accounts"]
+    assert [(a["name"], a["tenant"]) for a in found] == [("alice", "acme"), ("bob", "acme"), ("dora", "acme")]
+
+
+def test_an_init_that_fails_leaves_nothing_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    assert run("init", "--state", tmp_path / "s", "--origin", "bad origin+", "--class", "tiny").exit_code == 1
+    assert not (tmp_path / "s").exists()
+    with monkeypatch.context() as broken:
+        broken.setattr("ragseal.prover.state.Log.create", full)
+        assert "No space left" in run("init", "--state", tmp_path / "s", "--origin", "o", "--class", "tiny").output
+    assert list((tmp_path / "s").iterdir()) == []
+    answer("init", "--state", tmp_path / "s", "--origin", "o", "--class", "tiny")
+    said = run("init", "--state", tmp_path / "s", "--origin", "o", "--class", "tiny").output
+    assert "holds a provider already" in said
+    answer("status", "--state", tmp_path / "s")
