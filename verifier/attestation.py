@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Answer, Receipt, Record
-from ragseal.kernel.commitment import Account, registry_leaves, text_leaf
+from ragseal.kernel.commitment import Account, Registry, registry_leaves, text_leaf
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.kernel.hints import places_commitment
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree, leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.commitment import Life, Say, Window, quiet
-from ragseal.verifier.evidence import Evidence, ReceiptFile, Refused
+from ragseal.verifier.evidence import ReceiptFile, Refused
 from ragseal.verifier.log import LogView
 
 # --- 6 records -------------------------------------------------------------------------------------------------------
@@ -34,21 +35,21 @@ class Logged:
     tenant: str  #: from the registry, never from the record (claim A4)
 
 
-def check_registry(window: Window, evidence: Evidence, say: Say = quiet) -> Mapping[str, Account]:
-    """The accounts of the window: they give the manifest's root, and every tenant of theirs has an index.
+def check_registry(window: Window, asker: Asker, say: Say = quiet) -> Mapping[str, Account]:
+    """The accounts of the window by pseudonym: they give the manifest's root, and every tenant of theirs has an index.
 
     Raises:
         AuditError: whatever does not hold.
     """
     manifest = window.manifest
-    accounts = [Account.decode(data) for data in evidence.registry(manifest.window)]
+    accounts = Registry.decode(asker.registry()).accounts
     root = MerkleTree(registry_leaves(accounts)).root()
     say(accounts=len(accounts), registry_root=root)
     if root != manifest.registry_root or len(accounts) != manifest.accounts:
         raise Refused("the registry is not the one of the manifest", stated=manifest.registry_root, computed=root)
     for account in accounts:
         manifest.index_of(account.tenant)
-    return {account.name: account for account in accounts}
+    return {account.pseudonym: account for account in accounts}
 
 
 def check_records(

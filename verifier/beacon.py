@@ -19,6 +19,7 @@ from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, b
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import CommitmentError
 from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import check_registry
 from ragseal.verifier.commitment import (
     Window,
@@ -111,7 +112,7 @@ class Participant:
         if window.digest != self._accepted:
             _, key = check_key(auditor, window)
             check_indexes(self.group, key, window, self.link)
-            check_registry(window, self.link)
+            check_registry(window, Asker(window, auditor, self.link, self.now, self.random))
             check_noise(window)
             if window.manifest.policy.closes <= self.now():
                 raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")

@@ -91,6 +91,11 @@ def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str
     signed.verify()
     if manifest.origin != auditor.log_key.name:
         raise CommitmentError(f"the manifest is of the log {manifest.origin!r}, not of {auditor.log_key.name!r}")
+    if manifest.auditor_key != auditor.identity:
+        raise ConfigurationError(
+            f"window {manifest.window!r} names the auditor {manifest.auditor_key.hex()}, this one is "
+            f"{auditor.identity.hex()}: another auditor issues its verdict, or another folder of this one"
+        )
     _never_seen(log, index, manifest)
     own = auditor.classes.get(manifest.policy.class_name)
     if own is None:

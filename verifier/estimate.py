@@ -17,6 +17,7 @@ from ragseal.kernel.certificate import BlockBatch, BlockKey, Listing, Scope, Sig
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AuditError, ConfigurationError, EstimateError, TransportError
 from ragseal.kernel.transcript import tagged_hash
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import Logged
 from ragseal.verifier.blocks import (
     Caught,
@@ -30,7 +31,7 @@ from ragseal.verifier.blocks import (
     seed_of,
 )
 from ragseal.verifier.commitment import Say, Window, quiet
-from ragseal.verifier.evidence import PROVIDER, Auditor, ConfiguredEstimate, Evidence, Refused
+from ragseal.verifier.evidence import PROVIDER, Auditor, ConfiguredEstimate, Refused
 
 BATCH = 16  #: blocks asked for at once: one opening of all products comes with each delivery
 SHOWN = 1000  #: links of a tenant that the report lists
@@ -135,7 +136,7 @@ class Inquiry:
     group: Group
     window: Window
     auditor: Auditor
-    evidence: Evidence
+    asker: Asker
     records: Sequence[Logged]
     effort: Effort
     #: a name -> this auditor's nonce of that name: secret until then, durable before it is known, the same ever after
@@ -204,7 +205,7 @@ def _choose_key(configured: Sequence[ConfiguredEstimate]) -> ConfiguredEstimate:
 def _links(inquiry: Inquiry, say: Say) -> SignedLinks:
     """The provider's one list, about exactly the records that this auditor has."""
     window, tenants = inquiry.window, inquiry.window.manifest.tenants
-    data = inquiry.evidence.estimate(window.digest)
+    data = inquiry.asker.links()
     signed = SignedLinks.decode(data)
     signed.verify(window.manifest.provider_key)
     if signed.body.manifest != window.digest:
@@ -282,7 +283,7 @@ def _check_blocks(
         part = wanted[start : start + BATCH]
         inquiry.progress(f"tenant {scope.tenant}: block {start} of {len(wanted)}")
         try:
-            data = inquiry.evidence.estimate_proofs(scope.manifest, scope.key_digest, scope.tenant, part)
+            data = inquiry.asker.blocks(scope.key_digest, scope.tenant, part)
             blocks = [certificate.make_block(scope, ranks, c_e, listing) for ranks in part]
             certificate.verify_blocks(inquiry.group, key, generators, scope, blocks, BlockBatch.decode(data))
         except TransportError:

@@ -14,9 +14,10 @@ from ragseal.kernel import attestation, commitment
 from ragseal.kernel.attestation import BatchItem, ProofBatch, Statement
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AuditError, ProofError, TransportError
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import Logged
 from ragseal.verifier.commitment import Say, Window, quiet
-from ragseal.verifier.evidence import Evidence, Key, Refused
+from ragseal.verifier.evidence import Key, Refused
 
 BATCH = 256  #: records asked for at once: a failure names its batch, and progress shows
 
@@ -38,7 +39,7 @@ class Basis:
         return cls(group, window, key, columns, beacon, commitment.generators(group, dimension))
 
 
-def check_proofs(basis: Basis, evidence: Evidence, wanted: Sequence[Logged], say: Say = quiet) -> None:
+def check_proofs(basis: Basis, asker: Asker, wanted: Sequence[Logged], say: Say = quiet) -> None:
     """Step 8: every wanted record's proof, hint opening and link, in batches.
 
     Raises:
@@ -49,7 +50,7 @@ def check_proofs(basis: Basis, evidence: Evidence, wanted: Sequence[Logged], say
         first, last = part[0].record.seq, part[-1].record.seq
         seqs = [one.record.seq for one in part]
         try:
-            batch = ProofBatch.decode(evidence.proofs(basis.window.digest, seqs))
+            batch = ProofBatch.decode(asker.proofs(seqs))
             check_batch(basis, part, batch)
         except TransportError:
             raise

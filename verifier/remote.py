@@ -7,10 +7,11 @@ Calls are plain outside, so that an audit reads from top to bottom and can run b
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from ragseal.kernel.errors import AuditError, LedgerError, TransportError
+from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.remote import Connection, RemoteLedger
 from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, chunks
 from ragseal.ledger.tls import BY_DEFAULT, ClientTls
@@ -57,10 +58,6 @@ class RemoteEvidence:
     def manifest(self, window: str) -> bytes:
         return bytes(self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest(window=window)).canonical)
 
-    def registry(self, window: str) -> list[bytes]:
-        answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest(window=window))
-        return [bytes(account) for account in answer.accounts]
-
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant)
         return self._ask(self._stream(self._stub.GetIndex, request, MAX_INDEX_BYTES, 10 * self._timeout))
@@ -73,30 +70,22 @@ class RemoteEvidence:
         request = provider_pb2.OpenBeaconRequest(canonical=canonical)
         return int(self._ask(call(self._stub.OpenBeacon, request, self.peer, 2 * self._timeout)).ledger_index)
 
-    # --- phase B ---
+    # --- what only the window's auditor is given ---
 
-    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
-        request = provider_pb2.GetProofsRequest(manifest=manifest, seqs=seqs)
-        seconds = 10 * self._timeout + SECONDS_A_PROOF * len(seqs)
-        return self._ask(self._stream(self._stub.GetProofs, request, MAX_BATCH_BYTES, seconds))
-
-    # --- phase C ---
-
-    def estimate(self, manifest: bytes) -> bytes:
-        request = provider_pb2.GetEstimateRequest(manifest=manifest)
-        return self._ask(self._stream(self._stub.GetEstimate, request, MAX_LINKS_BYTES, SECONDS_TO_ESTIMATE))
-
-    def estimate_proofs(
-        self, manifest: bytes, key_digest: bytes, tenant: str, blocks: Sequence[Sequence[int]]
-    ) -> bytes:
-        request = provider_pb2.GetEstimateProofsRequest(
-            manifest=manifest,
-            key_digest=key_digest,
-            tenant=tenant,
-            blocks=[provider_pb2.Block(ranks=ranks) for ranks in blocks],
-        )
-        seconds = SECONDS_TO_ESTIMATE + SECONDS_A_PROOF * len(blocks)
-        return self._ask(self._stream(self._stub.GetEstimateProofs, request, MAX_BATCH_BYTES, seconds))
+    def deliver(self, ask: Ask, proof: bytes) -> bytes:
+        request = provider_pb2.AskRequest(canonical=ask.encode(), signature=proof)
+        match ask:
+            case RegistryAsk():
+                method, limit, seconds = self._stub.GetRegistry, MAX_BATCH_BYTES, 10 * self._timeout
+            case ProofsAsk():
+                method, limit = self._stub.GetProofs, MAX_BATCH_BYTES
+                seconds = 10 * self._timeout + SECONDS_A_PROOF * len(ask.seqs)
+            case LinksAsk():
+                method, limit, seconds = self._stub.GetEstimate, MAX_LINKS_BYTES, SECONDS_TO_ESTIMATE
+            case BlocksAsk():
+                method, limit = self._stub.GetEstimateProofs, MAX_BATCH_BYTES
+                seconds = SECONDS_TO_ESTIMATE + SECONDS_A_PROOF * len(ask.blocks)
+        return self._ask(self._stream(method, request, limit, seconds))
 
     # --- plumbing ---
 

@@ -391,6 +391,7 @@ class State:
             lambda seen: self.remember(log, seen),
             self.estimates(sizes or {}),
             self.first_links,
+            lambda ask: ask.sign(self.identity),
         )
 
     @contextmanager

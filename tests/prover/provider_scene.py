@@ -20,11 +20,22 @@ from ragseal.groth16.engine import open_engine
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, Request, SignedRequest
-from ragseal.kernel.commitment import Account, BeaconCommit, BeaconOpening, beacon_commitment
+from ragseal.kernel.attestation import (
+    NO_RECEIPT,
+    Answer,
+    Prepare,
+    Prepared,
+    Request,
+    SealedAnswer,
+    SignedRequest,
+    open_answer,
+)
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, beacon_commitment
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.sealing import public_of
 from ragseal.prover import commitment, index, machinery
+from ragseal.prover.attestation import Answered
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.corpora import Document
 from ragseal.prover.policyfile import Binding, read_policy
@@ -36,6 +47,7 @@ from ragseal.prover.window import Stage, Window
 NOW = 1_800_000_000
 DIMENSION = 24
 ORIGIN = "example.org/rag"
+SEAL_SECRET = b"s" * 32
 KEYS_CACHE = Path("var/keys")
 
 
@@ -74,6 +86,8 @@ def account_key(name: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"account" + name.encode()).digest())
 
 
+AUDITOR_KEY = Ed25519PrivateKey.from_private_bytes(b"A" * 32)
+AUDITOR = signature.public_bytes(AUDITOR_KEY)
 TENANTS = {"acme": ["alice", "bob"], "globex": ["carol"]}
 
 
@@ -88,7 +102,7 @@ def new_state(directory: Path) -> State:
     embedder = TrigramEmbedder()
     for tenant, names in TENANTS.items():
         index.ingest(state, tenant, 126, DIMENSION, documents(tenant), embed_with(embedder), Edges().draw)
-        new = [Account(name, tenant, signature.public_bytes(account_key(name))) for name in names]
+        new = [commitment.Registration(name, tenant, signature.public_bytes(account_key(name))) for name in names]
         commitment.add_accounts(state, new)
     return state
 
@@ -110,6 +124,7 @@ def open_provider(directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Cl
     folder = ring.folder(keys.digest)
     if not folder.exists():
         folder.symlink_to(keys.directory.resolve())
+        state.remember_auditor(keys.digest, AUDITOR)
     tools = Machinery(default_group(), open_engine(tiny), ring, TrigramEmbedder())
     return Provider(state, tools, Edges(clock=clock))
 
@@ -140,7 +155,7 @@ async def open_window(serving: Serving) -> Window:
     """Take an auditor and an observer through the beacon."""
     window = serving.journal.history.newest
     assert window is not None
-    auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+    auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
     observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
     for participant in (observer, auditor):
         await serving.beacon.commit(participant.commit().encode())
@@ -165,13 +180,21 @@ class Asker:
     def key(self) -> Ed25519PrivateKey:
         return account_key(self.name)
 
+    @property
+    def pseudonym(self) -> str:
+        """What the newest window calls this account; a stranger goes by its name."""
+        window = self.serving.journal.history.newest
+        assert window is not None
+        found = commitment.named_account(self.serving.provider.state, window.digest, self.name)
+        return self.name if found is None else found.pseudonym
+
     def message(self, query: str, embedding: bytes | None = None, request_id: bytes | None = None) -> Prepare:
         window = self.serving.journal.history.newest
         assert window is not None
         own = encode_embedding(embed_with(TrigramEmbedder())([query])[0])
         return Prepare(
             manifest=window.digest,
-            account=self.name,
+            account=self.pseudonym,
             request_id=request_id or hashlib.sha256(f"{self.name}{self.ctr}{query}".encode()).digest()[:16],
             salt=hashlib.sha256(query.encode()).digest(),
             query=query,
@@ -191,7 +214,7 @@ class Asker:
             "origin": window.manifest.origin,
             "window": window.manifest.window,
             "manifest": window.digest,
-            "account": self.name,
+            "account": self.pseudonym,
             "ctr": self.ctr + 1,
             "request_id": message.request_id,
             "query_digest": message.query_digest(),
@@ -200,14 +223,20 @@ class Asker:
             "checked": True,
             "nonce": hashlib.sha256(message.request_id).digest()[:16],
             "last_receipt": self.last_receipt,
+            "seal_key": public_of(SEAL_SECRET),
         }
         request = Request(**{**fields, **changes})  # type: ignore[arg-type]
         return SignedRequest(request, signature.sign(self.key, "request", request.encode()))
 
+    async def retrieve(self, signed: SignedRequest) -> Answered:
+        """Fetch an answer with this account's second signature."""
+        canonical = signed.encode()
+        return await self.serving.attestation.retrieve(canonical, signature.sign(self.key, "retrieve", canonical))
+
     async def ask(self, query: str) -> Answer:
         message = self.message(query)
         signed = self.request(message, await self.prepare(message))
-        answer = Answer.decode(await self.serving.attestation.retrieve(signed.encode()))
+        answer = open_answer(SealedAnswer.decode((await self.retrieve(signed)).canonical), SEAL_SECRET)
         self.ctr, self.last_receipt = self.ctr + 1, answer.receipt.digest()
         return answer
 
