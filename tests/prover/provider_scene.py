@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from ragseal.kernel.attestation import (
     open_answer,
 )
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, beacon_commitment
+from ragseal.kernel.errors import AuditError
+from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import public_of
@@ -251,3 +253,48 @@ async def serving_on(provider: Provider, eager: bool = False) -> AsyncIterator[S
     finally:
         await serving.stop()
         provider.close()
+
+
+# --- what an account and the auditor get -----------------------------------------------------------------------------
+
+
+async def retrieved(serving: Serving, signed: bytes, as_account: str | None = None) -> bytes:
+    """The sealed answer to a signed request, fetched by the account that it names (or by ``as_account``)."""
+    name = as_account or "alice"
+    with suppress(AuditError):
+        if as_account is None:
+            request = SignedRequest.decode(signed).request
+            name = commitment.window_account(serving.provider.state, request.manifest, request.account).name
+    return (await serving.attestation.retrieve(signed, signature.sign(account_key(name), "retrieve", signed))).canonical
+
+
+def opened(sealed: bytes) -> Answer:
+    """An answer to one of these accounts, opened."""
+    return open_answer(SealedAnswer.decode(sealed), SEAL_SECRET)
+
+
+async def delivered(serving: Serving, ask: Ask, key: Ed25519PrivateKey = AUDITOR_KEY) -> bytes:
+    """What the auditor gets for an ask, its provider's signature checked."""
+    data = await serving.deliveries.answer(ask, ask.sign(key))
+    found = open_delivery(data, ask, serving.provider.public_key)
+    assert isinstance(found, Delivery), found
+    return found.payload
+
+
+async def batch(serving: Serving, manifest: bytes, seqs: Sequence[int]) -> bytes:
+    """A ProofBatch."""
+    return await delivered(serving, ProofsAsk(manifest, int(serving.provider.edges.clock()), bytes(16), tuple(seqs)))
+
+
+async def links(serving: Serving, manifest: bytes) -> bytes:
+    """SignedLinks."""
+    return await delivered(serving, LinksAsk(manifest, int(serving.provider.edges.clock()), bytes(16)))
+
+
+async def blocks(
+    serving: Serving, manifest: bytes, key_digest: bytes, tenant: str, wanted: Sequence[Sequence[int]]
+) -> bytes:
+    """A BlockBatch."""
+    now = int(serving.provider.edges.clock())
+    chosen = tuple(tuple(ranks) for ranks in wanted)
+    return await delivered(serving, BlocksAsk(manifest, now, bytes(16), key_digest, tenant, chosen))

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError, TransportError
+from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.verifier import remote, verification
 from ragseal.verifier.evidence import Refused
 from ragseal.verifier.remote import RemoteEvidence
