@@ -105,6 +105,7 @@ def build_request(
     checked: bool,
     nonce: bytes,
     last_receipt: bytes,
+    seal_key: bytes,
 ) -> Request:
     """The request to sign, after :func:`check_prepared`.
 
@@ -112,6 +113,7 @@ def build_request(
         ctr: 1, 2, 3, ... for this account in this window.
         nonce: 16 fresh random bytes that nobody has seen before C_e was fixed.
         last_receipt: digest of the last receipt in this window, NO_RECEIPT for the first request.
+        seal_key: fresh X25519 public key, to which the answer will be sealed.
 
     Raises:
         AttestationError: a nonce of another length, or an acknowledgement that contradicts ctr.
@@ -126,7 +128,7 @@ def build_request(
         origin=window.manifest.origin,
         window=window.manifest.window,
         manifest=window.digest,
-        account=window.account.name,
+        account=window.account.pseudonym,
         ctr=ctr,
         request_id=prepare.request_id,
         query_digest=prepare.query_digest(),
@@ -135,6 +137,7 @@ def build_request(
         checked=checked,
         nonce=nonce,
         last_receipt=last_receipt,
+        seal_key=seal_key,
     )
 
 

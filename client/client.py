@@ -21,8 +21,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import (
@@ -35,15 +36,16 @@ from ragseal.client.attestation import (
     encode_embedding,
 )
 from ragseal.client.classes import known_class
-from ragseal.client.commitment import ClassOf, check_window
+from ragseal.client.commitment import ClassOf, check_manifest, check_window
 from ragseal.client.evidence import Evidence
-from ragseal.client.link import Announced, LedgerLink, ProviderLink, Stage
+from ragseal.client.link import Announced, LedgerLink, ProviderLink, Retrieved, Stage
+from ragseal.client.opening import MOST_ENTRIES, find_opening
 from ragseal.client.result import Ranked, Result, make_result
 from ragseal.client.window import Exchange, WindowState
 from ragseal.embedder import Embedder, load_embedder, quantise
 from ragseal.groth16.group import default_group
-from ragseal.kernel.attestation import Answer, Prepare, Prepared, SignedRequest
-from ragseal.kernel.commitment import Account, SignedManifest, generators
+from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
+from ragseal.kernel.commitment import AccountAsk, Membership, SignedManifest, generators
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import (
     AttestationError,
@@ -53,12 +55,17 @@ from ragseal.kernel.errors import (
     LedgerError,
     TransportError,
 )
+from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 
 __all__ = ["Client", "Ranked", "Result"]
+
+PAGE = 64  #: entries of the log that are asked for at once
+
+T = TypeVar("T")
 
 
 class _RefusedError(Exception):
@@ -69,7 +76,7 @@ class _RefusedError(Exception):
         self.reason = reason
 
 
-def _refusable(call: Callable[[], bytes], first: _RefusedError | None = None) -> bytes:
+def _refusable(call: Callable[[], T], first: _RefusedError | None = None) -> T:
     """What a call brings; a refusal becomes a _RefusedError (``first`` where an earlier one is the better reason)."""
     try:
         return call()
@@ -91,6 +98,7 @@ class Client:
         *,
         ledger: str | LedgerLink | None = None,
         provider_key: bytes | None = None,
+        auditor_key: bytes | None = None,
         accept_unchecked: bool = False,
         tls: ClientTls = BY_DEFAULT,
         timeout: float = 60.0,
@@ -109,6 +117,7 @@ class Client:
                 records say "unchecked".
             ledger: ``host:port`` of the ledger, by default the provider's.
             provider_key: 32 bytes; pinned at first use (or on first contact, where it is left out).
+            auditor_key: 32 bytes; only windows that name this auditor are used.  By default any.
             accept_unchecked: sign also when the provider commits to another e than this client's own.
             tls: whom to trust, and an own certificate; by default plain on loopback, TLS with the system's authorities
                 elsewhere.
@@ -119,7 +128,7 @@ class Client:
             LedgerError: another process uses the folder.
         """
         self._mutex = threading.Lock()
-        self._accept_unchecked = accept_unchecked
+        self._accept_unchecked, self._auditor_key = accept_unchecked, auditor_key
         self._entropy, self._clock = entropy, clock
         self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
         self._group = group if group is not None else default_group()
@@ -220,20 +229,18 @@ class Client:
             announced = self._provider.announced()
             with evidence.on_failure():
                 self._current = self._accept(announced, evidence)
-            self._stage = announced.stage
         return self._current
 
     def _accept(self, announced: Announced, evidence: Evidence) -> tuple[Window, WindowState]:
         evidence.add("received-manifest", announced.manifest)
-        evidence.add("received-accounts", b"".join(announced.accounts))
         signed = SignedManifest.decode(announced.manifest)
+        pinned = self.state.provider_key()
+        check_manifest(signed, log=self._log, provider_key=pinned, auditor_key=self._auditor_key)
         window = check_window(
             signed,
-            [Account.decode(line) for line in announced.accounts],
+            self._membership(signed, evidence),
             name=self.state.name,
             public_key=self.state.key.public,
-            log=self._log,
-            provider_key=self.state.provider_key(),
             class_of=self._class_of,
         )
         if self._embedder is not None and self._embedder.identity().digest() != window.manifest.embedder:
@@ -242,7 +249,41 @@ class Client:
             self._find_in_log(announced, evidence)
         memory = self.state.window(signed, window.account)
         self.state.pin_provider(window.manifest.provider_key)
+        self._stage = announced.stage
+        if announced.stage == "open" and not memory.opened:
+            self._stage = self._find_opening(announced, window, memory, evidence)
         return window, memory
+
+    def _membership(self, signed: SignedManifest, evidence: Evidence) -> Membership:
+        """This account's line of the registry: from its folder, or asked for with its signature."""
+        digest = signed.manifest.digest()
+        ask = AccountAsk(digest, self.state.name).encode()
+        received = self._provider.account(ask, self.state.key.sign("account", ask))
+        return Membership.decode(evidence.add("received-membership", received))
+
+    def _find_opening(self, announced: Announced, window: Window, memory: WindowState, evidence: Evidence) -> Stage:
+        """Look for the window's opening in the log that everybody sees, and check the beacon that it rests on."""
+        note = evidence.add("received-checkpoint", self._ledger.checkpoint())
+        point = open_checkpoint(note, self._log).checkpoint
+        newest = self._consistent(point, evidence)
+        start, entries = announced.ledger_index + 1, list[bytes]()
+        stop = min(point.size, start + MOST_ENTRIES)
+        found: int | None = None
+        while found is None and start + len(entries) < stop:
+            at = start + len(entries)
+            for offset, entry in enumerate(self._ledger.entries(at, min(PAGE, stop - at))):
+                path = self._ledger.inclusion(at + offset, point.size)
+                verify_inclusion(leaf_hash(entry), at + offset, point.size, path, point.root)
+                entries.append(evidence.add(f"entry-{at + offset}", entry))
+                found = find_opening(window.manifest, window.digest, entries)
+                if found is not None:
+                    break
+        if newest:
+            self.state.remember_checkpoint(note)
+        if found is None:
+            return "preparing"
+        memory.remember_opening(entries[found])
+        return "open"
 
     def _find_in_log(self, announced: Announced, evidence: Evidence) -> None:
         """A manifest seen for the first time is in the log that everybody sees, before anything is sent under it."""
@@ -278,7 +319,7 @@ class Client:
         check_budget(window, ctr)
         prepare = Prepare(
             manifest=window.digest,
-            account=window.account.name,
+            account=window.account.pseudonym,
             request_id=self._entropy(16),
             salt=self._entropy(32),
             query=text,
@@ -298,6 +339,7 @@ class Client:
                 raise AttestationError(
                     "the provider committed to another embedding than the one this client computed and sent"
                 )
+        seal_secret = self._entropy(SEAL_KEY_BYTES)
         request = build_request(
             window,
             prepare,
@@ -306,9 +348,10 @@ class Client:
             checked=checked,
             nonce=self._entropy(NONCE_BYTES),
             last_receipt=memory.acknowledgement(),
+            seal_key=public_of(seal_secret),
         )
         signed = SignedRequest(request, self.state.key.sign("request", request.encode()))
-        return Exchange(prepare, signature, prepared, signed)
+        return Exchange(prepare, signature, prepared, signed, seal_secret)
 
     def _finish(self, window: Window, memory: WindowState, exchange: Exchange) -> Result:
         mine = exchange.signed
@@ -316,22 +359,25 @@ class Client:
         evidence.add("sent-prepare", exchange.prepare.encode())
         evidence.add("received-prepared", exchange.prepared.encode())
         sent = evidence.add("sent-request", mine.encode())
-        received = evidence.add("received-answer", self._retrieve(exchange, sent, evidence))
+        received = self._retrieve(exchange, sent, evidence)
+        evidence.add("received-answer", received.answer)
         last = memory.last()
         with evidence.on_failure():
-            answer = Answer.decode(received)
+            answer = open_answer(SealedAnswer.decode(received.answer), exchange.seal_secret)
             previous = None if last is None else last.receipt
             checkpoint = check_answer(self._group, window, self._log, mine, answer, previous)
-            newest = self._consistent(checkpoint, evidence)
+            newest = self._consistent(checkpoint, evidence, received.consistency)
         if newest:
             self.state.remember_checkpoint(answer.receipt.body.checkpoint)
         memory.complete(answer)
         return make_result(exchange, answer, self._embedder)
 
-    def _retrieve(self, exchange: Exchange, sent: bytes, evidence: Evidence) -> bytes:
-        """The answer's bytes.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
+    def _retrieve(self, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
+        """The sealed answer.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
+        known = self.state.checkpoint()
+        proof, size = self.state.key.sign("retrieve", sent), 0 if known is None else known.checkpoint.size
         try:
-            return self._provider.retrieve(sent)
+            return self._provider.retrieve(sent, proof, size)
         except TransportError:
             raise
         except AuditError as reason:
@@ -343,18 +389,21 @@ class Client:
         with evidence.on_failure():
             if again != exchange.prepared.encode():
                 raise AttestationError("the provider answers the same Prepare with other bytes than before")
-        return _refusable(lambda: self._provider.retrieve(sent))
+        return _refusable(lambda: self._provider.retrieve(sent, proof, size))
 
-    def _consistent(self, checkpoint: Checkpoint, evidence: Evidence) -> bool:
-        """The checkpoint and the remembered one are of one history; True if the new one is to be remembered."""
+    def _consistent(self, checkpoint: Checkpoint, evidence: Evidence, given: Sequence[bytes] = ()) -> bool:
+        """The checkpoint and the remembered one are of one history; True if the new one is to be remembered.
+
+        Args:
+            given: the path between the two, where it came with the checkpoint; else the ledger is asked.
+        """
         known = self.state.checkpoint()
         if known is None:
             return True
         evidence.add("remembered-checkpoint", known.note.encode())
         old, new = sorted((known.checkpoint, checkpoint), key=lambda c: c.size)
-        if old.size == new.size:
-            path: list[bytes] = []
-        else:
+        path: Sequence[bytes] = given if old.size < new.size else ()
+        if old.size < new.size and not path:
             try:
                 path = self._ledger.consistency(old.size, new.size)
             except TransportError:
@@ -363,7 +412,7 @@ class Client:
                 raise LedgerError(
                     f"the log does not prove that size {old.size} is the beginning of size {new.size}: {error}"
                 ) from None
-            evidence.add("received-consistency", b"".join(path))
+        evidence.add("received-consistency", b"".join(path))
         try:
             verify_consistency(old.size, new.size, path, old.root, new.root)
         except LedgerError as error:

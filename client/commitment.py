@@ -1,47 +1,37 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Phase A at the account: whether a window may be used at all.  Protocol section 3.
 
-Pure.  The manifest is signed by the provider key this account pinned, names the pinned log, and its registry lists
-this account with its own public key: the verifier reads a record's tenant from there, so a wrong line would move the
-account's queries to another index.
+Pure.  The manifest is signed by the provider key this account pinned, names the pinned log, and its registry holds
+this account's line with its own public key: the verifier reads a record's tenant from there, so a wrong line would move
+the account's queries to another index.  The other lines are nobody's business but the auditor's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ragseal.client.attestation import Window
-from ragseal.kernel.commitment import Account, SignedManifest, registry_leaves
-from ragseal.kernel.errors import AttestationError, CommitmentError
+from ragseal.kernel.commitment import Membership, SignedManifest
+from ragseal.kernel.errors import AttestationError, CommitmentError, LedgerError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
-from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 
 ClassOf = Callable[[Policy], CircuitClass]  #: the circuit class a policy names; PolicyError if it is unknown here
 
 
-def check_window(
-    signed: SignedManifest,
-    accounts: Sequence[Account],
-    *,
-    name: str,
-    public_key: bytes,
-    log: NoteVerifier,
-    provider_key: bytes | None,
-    class_of: ClassOf,
-) -> Window:
-    """Accept a window for one account.
+def check_manifest(
+    signed: SignedManifest, *, log: NoteVerifier, provider_key: bytes | None, auditor_key: bytes | None = None
+) -> None:
+    """Whose manifest it is: before this account tells anybody its name.
 
     Args:
-        accounts: the whole registry as the provider delivers it.
-        name: this account, ``public_key`` its key.
         provider_key: the pinned provider key, None on first contact.
-        class_of: finds the circuit class, from the client's own parameter files.
+        auditor_key: the auditor that this account insists on, None for any.
 
     Raises:
-        CommitmentError: signature, provider key, log, registry or account line does not hold.
-        PolicyError: a policy that is inconsistent or of a class that this installation does not know.
+        CommitmentError: signature, provider key, log or auditor is not the expected one.
     """
     manifest = signed.manifest
     if provider_key is not None and manifest.provider_key != provider_key:
@@ -57,14 +47,35 @@ def check_window(
         raise CommitmentError(
             f"the manifest belongs to the log {manifest.origin!r}, this account has pinned the log key of {log.name!r}"
         )
-    if len(accounts) != manifest.accounts or MerkleTree(registry_leaves(accounts)).root() != manifest.registry_root:
-        raise CommitmentError("the account registry delivered is not the one the manifest commits to")
-    mine = next((account for account in accounts if account.name == name), None)
-    if mine is None:
+    if auditor_key is not None and manifest.auditor_key != auditor_key:
         raise CommitmentError(
-            f"account {name!r} is not in the registry of window {manifest.window!r}: give the provider the line that "
-            f"`ragseal-client register-line` prints; it takes effect with the next window"
+            f"window {manifest.window!r} names the auditor {manifest.auditor_key.hex()}, this account wants "
+            f"{auditor_key.hex()}"
         )
+
+
+def check_window(
+    signed: SignedManifest, membership: Membership, *, name: str, public_key: bytes, class_of: ClassOf
+) -> Window:
+    """Accept a window, after :func:`check_manifest`, for one account.
+
+    Args:
+        membership: this account's line of the registry, with its path.
+        name: this account, ``public_key`` its key.
+        class_of: finds the circuit class, from the client's own parameter files.
+
+    Raises:
+        CommitmentError: the line is another account's, or not in the manifest's registry.
+        PolicyError: a policy that is inconsistent or of a class that this installation does not know.
+    """
+    manifest, mine = signed.manifest, membership.account
+    if mine.name != name:
+        raise CommitmentError(f"the provider shows the line of another account than {name!r}")
     if mine.public_key != public_key:
         raise CommitmentError(f"the registry lists account {name!r} with another public key than this account's")
+    try:
+        leaf = leaf_hash(mine.encode())
+        verify_inclusion(leaf, membership.index, manifest.accounts, membership.path, manifest.registry_root)
+    except LedgerError as error:
+        raise CommitmentError(f"this account's line is not in the registry of the manifest: {error}") from None
     return Window(manifest, manifest.digest(), mine, manifest.index_of(mine.tenant), class_of(manifest.policy))

@@ -19,9 +19,16 @@ class Announced:
     """A window as the provider announces it."""
 
     manifest: bytes  #: SignedManifest
-    accounts: tuple[bytes, ...]  #: Account, sorted by name
     ledger_index: int  #: of the manifest's entry
-    stage: Stage
+    stage: Stage  #: a hint when to look: that a window is open the account reads in the log
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What comes for a signed request."""
+
+    answer: bytes  #: SealedAnswer, the same bytes whenever the same request is sent again
+    consistency: tuple[bytes, ...]  #: RFC 9162 path between the size that was named and the receipt's checkpoint
 
 
 class ProviderLink(Protocol):
@@ -31,12 +38,16 @@ class ProviderLink(Protocol):
         """The newest window."""
         ...
 
+    def account(self, canonical: bytes, signature: bytes) -> bytes:
+        """AccountAsk and the account's signature over it; gives a Membership."""
+        ...
+
     def prepare(self, canonical: bytes, signature: bytes) -> bytes:
         """Prepare and the account's signature over it; gives a Prepared."""
         ...
 
-    def retrieve(self, canonical: bytes) -> bytes:
-        """SignedRequest; gives an Answer, the same bytes whenever the same request is sent again."""
+    def retrieve(self, canonical: bytes, signature: bytes, known_size: int) -> Retrieved:
+        """SignedRequest, the account's signature that fetches its answer, and the size of its newest checkpoint."""
         ...
 
     def close(self) -> None: ...
@@ -47,6 +58,10 @@ class LedgerLink(Protocol):
 
     def checkpoint(self) -> bytes:
         """The log's newest signed note."""
+        ...
+
+    def entries(self, start: int, count: int) -> list[bytes]:
+        """Entries from ``start`` on, at least one and at most ``count``."""
         ...
 
     def inclusion(self, index: int, size: int) -> list[bytes]:

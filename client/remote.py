@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragseal.client.link import Announced, Stage
+from ragseal.client.link import Announced, Retrieved, Stage
 from ragseal.ledger.remote import Connection, RemoteLedger
 from ragseal.ledger.rpc import call
 from ragseal.ledger.tls import ClientTls
@@ -31,16 +31,20 @@ class ProviderOverGrpc:
 
     def announced(self) -> Announced:
         answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest())
-        accounts = tuple(bytes(line) for line in answer.accounts)
-        stage = _STAGES.get(answer.state, "preparing")
-        return Announced(bytes(answer.canonical), accounts, int(answer.ledger_index), stage)
+        return Announced(bytes(answer.canonical), int(answer.ledger_index), _STAGES.get(answer.state, "preparing"))
+
+    def account(self, canonical: bytes, signature: bytes) -> bytes:
+        request = provider_pb2.GetAccountRequest(canonical=canonical, signature=signature)
+        return bytes(self._call(self._stub.GetAccount, request).canonical)
 
     def prepare(self, canonical: bytes, signature: bytes) -> bytes:
         request = provider_pb2.PrepareRequest(canonical=canonical, signature=signature)
         return bytes(self._call(self._stub.Prepare, request).canonical)
 
-    def retrieve(self, canonical: bytes) -> bytes:
-        return bytes(self._call(self._stub.Retrieve, provider_pb2.RetrieveRequest(canonical=canonical)).canonical)
+    def retrieve(self, canonical: bytes, signature: bytes, known_size: int) -> Retrieved:
+        request = provider_pb2.RetrieveRequest(canonical=canonical, signature=signature, known_size=known_size)
+        answer = self._call(self._stub.Retrieve, request)
+        return Retrieved(bytes(answer.canonical), tuple(bytes(node) for node in answer.consistency))
 
     def close(self) -> None:
         self._connection.close()
@@ -56,6 +60,9 @@ class LedgerOverGrpc:
 
     def checkpoint(self) -> bytes:
         return self._connection.run(self._remote.checkpoint())
+
+    def entries(self, start: int, count: int) -> list[bytes]:
+        return self._connection.run(self._remote.entries(start, count))
 
     def inclusion(self, index: int, size: int) -> list[bytes]:
         return self._connection.run(self._remote.inclusion(index, size))

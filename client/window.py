@@ -18,8 +18,9 @@ from typing import ClassVar
 from ragseal.client.folder import intact, need, read, write
 from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, SignedRequest
 from ragseal.kernel.commitment import Account, Manifest, SignedManifest
-from ragseal.kernel.encoding import SIGNATURE, Codec, Message, Nested
+from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.ledger.durable import sync_directory
 
 
@@ -28,12 +29,18 @@ class Exchange(Message):
     """Everything of one query up to the signed request: what is sent again, and what opens the receipt's request."""
 
     TAG: ClassVar[str] = "exchange"
-    CODECS: ClassVar[Sequence[Codec]] = (Nested(Prepare), SIGNATURE, Nested(Prepared), Nested(SignedRequest))
+    CODECS: ClassVar[Sequence[Codec]] = (
+        Nested(Prepare), SIGNATURE, Nested(Prepared), Nested(SignedRequest), Fixed(SEAL_KEY_BYTES),
+    )  # fmt: skip
 
     prepare: Prepare
     prepare_signature: bytes
     prepared: Prepared
     signed: SignedRequest
+    seal_secret: bytes  #: private half of the request's key: opens the answer, and is never sent
+
+    def __repr__(self) -> str:
+        return "Exchange(...)"
 
     def validate(self) -> None:
         request = self.signed.request
@@ -41,6 +48,8 @@ class Exchange(Message):
             raise EncodingError("exchange: its messages belong to different requests")
         if request.query_digest != self.prepare.query_digest() or request.manifest != self.prepare.manifest:
             raise EncodingError("exchange: the signed request is for another query or window")
+        if public_of(self.seal_secret) != request.seal_key:
+            raise EncodingError("exchange: the kept secret does not open answers to the signed request")
 
 
 class WindowState:
@@ -58,6 +67,15 @@ class WindowState:
     @property
     def manifest(self) -> Manifest:
         return self.signed.manifest
+
+    @property
+    def opened(self) -> bool:
+        """Whether this account has read the window's opening in the log."""
+        return (self.folder / "opening").exists()
+
+    def remember_opening(self, entry: bytes) -> None:
+        """Keep the log's entry that opens the window, once it was found complete."""
+        write(self.folder / "opening", entry)
 
     @property
     def answered(self) -> int:

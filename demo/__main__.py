@@ -117,7 +117,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
     watch.stage("circuit", f"circuit of class {plan.class_name} (compiled once, cached by content)")
     build(load_classes()[plan.class_name], CACHE / "build", lambda text: out.print(f"          {text}"))
     watch.stage("keys", "the auditor makes its keys (once)")
-    auditor = run("verifier", "init", "--state", verifier_home)
+    run("verifier", "init", "--state", verifier_home)
     run("verifier", "keygen", "--state", verifier_home, "--class", plan.class_name, show=True)
     watch.stage("provider", "the provider: keys, ledger, accounts")
     made = run(
@@ -165,7 +165,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
         processes.start(
             "provider", "prover", "serve", "--state", provider_home, "--listen", provider, "--tick", "0.1",
-            "--auditor-key", auditor["public_key"], ready=provider_port,
+            ready=provider_port,
         )  # fmt: skip
         processes.start(
             "observer", "ledger", "follow", "--state", str(folder / "observer"), "--provider", provider,

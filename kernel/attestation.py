@@ -3,6 +3,9 @@
 
 One request takes two messages.  The provider fixes C_e before it sees the client's signed nonce, so it cannot choose e
 knowing the noise; the client signs everything the noise depends on, so the provider cannot choose the noise either.
+
+The signed request stands in the public ledger, so it is no credential: an answer is sealed to a key that the request
+names and whose private half the client keeps, and it is fetched with a second signature that no entry holds.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.opening import Opening, Relation, fold_challenge, verify_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
+from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
 from ragseal.kernel.transcript import nonzero_element, tagged_element, tagged_hash
 
 COARSE_TIME = 60  #: seconds; record times are multiples of it
@@ -43,6 +47,7 @@ MAX_QUERY_BYTES = 1 << 16
 MAX_TEXT_BYTES = 1 << 20
 MAX_K = 1024
 MAX_BATCH = 1 << 16
+MAX_OPENINGS_BYTES = 1 << 26
 PROOF_BYTES = 256
 NO_RECEIPT = bytes(32)  #: acknowledgement of an account's first request
 
@@ -60,7 +65,7 @@ class Prepare(Message):
     CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, Fixed(16), Fixed(32), Text(MAX_QUERY_BYTES), Blob(MAX_DIMENSION))
 
     manifest: bytes
-    account: str
+    account: str  #: its pseudonym in this window
     request_id: bytes
     salt: bytes
     query: str
@@ -91,13 +96,13 @@ class Request(Message):
 
     TAG: ClassVar[str] = "request"
     CODECS: ClassVar[Sequence[Codec]] = (
-        NAME, NAME, HASH, NAME, U32, Fixed(16), HASH, POINT, HASH, FLAG, Fixed(16), HASH,
+        NAME, NAME, HASH, NAME, U32, Fixed(16), HASH, POINT, HASH, FLAG, Fixed(16), HASH, Fixed(SEAL_KEY_BYTES),
     )  # fmt: skip
 
     origin: str
     window: str
     manifest: bytes
-    account: str
+    account: str  #: its pseudonym in this window: what the public reads
     ctr: int  #: 1, 2, 3, ... for each account
     request_id: bytes
     query_digest: bytes
@@ -106,6 +111,7 @@ class Request(Message):
     checked: bool  #: the opened e equals the client's own, entry by entry
     nonce: bytes  #: 128 bits that the provider has not seen when it fixes C_e
     last_receipt: bytes  #: digest of the account's last receipt, zeros for the first
+    seal_key: bytes  #: fresh X25519 key to which the answer is sealed; its private half never leaves the client
 
     def digest(self) -> bytes:
         return tagged_hash("request", self.encode())
@@ -113,6 +119,9 @@ class Request(Message):
     def ctx(self) -> int:
         """31 bytes over exactly the bytes that the client signed; nothing that the provider chooses is in it."""
         return tagged_element("ctx", self.encode())
+
+    def validate(self) -> None:
+        check_seal_key(self.seal_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +135,14 @@ class SignedRequest(Message):
     def verify(self, public_key: bytes) -> None:
         """Raises AttestationError unless signed by the account's registered key."""
         signature.verify(public_key, "request", self.request.encode(), self.signature)
+
+    def verify_retrieval(self, public_key: bytes, proof: bytes) -> None:
+        """``proof`` shows that the account itself asks for the answer: no ledger entry holds this signature.
+
+        Raises:
+            AttestationError: it is not the account's over exactly this signed request.
+        """
+        signature.verify(public_key, "retrieve", self.encode(), proof)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +206,14 @@ class Openings(Message):
 @dataclass(frozen=True, slots=True)
 class ReceiptBody(Message):
     TAG: ClassVar[str] = "receipt-body"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, U64, U64, HASH, Blob(1 << 16))
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, U64, U64, HASH, HASH, Blob(1 << 16))
 
     request_digest: bytes
     record_digest: bytes
     seq: int
     index: int  #: of the record's entry in the ledger
     openings_digest: bytes
+    sealed_digest: bytes  #: of the sealed openings: who cannot open them can show that they were sent like that
     checkpoint: bytes  #: signed note that covers the record
 
 
@@ -218,8 +236,20 @@ class Receipt(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class SealedAnswer(Message):
+    """What the provider sends for a signed request; the same bytes whenever it is asked again."""
+
+    TAG: ClassVar[str] = "sealed-answer"
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(Record), Blob(MAX_OPENINGS_BYTES + OVERHEAD), Nested(Receipt))
+
+    record: Record
+    sealed: bytes  #: Openings, sealed to the request's key
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
 class Answer(Message):
-    """Everything the client gets for a signed request; the same bytes whenever it asks again."""
+    """An answer that its account has opened: what it keeps, and may show to an auditor."""
 
     TAG: ClassVar[str] = "answer"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Record), Nested(Openings), Nested(Receipt))
@@ -227,6 +257,50 @@ class Answer(Message):
     record: Record
     openings: Openings
     receipt: Receipt
+
+
+def sealed_digest(sealed: bytes) -> bytes:
+    """What a receipt signs of the sealed openings."""
+    return tagged_hash("sealed-openings", sealed)
+
+
+def seal_openings(record: Record, openings: Openings, secret: bytes) -> bytes:
+    """The openings for nobody but the request's author.
+
+    The ephemeral key follows from a secret of the window, the record and the openings themselves, so that it never
+    serves two texts and the same request always brings the same bytes.
+
+    Args:
+        secret: 32 bytes, the window's alone.
+
+    Raises:
+        AttestationError: the request names a key of small order, or openings that no answer carries.
+    """
+    plain = openings.encode()
+    if len(plain) > MAX_OPENINGS_BYTES:
+        raise AttestationError(f"an answer of {len(plain)} bytes cannot be sent: commit shorter texts")
+    ephemeral = tagged_hash("seal-ephemeral", secret, record.digest(), plain)
+    return seal(record.signed.request.seal_key, ephemeral, _about(record), plain)
+
+
+def open_answer(sealed: SealedAnswer, private: bytes) -> Answer:
+    """The answer as its account keeps it.
+
+    Args:
+        private: the private half of the request's ``seal_key``, 32 bytes.
+
+    Raises:
+        AttestationError: the sealed openings do not open, or are not those that the receipt names.
+        EncodingError: what was sealed are no openings.
+    """
+    if sealed.receipt.body.sealed_digest != sealed_digest(sealed.sealed):
+        raise AttestationError("the receipt is for other sealed openings than the ones delivered with it")
+    openings = Openings.decode(unseal(private, _about(sealed.record), sealed.sealed))
+    return Answer(sealed.record, openings, sealed.receipt)
+
+
+def _about(record: Record) -> bytes:
+    return tagged_hash("seal-info", record.digest())
 
 
 # --- the statement of a proof ----------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from ragseal.kernel.encoding import (
     U64,
     Blob,
     Codec,
+    Fixed,
     Many,
     Message,
     Nested,
@@ -35,6 +36,7 @@ from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.transcript import tagged_element, tagged_hash
 
 MAX_TENANTS = 256
+MAX_ACCOUNTS = 1 << 20
 MAX_PARTICIPANTS = 64
 
 GENERATOR_DOMAIN = b"ragseal/v1/embedding-generators"
@@ -63,14 +65,56 @@ class TenantIndex(Message):
 
 @dataclass(frozen=True, slots=True)
 class Account(Message):
-    """One registered account; the registry is the Merkle tree over these, sorted by name."""
+    """One account of a window's registry, the Merkle tree over these by increasing pseudonym.
+
+    Who the account is stands here and nowhere in the ledger: its line is shown to itself and to the window's auditor.
+    """
 
     TAG: ClassVar[str] = "account"
-    CODECS: ClassVar[Sequence[Codec]] = (NAME, NAME, PUBLIC_KEY)
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, NAME, PUBLIC_KEY, Fixed(32))
 
     name: str
     tenant: str
     public_key: bytes
+    salt: bytes  #: fresh for every window: hides the name behind the pseudonym, and the line behind its leaf
+
+    @property
+    def pseudonym(self) -> str:
+        """How the ledger calls this account in this window: 32 hexadecimal digits, another in every window."""
+        return tagged_hash("pseudonym", self.salt, self.name.encode())[:16].hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Registry(Message):
+    """Every account of a window: for its auditor alone."""
+
+    TAG: ClassVar[str] = "registry"
+    CODECS: ClassVar[Sequence[Codec]] = (Many(Nested(Account), MAX_ACCOUNTS),)
+
+    accounts: tuple[Account, ...]  #: by increasing pseudonym
+
+
+@dataclass(frozen=True, slots=True)
+class AccountAsk(Message):
+    """An account asks for its own line of a window's registry; signed with purpose "account"."""
+
+    TAG: ClassVar[str] = "account-ask"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME)
+
+    manifest: bytes
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Membership(Message):
+    """An account's line of a window's registry, and where it stands in it."""
+
+    TAG: ClassVar[str] = "membership"
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(Account), U32, Many(HASH, 64))
+
+    account: Account
+    index: int
+    path: tuple[bytes, ...]  #: RFC 6962 inclusion path in the registry's tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +134,11 @@ class Manifest(Message):
     accounts: int  #: how many the registry holds
     provider_key: bytes  #: signs manifests, receipts and beacon messages
     beacon_commitment: bytes  #: to the provider's own nonce
+    auditor_key: bytes  #: who takes the auditor's part in the beacon, and is given registry, links and proofs
 
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32, PUBLIC_KEY,
-        HASH,
+        HASH, PUBLIC_KEY,
     )  # fmt: skip
 
     def digest(self) -> bytes:
@@ -113,6 +158,8 @@ class Manifest(Message):
             raise CommitmentError("a manifest's tenants must be distinct and sorted, at least one")
         if any(t.dimension != self.policy.dimension for t in self.tenants):
             raise CommitmentError("an index has another dimension than the policy")
+        if self.auditor_key == self.provider_key:
+            raise CommitmentError("the provider is not its own auditor: the manifest names one key for both")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +349,13 @@ def registry_leaves(accounts: Sequence[Account]) -> list[bytes]:
     """Leaf data of the registry tree.
 
     Raises:
-        CommitmentError: names not distinct and sorted, or one key used by two accounts.
+        CommitmentError: pseudonyms not distinct and sorted, or one name or key used by two accounts.
     """
-    names = [a.name for a in accounts]
-    if names != sorted(set(names)):
-        raise CommitmentError("the registry's accounts must be distinct and sorted by name")
+    pseudonyms = [a.pseudonym for a in accounts]
+    if pseudonyms != sorted(set(pseudonyms)):
+        raise CommitmentError("the registry's accounts must be distinct and sorted by pseudonym")
+    if len({a.name for a in accounts}) != len(accounts):
+        raise CommitmentError("two accounts of the registry share a name")
     if len({a.public_key for a in accounts}) != len(accounts):
         raise CommitmentError("two accounts of the registry share a public key")
     return [a.encode() for a in accounts]

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from ragseal.kernel.errors import AuditError, EncodingError
 from ragseal.kernel.params import PROTOCOL_VERSION, R
+from ragseal.kernel.publickey import KEY_BYTES, check_public_key
 
 
 class Reader:
@@ -165,6 +166,22 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicKey:
+    """An Ed25519 public key that binds its owner: 32 bytes, canonical, not of small order."""
+
+    def write(self, value: Any, out: bytearray) -> None:
+        if not isinstance(value, bytes):
+            raise EncodingError("expected bytes")
+        check_public_key(value)
+        out += value
+
+    def read(self, reader: Reader) -> bytes:
+        value = reader.take(KEY_BYTES)
+        check_public_key(value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Many:
     """A u32 count and that many items, as a tuple."""
 
@@ -212,8 +229,8 @@ class Nested:
 
 U8, U16, U32, U64, U128 = Int(1), Int(2), Int(4), Int(8), Int(16)
 I32, I64 = Int(4, negative=True), Int(8, negative=True)
-HASH, POINT, SIGNATURE, PUBLIC_KEY = Fixed(32), Fixed(64), Fixed(64), Fixed(32)
-ELEMENT, FLAG = Element(), Flag()
+HASH, POINT, SIGNATURE = Fixed(32), Fixed(64), Fixed(64)
+ELEMENT, FLAG, PUBLIC_KEY = Element(), Flag(), PublicKey()
 NAME = Text(128, plain=True)
 
 M = TypeVar("M", bound="Message")

@@ -7,7 +7,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.errors import AttestationError, EncodingError
+from ragseal.kernel.publickey import check_public_key
 from ragseal.kernel.transcript import tagged_hash
 
 
@@ -22,7 +23,14 @@ def sign(key: Ed25519PrivateKey, purpose: str, body: bytes) -> bytes:
 
 
 def verify(public_key: bytes, purpose: str, body: bytes, signature: bytes) -> None:
-    """Raises AttestationError unless ``signature`` is ``public_key``'s over ``body`` for ``purpose``."""
+    """Raises AttestationError unless ``signature`` is ``public_key``'s over ``body`` for ``purpose``.
+
+    A key of small order is refused whatever the signature: it would verify for other bodies too.
+    """
+    try:
+        check_public_key(public_key)
+    except EncodingError as error:
+        raise AttestationError(f"the {purpose} signature binds nobody: {error}") from None
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, tagged_hash(f"sign/{purpose}", body))
     except (InvalidSignature, ValueError):

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.ledger.log import Log
 from ragseal.ledger.note import (
     COSIGNATURE,
     Note,
@@ -24,6 +23,7 @@ from ragseal.ledger.note import (
     decode_decimal,
     encode_base64,
 )
+from ragseal.ledger.published import PublicLog
 
 MAX_CLOCK_SKEW = 60  #: seconds that a witness's clock may be ahead
 MIN_INTERVAL = 5  #: seconds between two cosignatures of one witness over the same size
@@ -47,7 +47,7 @@ class Cosigned:
 class CosignatureBook:
     """Accepts, keeps (file ``cosignatures`` in the ledger's directory) and serves cosignatures.  Thread-safe."""
 
-    def __init__(self, directory: Path, log: Log, named: Iterable[NoteVerifier] = ()) -> None:
+    def __init__(self, directory: Path, log: PublicLog, named: Iterable[NoteVerifier] = ()) -> None:
         """``named`` witnesses never compete with strangers for room.  Raises LedgerError if the book is damaged."""
         self._log, self._named = log, {key.vkey() for key in named}
         self._path = directory / "cosignatures"

@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ragseal.kernel.errors import EncodingError, LedgerError
+from ragseal.kernel.publickey import check_public_key
 
 ED25519 = 0x01
 COSIGNATURE = 0x04
@@ -30,12 +31,6 @@ MAX_SIGNATURES = 128
 MAX_TIME = 2**63 - 1
 
 _PREFIX = "\u2014 "
-
-# Ed25519 points of order 1, 2, 4 and 8 by their y: under such a key one signature fits many texts, so that its owner
-# could deny what is held against it.
-_P = 2**255 - 19
-_Y8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
-_SMALL_ORDER = frozenset({0, 1, _P - 1, _Y8, _P - _Y8})
 
 
 def encode_base64(data: bytes) -> str:
@@ -166,11 +161,10 @@ class NoteVerifier:
         check_name(self.name)
         if self.algorithm not in self.SIGNATURE_SIZES:
             raise EncodingError(f"key {self.name}: type {self.algorithm:#04x} is neither 0x01 (log) nor 0x04 (witness)")
-        if len(self.public_key) != 32:
-            raise EncodingError(f"key {self.name}: an Ed25519 public key has 32 bytes")
-        y = int.from_bytes(self.public_key, "little") & (2**255 - 1)
-        if y >= _P or y in _SMALL_ORDER:
-            raise EncodingError(f"key {self.name}: not a point of the large Ed25519 subgroup in canonical form")
+        try:
+            check_public_key(self.public_key)
+        except EncodingError as error:
+            raise EncodingError(f"key {self.name}: {error}") from None
 
     @property
     def key_id(self) -> bytes:

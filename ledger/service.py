@@ -10,7 +10,7 @@ from typing import Any
 
 from ragseal.kernel.errors import LedgerError
 from ragseal.ledger.cosignatures import CosignatureBook
-from ragseal.ledger.log import Log
+from ragseal.ledger.published import PublicLog
 from ragseal.ledger.rpc import answers
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 
@@ -20,12 +20,12 @@ MAX_PAGE_COSIGNATURES = 1024
 
 
 class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
-    """Serves one :class:`Log`; every call that touches the disk runs in a thread.
+    """Serves what is public of one log; every call that touches the disk runs in a thread.
 
     ``LedgerServicer(log, book).mount(server)``
     """
 
-    def __init__(self, log: Log, book: CosignatureBook, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, log: PublicLog, book: CosignatureBook, clock: Callable[[], float] = time.time) -> None:
         self._log, self._book, self._clock = log, book, clock
 
     def mount(self, server: Any) -> None:

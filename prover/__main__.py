@@ -23,7 +23,6 @@ from rich.logging import RichHandler
 
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, progress_bars, server_tls
 from ragseal.ledger.tls import ClientTls, ServerTls
@@ -31,6 +30,7 @@ from ragseal.prover import commitment, fsck, index, machinery, remote, service, 
 from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.calibrate import calibrate
+from ragseal.prover.commitment import Registration
 from ragseal.prover.corpora import open_corpus
 from ragseal.prover.index import Matrix
 from ragseal.prover.options import STATE
@@ -149,7 +149,7 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
     """Register an account for the windows committed from now on."""
     public = _hex(key, 32, "--key")
     with State(directory) as state:
-        commitment.add_accounts(state, [Account(name, tenant, public)])
+        commitment.add_accounts(state, [Registration(name, tenant, public)])
         known = state.rows("SELECT 1 FROM tenants WHERE name = ?", (tenant,))
     note = "" if known else f"; tenant {tenant} has no documents yet, and no window can be committed until it has some"
     _tell(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
@@ -190,7 +190,7 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
             or not all(isinstance(value, str) for value in values.values())
         ):
             raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
-        found.append(Account(name, values["tenant"], _hex(values["key"], 32, f"key of [{name}]")))
+        found.append(Registration(name, values["tenant"], _hex(values["key"], 32, f"key of [{name}]")))
     with State(directory) as state:
         added = commitment.add_accounts(state, found)
     values = {"added": added, "skipped": len(found) - added}
@@ -234,24 +234,28 @@ def fetch_keys(
         def moved(done: int, total: int) -> None:
             bars.update(task, completed=done, total=total)
 
-        paths = remote.fetch_key(verifier, tls, cls, machinery.class_digest(cls), wanted, ring, moved)
+        fetched = remote.fetch_key(verifier, tls, cls, machinery.class_digest(cls), wanted, ring, moved)
+        paths = fetched.paths
+        state.remember_auditor(paths.digest, fetched.auditor_key)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
         size = machinery.fitting_estimate(cls)
         rings = machinery.open_estimate_keys(state, lambda text: bars.console.print(text))
         (blocks,) = [
-            remote.fetch_key(verifier, tls, size, machinery.estimate_digest(size), None, one, moved)
+            remote.fetch_key(verifier, tls, size, machinery.estimate_digest(size), None, one, moved).paths
             for one in rings
             if one.cls == size
         ]
     values = {
         "class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey),
-        "estimate_key_digest": blocks.digest.hex(),
+        "estimate_key_digest": blocks.digest.hex(), "auditor_key": fetched.auditor_key.hex(),
     }  # fmt: skip
     _tell(
         as_json,
         values,
         f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}\n"
-        f"key {blocks.digest.hex()} of the coalition estimate is in {blocks.directory}",
+        f"key {blocks.digest.hex()} of the coalition estimate is in {blocks.directory}\n"
+        f"auditor {fetched.auditor_key.hex()}: windows committed under this key name it, and give it their proofs and "
+        "links; compare it with the one that the auditor told you",
     )
 
 
@@ -271,10 +275,14 @@ def policy(directory: Path) -> None:
     help="policy.toml; `ragseal-provider policy` prints one to start from.",
 )  # fmt: skip
 @click.option("--window", required=True, help="A name that was never used before.")
+@click.option(
+    "--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default whose proving key it is."
+)
 @JSON
-def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> None:
+def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | None, as_json: bool) -> None:
     """Phase A: commit to every index, the seed, the policy and the accounts; the manifest enters the ledger."""
     started = time.monotonic()
+    named = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
     with _running(directory) as provider, progress_bars() as bars:
         cls = machinery.circuit_class(provider.state.settings.class_name)
         before = provider.journal.history.newest
@@ -290,12 +298,13 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
         machinery.check_promises(rules, cls)
         known = list(provider.journal.history.windows.values())
         spent = spending.spending(known, machinery.circuit_class, rules)
-        entry = provider.commit(rules, window, lambda text: bars.update(task, description=text))
+        entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named)
         made = provider.journal.history.named(window)
     values = {
         "window": window,
         "manifest": made.digest.hex(),
         "ledger_index": entry.index,
+        "auditor_key": made.manifest.auditor_key.hex(),
         "epsilon_account": rules.epsilon_account,
         "budget": spent,
         "seconds": round(time.monotonic() - started, 2),
@@ -317,7 +326,6 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
               help="Beacon participants to wait for, the auditor included.")  # fmt: skip
 @click.option("--beacon-wait", type=click.FloatRange(min=0.1), default=60.0, show_default=True,
               help="Seconds after which the beacon goes on without those who are missing.")  # fmt: skip
-@click.option("--auditor-key", help="Only this public key may take part as the auditor (64 hexadecimal digits).")
 @click.option("--proofs", type=click.Choice(["eager", "on-demand"]), default="eager", show_default=True,
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
@@ -330,7 +338,6 @@ def serve(
     listen: str,
     participants: int,
     beacon_wait: float,
-    auditor_key: str | None,
     proofs: str,
     tick: float,
     own: ServerTls,
@@ -344,8 +351,7 @@ def serve(
     logging.basicConfig(
         level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
     )
-    key = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
-    conduct = Conduct(proofs == "eager", tick, BeaconRules(participants, beacon_wait, key))
+    conduct = Conduct(eager=proofs == "eager", tick=tick, beacon=BeaconRules(participants, beacon_wait))
 
     def ready(address: str) -> None:
         _tell(as_json, {"listening": address}, f"listening on {address}")

@@ -2,7 +2,8 @@
 """An answer as a function of ledger and secrets: openings of T and a receipt for a durable record.  SPEC B.4.
 
 Nothing of it is stored.  Whoever asks again, after whatever crash, gets the same bytes, because every part is fixed:
-the record and its proof by the ledger, T and its salt by the stored secrets, signatures by Ed25519.
+the record and its proof by the ledger, T and its salt by the stored secrets, signatures by Ed25519, and the ephemeral
+key of the seal by a secret of the window.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from __future__ import annotations
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import Answer, Openings, Receipt, ReceiptBody, Record
+from ragseal.kernel.attestation import (
+    Openings,
+    Receipt,
+    ReceiptBody,
+    Record,
+    SealedAnswer,
+    seal_openings,
+    sealed_digest,
+)
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.commitment import WindowSecrets
 from ragseal.prover.journal import Entry, Journal
@@ -44,23 +53,25 @@ class Answers:
         self._journal = journal
         self._key = key
 
-    def make(self, secrets: WindowSecrets, record: Record, entry: Entry, kept: QuerySecrets) -> Answer:
+    def make(self, secrets: WindowSecrets, record: Record, entry: Entry, kept: QuerySecrets) -> SealedAnswer:
         """The answer for a record that is in the ledger as ``entry``."""
         request = record.signed.request
         version = secrets.versions[secrets.account(request.account).tenant]
         openings = Openings(kept.t_salt, tuple(version.open_slot(slot) for slot in kept.ids))
+        sealed = seal_openings(record, openings, secrets.blinding)
         body = ReceiptBody(
             request_digest=request.digest(),
             record_digest=record.digest(),
             seq=record.seq,
             index=entry.index,
             openings_digest=openings.digest(),
+            sealed_digest=sealed_digest(sealed),
             checkpoint=entry.checkpoint,
         )
         signed = signature.sign(self._key, "receipt", body.encode())
-        return Answer(record, openings, Receipt(body, signed, entry.path))
+        return SealedAnswer(record, sealed, Receipt(body, signed, entry.path))
 
-    def again(self, window: Window, secrets: WindowSecrets, seq: int) -> Answer:
+    def again(self, window: Window, secrets: WindowSecrets, seq: int) -> SealedAnswer:
         """The answer for record ``seq``, from what is stored.
 
         Raises:

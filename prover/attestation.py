@@ -25,6 +25,7 @@ from ragseal.kernel.attestation import (
     Prepare,
     Prepared,
     Record,
+    SealedAnswer,
     SignedRequest,
 )
 from ragseal.kernel.commitment import Account
@@ -36,6 +37,7 @@ from ragseal.prover.commitment import WindowSecrets, window_account
 from ragseal.prover.fixing import Fixed, Fixer, Offer
 from ragseal.prover.hashing import noise_key
 from ragseal.prover.journal import Entry, Journal
+from ragseal.prover.limits import Buckets, Prepares
 from ragseal.prover.pending import Pending, PendingTable
 from ragseal.prover.randomness import Draw
 from ragseal.prover.retrieval import (
@@ -65,6 +67,18 @@ class Tools:
     signing_key: Ed25519PrivateKey
     draw: Draw
     clock: Callable[[], float]  #: seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer as it leaves, and the size of the log that its receipt's checkpoint covers."""
+
+    canonical: bytes  #: SealedAnswer
+    size: int
+
+    @classmethod
+    def of(cls, answer: SealedAnswer) -> Answered:
+        return cls(answer.encode(), answer.receipt.body.index + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +120,7 @@ class Attestation:
         self._tick = tick
         self._pending = PendingTable()
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
-        self._running: set[asyncio.Task[bytes]] = set()
+        self._running: set[asyncio.Task[Answered]] = set()
         self._work = asyncio.Semaphore(2)
         self._accounts: dict[tuple[bytes, str], Account] = {}
         self._secrets: WindowSecrets | None = None  #: of the window that was asked last
@@ -114,13 +128,14 @@ class Attestation:
         self._fixing_secrets: Batches[_Job, QuerySecrets] = Batches(self._compute_all, MAX_ANSWERED)
         self._fixer = Fixer(tools.group, tools.embedder)
         self._fixing: Batches[Offer, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
+        self._repeats, self._prepares = Buckets(), Prepares()
 
-    async def _account(self, manifest: bytes, name: str) -> Account:
+    async def _account(self, manifest: bytes, pseudonym: str) -> Account:
         """A registered account, remembered: nothing else is loaded before its signature is checked."""
-        known = self._accounts.get((manifest, name))
+        known = self._accounts.get((manifest, pseudonym))
         if known is None:
-            known = await asyncio.to_thread(window_account, self._state, manifest, name)
-            self._accounts[manifest, name] = known
+            known = await asyncio.to_thread(window_account, self._state, manifest, pseudonym)
+            self._accounts[manifest, pseudonym] = known
         return known
 
     async def _window_secrets(self, window: Window) -> WindowSecrets:
@@ -137,24 +152,25 @@ class Attestation:
         Raises:
             AttestationError: closed window, unknown account, wrong signature, an embedding that is not the query's, or
                 a request id that was used for something else.
-            BudgetError: the account has asked n_max queries.
+            BudgetError: the account has asked n_max queries, or prepared many times more.
         """
         message = Prepare.decode(canonical)
         window = self._journal.history.window(message.manifest)
         account = await self._account(window.digest, message.account)
         signature.verify(account.public_key, "prepare", canonical, proof)
-        async with self._lock(window, account.name):  # one at a time: no account keeps the others waiting
+        async with self._lock(window, message.account):  # one at a time: no account keeps the others waiting
             return await self._prepare(window, account, message, canonical)
 
     async def _prepare(self, window: Window, account: Account, message: Prepare, canonical: bytes) -> bytes:
-        known = self._pending.find(window.digest, account.name, message.request_id)
+        known = self._pending.find(window.digest, message.account, message.request_id)
         if known is not None:
             if known.request != canonical:
                 raise AttestationError("this request id was used for another query: take a fresh random one")
             return known.reply
         self._check_open(window)
-        if window.counters.get(account.name, 0) >= window.manifest.policy.n_max:
+        if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
             raise self._spent(window, account.name)
+        self._prepares.charge(window.digest, message.account, window.manifest.policy.n_max)
         offered = decode_embedding(message.embedding)
         if message.embedding:
             fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
@@ -170,7 +186,7 @@ class Attestation:
         reply = prepared.encode()
         self._pending.add(
             window.digest,
-            account.name,
+            message.account,
             message.request_id,
             Pending(canonical, message.query_digest(), embedding, blinder, c_e, reply, self._pending.expires()),
         )
@@ -181,20 +197,27 @@ class Attestation:
 
     # --- message 2 ---
 
-    async def retrieve(self, canonical: bytes) -> bytes:
+    async def retrieve(self, canonical: bytes, proof: bytes) -> Answered:
         """Answer a signed request; the same bytes for the same request, also after a restart.
+
+        The request stands in the ledger for everybody to read, so it fetches nothing by itself: ``proof`` is the
+        account's second signature, and the answer is sealed to a key that only the account can open with.
 
         The work goes on when the caller goes away: a client's deadline must not part a record from its answer.
 
+        Args:
+            proof: the account's signature of these bytes with purpose "retrieve".
+
         Raises:
             AttestationError: whatever in the request does not hold.
-            BudgetError: more than n_max queries.
+            BudgetError: more than n_max queries, or answers asked for again too often.
             UnprovableError: a query that cannot be proven (about 2^-36); nothing was recorded.
         """
         message = SignedRequest.decode(canonical)
         request = message.request
         window = self._journal.history.window(request.manifest)
         account = await self._account(window.digest, request.account)
+        message.verify_retrieval(account.public_key, proof)
         message.verify(account.public_key)
         if request.origin != window.manifest.origin or request.window != window.manifest.window:
             raise AttestationError("the request names another ledger or window than its manifest")
@@ -209,15 +232,10 @@ class Attestation:
             await asyncio.sleep(-spent % self._tick)
         return answer
 
-    def _finished(self, task: asyncio.Task[bytes]) -> None:
+    def _finished(self, task: asyncio.Task[Answered]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, AuditError):
             log.error("a retrieval failed: %s", type(error).__name__)
-
-    @property
-    def busy(self) -> bool:
-        """Whether answers are under way."""
-        return bool(self._running)
 
     async def drain(self) -> None:
         """Wait for every answer under way."""
@@ -226,20 +244,23 @@ class Attestation:
 
     async def _serialised(
         self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes
-    ) -> bytes:
+    ) -> Answered:
         async with self._lock(window, message.request.account):
             return await self._answer(window, secrets, message, canonical)
 
-    async def _answer(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> bytes:
+    async def _answer(
+        self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes
+    ) -> Answered:
         request, policy = message.request, window.manifest.policy
         last = window.counters.get(request.account, 0)
         if request.ctr <= last:
+            self._repeats.take((window.digest, request.account))
             return await asyncio.to_thread(self._again, window, secrets, message, canonical)
         self._check_open(window)
         if request.ctr != last + 1:
             raise AttestationError(f"ctr {request.ctr} does not follow {last}: send requests in order, without gaps")
         if request.ctr > policy.n_max:
-            raise self._spent(window, request.account)
+            raise self._spent(window, secrets.account(request.account).name)
         pending = self._pending.find(window.digest, request.account, request.request_id)
         if pending is None or (request.account, request.request_id) in window.request_ids:
             raise AttestationError("no Prepare waits under this request id: send Prepare first (again)")
@@ -258,7 +279,7 @@ class Attestation:
         self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()
         self._pending.drop(window.digest, request.account, request.request_id)
         self._on_record(window.digest, record.seq)
-        return answer.encode()
+        return Answered.of(answer)
 
     async def _check_acknowledgement(self, window: Window, secrets: WindowSecrets, message: SignedRequest) -> None:
         request, last = message.request, NO_RECEIPT
@@ -344,16 +365,16 @@ class Attestation:
         entry = await self._journal.append(build)
         return entry, made[0]
 
-    def _again(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> bytes:
+    def _again(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> Answered:
         """The bytes that were sent before, or would have been."""
         request = message.request
         seq = window.places[request.account, request.ctr]
         if Record.decode(self._journal.data(window.records[seq])).signed.encode() != canonical:
             raise AttestationError(
-                f"request {request.ctr} of {request.account} was another one: every ctr is signed once; go on with "
+                f"request {request.ctr} of this account was another one: every ctr is signed once; go on with "
                 f"{window.counters.get(request.account, 0) + 1}"
             )
-        return self._answers.again(window, secrets, seq).encode()
+        return Answered.of(self._answers.again(window, secrets, seq))
 
     # --- checks ---
 

@@ -34,7 +34,6 @@ class BeaconRules:
 
     participants: int = 1  #: commitments of others, the auditor's included, after which the beacon is sealed at once
     wait: float = 60.0  #: seconds after which it is sealed with those who are there, and openings count as missing
-    auditor_key: bytes | None = None  #: only this key may take part as "auditor"
 
 
 class Beacon:
@@ -68,8 +67,6 @@ class Beacon:
         known = window.commits.get(message.owner)
         if known == message:
             return self._journal.index_of(canonical, window.index)
-        if message.owner == AUDITOR and self._rules.auditor_key not in (None, message.public_key):
-            raise CommitmentError("this provider is set up for another auditor's key")
         room = MAX_PARTICIPANTS - 1 - (0 if message.owner == AUDITOR or AUDITOR in window.commits else 1)
         if len(window.commits) >= room:
             raise CommitmentError(f"the beacon has its {MAX_PARTICIPANTS} participants")

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from ragseal.groth16 import group as backend
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import commitment, field, signature
-from ragseal.kernel.commitment import Account, IndexFile, Manifest, ScoreBases, SignedManifest
+from ragseal.kernel.commitment import Account, IndexFile, Manifest, Membership, ScoreBases, SignedManifest
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, CommitmentError, EncodingError
 from ragseal.kernel.opening import powers
@@ -96,7 +96,20 @@ def make_version(
 # --- registry --------------------------------------------------------------------------------------------------------
 
 
-def add_accounts(state: State, new: Iterable[Account]) -> int:
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """An account as the provider keeps it between windows; every window gives it a pseudonym of its own."""
+
+    name: str
+    tenant: str
+    public_key: bytes
+
+    def for_window(self, salt: bytes) -> Account:
+        """Its line in one window's registry, with a fresh ``salt`` of 32 bytes."""
+        return Account(self.name, self.tenant, self.public_key, salt)
+
+
+def add_accounts(state: State, new: Iterable[Registration]) -> int:
     """Register accounts for the windows committed from now on, all of them or none; returns how many were new.
 
     Raises:
@@ -107,7 +120,7 @@ def add_accounts(state: State, new: Iterable[Account]) -> int:
     fresh = []
     for account in new:
         try:
-            account.encode()
+            account.for_window(bytes(32)).encode()
             Ed25519PublicKey.from_public_bytes(account.public_key)
         except (EncodingError, ValueError) as error:
             raise CommitmentError(f"account {account.name[:80]!r} cannot be registered: {error}") from None
@@ -138,10 +151,15 @@ def remove_account(state: State, name: str) -> None:
             raise CommitmentError(f"no account {name[:80]!r} is registered; `accounts list` shows those that are")
 
 
-def accounts(state: State) -> list[Account]:
-    """The registry, sorted by name."""
+def accounts(state: State) -> list[Registration]:
+    """The registered accounts, sorted by name."""
     rows = state.rows("SELECT name, tenant, public_key FROM accounts")
-    return sorted((Account(*row) for row in rows), key=lambda a: a.name)
+    return sorted((Registration(*row) for row in rows), key=lambda a: a.name)
+
+
+def window_registry(registered: Sequence[Registration], draw: Draw) -> list[Account]:
+    """The accounts as one window has them: under fresh pseudonyms, by which they are sorted."""
+    return sorted((one.for_window(draw(32)) for one in registered), key=lambda account: account.pseudonym)
 
 
 # --- manifest --------------------------------------------------------------------------------------------------------
@@ -156,18 +174,18 @@ class WindowSecrets:
     nonce: bytes  #: the provider's beacon nonce
     blinding: bytes  #: from which the blinders of C_e are derived
     versions: Mapping[str, Version]  #: by tenant
-    registry: Mapping[str, Account]  #: by name
+    registry: Mapping[str, Account]  #: by pseudonym
 
     @property
     def limbs(self) -> tuple[int, int]:
         """The seed as the circuit takes it."""
         return field.limbs(self.seed)
 
-    def account(self, name: str) -> Account:
+    def account(self, pseudonym: str) -> Account:
         """A registered account; AttestationError for a stranger."""
-        found = self.registry.get(name)
+        found = self.registry.get(pseudonym)
         if found is None:
-            raise AttestationError(f"account {name!r} is not in this window's registry")
+            raise AttestationError(f"account {pseudonym!r} is not in this window's registry")
         return found
 
     def __repr__(self) -> str:
@@ -181,6 +199,7 @@ def prepare_window(
     policy: Policy,
     embedder: bytes,
     window: str,
+    auditor_key: bytes,
     draw: Draw,
     progress: Progress = lambda _: None,
 ) -> WindowSecrets:
@@ -188,11 +207,12 @@ def prepare_window(
 
     Args:
         embedder: C_emb, digest of the embedder's identity.
+        auditor_key: who takes the auditor's part in the beacon, and is given registry, links and proofs.
 
     Raises:
         CommitmentError: no documents, no accounts, or an account whose tenant has no documents.
     """
-    registry = accounts(state)
+    registry = window_registry(accounts(state), draw)
     if not registry:
         raise CommitmentError("no account is registered: add one with `ragseal-provider accounts add`")
     names = [name for name, count in index.tenants(state) if count]
@@ -219,6 +239,7 @@ def prepare_window(
         accounts=len(registry),
         provider_key=signature.public_bytes(state.key),
         beacon_commitment=commitment.beacon_commitment("provider", nonce),
+        auditor_key=auditor_key,
     )
     manifest.validate()
     return WindowSecrets(
@@ -227,7 +248,7 @@ def prepare_window(
         nonce=nonce,
         blinding=draw(32),
         versions={v.tenant: v for v in versions},
-        registry={a.name: a for a in registry},
+        registry={a.pseudonym: a for a in registry},
     )
 
 
@@ -252,7 +273,8 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
             (digest, name, prepared.signed.encode(), prepared.seed, prepared.nonce, prepared.blinding),
         )
         for account in prepared.registry.values():
-            db.execute("INSERT INTO window_accounts VALUES (?, ?, ?)", (digest, account.name, account.encode()))
+            line = digest, account.pseudonym, account.name, account.encode()
+            db.execute("INSERT INTO window_accounts VALUES (?, ?, ?, ?)", line)
         for version, file in zip(prepared.versions.values(), files, strict=True):
             public = version.public.encode()
             values = (digest, version.tenant, version.secret, field.pack(version.blinders), public, file)
@@ -262,21 +284,36 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
 
 
 def window_accounts(state: State, manifest: bytes) -> list[Account]:
-    """A window's registry, sorted by name; cheap, for what strangers may ask."""
-    rows = state.rows("SELECT account FROM window_accounts WHERE manifest = ?", (manifest,))
-    return sorted((Account.decode(account) for (account,) in rows), key=lambda a: a.name)
+    """A window's registry, sorted by pseudonym."""
+    rows = state.rows("SELECT account FROM window_accounts WHERE manifest = ? ORDER BY pseudonym", (manifest,))
+    return [Account.decode(account) for (account,) in rows]
 
 
-def window_account(state: State, manifest: bytes, name: str) -> Account:
+def window_account(state: State, manifest: bytes, pseudonym: str) -> Account:
     """One account of a window's registry, cheaply: nothing else is loaded before its signature is checked.
 
     Raises:
         AttestationError: a stranger.
     """
-    found = state.row("SELECT account FROM window_accounts WHERE manifest = ? AND name = ?", (manifest, name))
+    where = "manifest = ? AND pseudonym = ?"
+    found = state.row(f"SELECT account FROM window_accounts WHERE {where}", (manifest, pseudonym))
     if found is None:
-        raise AttestationError(f"account {name!r} is not in this window's registry: ask the provider to add it")
+        raise AttestationError(f"account {pseudonym!r} is not in this window's registry: ask the provider to add it")
     return Account.decode(found[0])
+
+
+def named_account(state: State, manifest: bytes, name: str) -> Account | None:
+    """One account of a window's registry by its name; None for a stranger."""
+    found = state.row("SELECT account FROM window_accounts WHERE manifest = ? AND name = ?", (manifest, name))
+    return None if found is None else Account.decode(found[0])
+
+
+def membership(state: State, manifest: bytes, account: Account) -> Membership:
+    """An account's line with the path from its leaf to the root that the manifest commits to."""
+    registry = window_accounts(state, manifest)
+    index = registry.index(account)
+    path = MerkleTree(commitment.registry_leaves(registry)).path(index)
+    return Membership(account, index, tuple(path))
 
 
 def window_index(state: State, manifest: bytes, tenant: str) -> bytes:
@@ -306,7 +343,7 @@ def load_window(state: State, manifest: bytes) -> WindowSecrets:
             tenant: index.load_version(state, manifest, tenant)
             for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ?", (manifest,))
         },
-        registry={a.name: a for a in window_accounts(state, manifest)},
+        registry={a.pseudonym: a for a in window_accounts(state, manifest)},
     )
     made = loaded.signed.manifest
     if (

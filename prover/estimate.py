@@ -181,8 +181,18 @@ class Estimates:
 
     # --- blocks ---
 
-    def blocks(self, manifest: bytes, key_digest: bytes, tenant: str, wanted: Sequence[Sequence[int]]) -> bytes:
+    def blocks(
+        self,
+        manifest: bytes,
+        key_digest: bytes,
+        tenant: str,
+        wanted: Sequence[Sequence[int]],
+        wanted_still: Callable[[], None] = lambda: None,
+    ) -> bytes:
         """A BlockBatch: each of ``wanted`` is a set of ranks of the tenant's records, in increasing order.
+
+        Args:
+            wanted_still: asked before every proof; raises when nobody waits for the blocks any more.
 
         Raises:
             EstimateError: no such records, or the window is not closed.
@@ -213,7 +223,8 @@ class Estimates:
                     f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
                 )
             try:
-                return BlockProver(self._group, backend, scope, records, self._draw).batch(statements).encode()
+                prover = BlockProver(self._group, backend, scope, records, self._draw)
+                return prover.batch(statements, wanted_still).encode()
             except ProofError as error:
                 stop_key(self._state, key_digest, str(error))
                 log.error("a block of the estimate cannot be proven, the key is stopped: %s", error)
@@ -252,10 +263,13 @@ class BlockProver:
     def generators(self) -> bytes:
         return embedding_generators(self.group, self.scope.policy.dimension)
 
-    def batch(self, statements: Sequence[Block]) -> BlockBatch:
+    def batch(self, statements: Sequence[Block], wanted_still: Callable[[], None] = lambda: None) -> BlockBatch:
         """Proofs of all blocks and one opening, verified."""
         key, group = self.backend.key, self.group
-        proven = [self.block(statement) for statement in statements]
+        proven = []
+        for statement in statements:
+            wanted_still()
+            proven.append(self.block(statement))
         proofs = tuple(one.proof for one in proven)
         context = certificate.batch_context([one.digest for one in proven], proofs)
         weights = powers(certificate.batch_fold(context), len(proven))

@@ -29,6 +29,7 @@ from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
+from ragseal.ledger.published import PublicLog
 from ragseal.ledger.terminal import JSON, named_bars
 from ragseal.prover import machinery
 from ragseal.prover.commitment import WindowSecrets, commit_columns, load_window
@@ -160,7 +161,7 @@ def check_ledger(state: State, ledger: Log, report: Report, progress: Progress) 
         if (state.ledger_directory / "checkpoint").read_bytes() != ledger.checkpoint():
             report.found(f"{state.ledger_directory / 'checkpoint'} is not the checkpoint of the ledger's entries")
     with report.guard("ledger"):
-        CosignatureBook(state.ledger_directory, ledger)
+        CosignatureBook(state.ledger_directory, PublicLog(ledger))
 
 
 # --- windows ---------------------------------------------------------------------------------------------------------

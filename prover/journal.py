@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import MAX_PARTICIPANTS
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError, LedgerError
 from ragseal.ledger.log import MAX_ENTRY_BYTES, Appended, Log
+from ragseal.ledger.published import PublicLog
 from ragseal.prover.window import History
 
 _PAGE = 256
@@ -45,6 +47,7 @@ class Journal:
         for entry in read_entries(ledger):
             self.history.replay(self._next, entry)
             self._next += 1
+        self.public = PublicLog(ledger)  #: what strangers may read: records wait for the coarse tick
 
     async def append(self, make: Callable[[], Message]) -> Entry:
         """Append what ``make`` gives when it is the entry's turn.
@@ -55,10 +58,13 @@ class Journal:
         """
         taken: list[bool] = []
         try:
-            return self._entry(await self.ledger.append(lambda index: self._build(index, make, taken)))
+            appended = await self.ledger.append(lambda index: self._build(index, make, taken))
         except AuditError as error:
             self._refused(error, taken)
             raise
+        if taken[0]:
+            self.public.reveal()
+        return self._entry(appended)
 
     def append_now(self, make: Callable[[], Message]) -> Entry:
         """As :meth:`append`, for programs without an event loop."""
@@ -70,6 +76,8 @@ class Journal:
             raise
         if isinstance(outcome, Exception):
             raise outcome
+        if taken[0]:
+            self.public.reveal()
         return self._entry(outcome)
 
     def _build(self, index: int, make: Callable[[], Message], taken: list[bool]) -> bytes:
@@ -77,12 +85,13 @@ class Journal:
             raise LedgerError(self._failure)
         if index != self._next:
             raise LedgerError("the ledger is not where this program left it: stop the provider and start it again")
-        data = make().encode()
+        message = make()
+        data = message.encode()
         if len(data) > MAX_ENTRY_BYTES:
             raise LedgerError(f"a ledger entry is at most {MAX_ENTRY_BYTES} bytes, this one has {len(data)}")
         self.history.add(index, data)
         self._next += 1
-        taken.append(True)
+        taken.append(not isinstance(message, Record))  # the beacon is a conversation in the log: it cannot wait
         return data
 
     def _refused(self, error: AuditError, taken: list[bool]) -> None:

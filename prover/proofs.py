@@ -217,10 +217,13 @@ class Proofs:
 
     # --- batches ---
 
-    def batch(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
+    def batch(self, manifest: bytes, seqs: Sequence[int], wanted_still: Callable[[], None] = lambda: None) -> bytes:
         """A ProofBatch of the records ``seqs`` (strictly increasing; empty: all of the window).
 
         The openings' nonces are fresh for every batch, so overlapping batches reveal nothing about each other.
+
+        Args:
+            wanted_still: asked before every proof; raises when nobody waits for the batch any more.
 
         Raises:
             AttestationError: no records, unknown ones, or not increasing.
@@ -237,7 +240,10 @@ class Proofs:
         known = self._delivered.get((manifest, wanted))
         if known is not None:
             return known
-        entries = [self.prove(manifest, seq) for seq in wanted]
+        entries = []
+        for seq in wanted:
+            wanted_still()
+            entries.append(self.prove(manifest, seq))
         cases = [self._case(window, secrets, seq) for seq in wanted]
         items = [
             BatchItem(

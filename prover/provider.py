@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import contextlib
 import hmac
 import logging
@@ -13,21 +14,21 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from ragseal.embedder import Embedder
 from ragseal.groth16.engine import Engine
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import EAGER, ON_DEMAND
-from ragseal.kernel.commitment import WindowClose
+from ragseal.kernel.attestation import COARSE_TIME, EAGER, ON_DEMAND
+from ragseal.kernel.commitment import AccountAsk, WindowClose
 from ragseal.kernel.curve import Group
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, CommitmentError, LedgerError
+from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
 from ragseal.prover import commitment
 from ragseal.prover.attestation import Attestation, Tools
 from ragseal.prover.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment import Progress, WindowSecrets
+from ragseal.prover.deliveries import Deliveries
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.keyring import EstimateRing, KeyRing
@@ -37,9 +38,6 @@ from ragseal.prover.state import State
 from ragseal.prover.window import Window, coarse
 
 KEPT_WINDOWS = 2  #: windows whose matrices stay in memory
-MAX_BATCHES = 4  #: proof batches that may be asked for at once: anyone may ask, and each is work
-
-T = TypeVar("T")
 
 log = logging.getLogger("ragseal.provider")
 
@@ -70,6 +68,7 @@ class Conduct:
     eager: bool = True  #: prove in the background; otherwise when an audit asks
     tick: float = 0.1  #: seconds; answers leave at multiples of it
     beacon: BeaconRules = field(default_factory=BeaconRules)
+    publish: float = COARSE_TIME  #: seconds; the public log shows new records at multiples of it, 0: at once
 
 
 class Provider:
@@ -132,11 +131,29 @@ class Provider:
             self._loaded.move_to_end(manifest)
             return found
 
-    def commit(self, policy: Policy, window: str, progress: Progress = lambda _: None) -> Entry:
+    def auditor_key(self, named: bytes | None = None) -> bytes:
+        """Whom the next manifest names as its auditor: ``named``, else whose key proofs will be made under.
+
+        Raises:
+            ConfigurationError: nobody is known.
+        """
+        key = self.machinery.keys.newest().digest
+        found = named if named is not None else self.state.auditor_of(key)
+        if found is None:
+            raise ConfigurationError(
+                f"nobody knows the auditor of key {key.hex()[:16]}: `ragseal-provider fetch-keys` brings its beacon "
+                "key along, or name it with --auditor-key (`ragseal-verifier init` printed it)"
+            )
+        return found
+
+    def commit(
+        self, policy: Policy, window: str, progress: Progress = lambda _: None, auditor_key: bytes | None = None
+    ) -> Entry:
         """Phase A: commit to every index and enter the manifest in the ledger.
 
         Raises:
             CommitmentError: the window's name was used, another window is open or overlaps, nothing to commit to.
+            ConfigurationError: no auditor's key is known.
             PolicyError, ProofError, LedgerError: as they say.
         """
         for known in self.journal.history.windows.values():
@@ -150,6 +167,7 @@ class Provider:
             policy,
             machinery.embedder.identity().digest(),
             window,
+            self.auditor_key(auditor_key),
             self.edges.draw,
             progress,
         )
@@ -212,9 +230,10 @@ class Serving:
         )
         self.estimates = provider.new_estimates()
         self.beacon = Beacon(journal, provider.window_secrets, state.key, conduct.beacon, edges.clock)
-        self._batch = asyncio.Lock()
-        self._batches = 0
+        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, edges.clock)
+        journal.public.live = conduct.publish <= 0
         self._driver: asyncio.Task[None] | None = None
+        self._publisher: asyncio.Task[None] | None = None
 
     @property
     def journal(self) -> Journal:
@@ -233,6 +252,14 @@ class Serving:
         if self.conduct.eager:
             self.proofs.start(newest.digest if newest is not None else None)
         self._driver = asyncio.create_task(self._drive())
+        self._publisher = asyncio.create_task(self._publish())
+
+    async def _publish(self) -> None:
+        """Show the public what is in the log, on the coarse tick (SPEC B.3)."""
+        tick = self.conduct.publish
+        while tick > 0:
+            await asyncio.sleep(tick - time.time() % tick)
+            self.journal.public.reveal()
 
     async def _drive(self) -> None:
         try:
@@ -244,10 +271,11 @@ class Serving:
 
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""
-        if self._driver is not None:
-            self._driver.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._driver
+        for task in (self._driver, self._publisher):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         await self.attestation.drain()
         await asyncio.to_thread(self.proofs.stop)
 
@@ -255,42 +283,46 @@ class Serving:
         if self.conduct.eager:
             self.proofs.submit(manifest, seq)
 
-    async def batch(self, manifest: bytes, seqs: list[int]) -> bytes:
-        """A proof batch."""
-        return await self._alone(self.proofs.batch, manifest, seqs)
-
-    async def links(self, manifest: bytes) -> bytes:
-        """The signed links of a closed window."""
-        return (await self._alone(self.estimates.links, manifest)).encode()
-
-    async def blocks(self, manifest: bytes, key_digest: bytes, tenant: str, wanted: list[list[int]]) -> bytes:
-        """Proofs of blocks of an estimate."""
-        return await self._alone(self.estimates.blocks, manifest, key_digest, tenant, wanted)
-
-    async def _alone(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Proofs one at a time, since each takes every core.
+    def own_line(self, canonical: bytes, proof: bytes) -> bytes:
+        """An account's own line of a window's registry (canonical Membership).  Blocks.
 
         Raises:
-            BudgetError: too many are asked for at once.
+            AttestationError: no such account in this window, or not its signature; which of the two is not said.
         """
-        if self._batches >= MAX_BATCHES:
-            raise BudgetError(f"{MAX_BATCHES} proof batches are under way: try again when one of them is done")
-        self._batches += 1
+        ask = AccountAsk.decode(canonical)
+        window = self.journal.history.window(ask.manifest)
+        account = commitment.named_account(self.provider.state, window.digest, ask.name)
         try:
-            async with self._batch:
-                return await asyncio.to_thread(work, *arguments)
-        finally:
-            self._batches -= 1
+            if account is None:
+                raise AttestationError("no such account")
+            signature.verify(account.public_key, "account", canonical, proof)
+        except AttestationError:
+            raise AttestationError(
+                f"window {window.manifest.window!r} has no account of this name and key: give the provider the line "
+                "that `ragseal-client register-line` prints; it takes effect with the next window"
+            ) from None
+        return commitment.membership(self.provider.state, window.digest, account).encode()
+
+    def consistency(self, known: int, size: int) -> list[bytes]:
+        """The path between the size that an account knows and that of its receipt, which need not be public yet.
+
+        Empty where there is nothing to prove, or where an account names a size that it cannot have seen: else it could
+        find out, by trying, how far the log is.
+        """
+        old, new = sorted((known, size))
+        if not 0 < old < new or new > max(size, self.journal.public.size):
+            return []
+        return self.provider.ledger.consistency(old, new)
+
+    def published_records(self, window: Window) -> int:
+        """How many records of a window the public may know of."""
+        return bisect.bisect_left(window.records, self.journal.public.size)
 
     async def records(self, manifest: bytes, start: int, count: int) -> list[tuple[int, bytes]]:
-        """(ledger index, record) of at most ``count`` durable records from seq ``start`` on."""
+        """(ledger index, record) of at most ``count`` published records from seq ``start`` on."""
         window = self.journal.history.window(manifest)
-        wanted = window.records[start : start + count]
-        return await asyncio.to_thread(self._read_records, wanted)
-
-    def _read_records(self, indices: list[int]) -> list[tuple[int, bytes]]:
-        durable = [index for index in indices if index < self.provider.ledger.size]
-        return [(index, self.journal.data(index)) for index in durable]
+        wanted = window.records[start : min(start + count, self.published_records(window))]
+        return await asyncio.to_thread(lambda: [(index, self.journal.data(index)) for index in wanted])
 
     async def close_window(self, manifest: bytes, proof: bytes) -> tuple[int, Window]:
         """End a window; asked again, the same answer.

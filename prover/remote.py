@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.groth16.keys import KeyPaths, Shape
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
-from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError, TransportError
+from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError, ProofError, TransportError
+from ragseal.kernel.publickey import check_public_key
 from ragseal.ledger.rpc import call, chunks, dial
 from ragseal.ledger.tls import ClientTls
 from ragseal.prover.keyring import Ring
@@ -28,6 +29,14 @@ KEY_TIMEOUT = 1800.0  #: seconds for the whole key
 CLOSE_TIMEOUT = 60.0
 
 Moved = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A proving key and whose it is."""
+
+    paths: KeyPaths
+    auditor_key: bytes  #: that a manifest names as its auditor's
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------
@@ -41,12 +50,15 @@ def fetch_key(
     wanted: bytes | None,
     ring: Ring[Any, Any],
     moved: Moved,
-) -> KeyPaths:
+) -> Fetched:
     """Get a class's proving key from an auditor, check it, and keep it.
 
     Args:
         wanted: only the key with this digest.
         moved: told (bytes so far, bytes in all).
+
+    Returns:
+        The key, and the beacon key of the auditor that gave it.
 
     Raises:
         ConfigurationError: the auditor holds no key of this class, or of another build of it.
@@ -64,7 +76,7 @@ async def _fetch_key(
     wanted: bytes | None,
     ring: Ring[Any, Any],
     moved: Moved,
-) -> KeyPaths:
+) -> Fetched:
     async with dial(address, tls) as channel:
         stub = verifier_pb2_grpc.VerifierServiceStub(channel)  # type: ignore[no-untyped-call]
         listed = await call(stub.ListKeys, verifier_pb2.ListKeysRequest(), address)
@@ -81,8 +93,13 @@ async def _fetch_key(
         chosen = fitting[-1]
         if len(chosen.key_digest) != 32 or not 0 < chosen.size <= MAX_KEY_BYTES:
             raise TransportError(f"{address} announces a key of {chosen.size} bytes: not a proving key")
+        try:
+            check_public_key(bytes(listed.auditor_key))
+        except EncodingError as error:
+            raise TransportError(f"{address} names no beacon key that an auditor could have: {error}") from None
         part = await _download(stub, address, chosen, ring.directory, moved)
-    return await asyncio.to_thread(ring.install, part, bytes(chosen.key_digest))
+    paths = await asyncio.to_thread(ring.install, part, bytes(chosen.key_digest))
+    return Fetched(paths, bytes(listed.auditor_key))
 
 
 async def _download(stub: Any, address: str, chosen: Any, directory: Path, moved: Moved) -> Path:

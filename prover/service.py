@@ -15,11 +15,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.rpc import answers, bind, new_server, streams
 from ragseal.ledger.service import LedgerServicer
 from ragseal.ledger.tls import LOOPBACK_ONLY, ServerTls
-from ragseal.prover.commitment import window_accounts, window_index
+from ragseal.prover.commitment import window_index
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.window import Stage, Window
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
@@ -57,13 +58,11 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
     @answers
     async def GetManifest(self, request: provider_pb2.GetManifestRequest, context: Any) -> Any:
         window = self._serving.journal.history.named(request.window)
-        accounts = await asyncio.to_thread(window_accounts, self._serving.provider.state, window.digest)
         return provider_pb2.GetManifestResponse(
             canonical=window.signed.encode(),
-            accounts=[account.encode() for account in accounts],
             state=_STATES[window.stage],
             ledger_index=window.index,
-            records=len(window.records),
+            records=self._serving.published_records(window),
         )
 
     @streams
@@ -85,17 +84,6 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
         index, window = await asyncio.shield(self._serving.beacon.open(request.canonical))
         return provider_pb2.OpenBeaconResponse(ledger_index=index, state=_STATES[window.stage])
 
-    # --- phase B ---
-
-    @answers
-    async def Prepare(self, request: provider_pb2.PrepareRequest, context: Any) -> Any:
-        canonical = await self._serving.attestation.prepare(request.canonical, request.signature)
-        return provider_pb2.PrepareResponse(canonical=canonical)
-
-    @answers
-    async def Retrieve(self, request: provider_pb2.RetrieveRequest, context: Any) -> Any:
-        return provider_pb2.RetrieveResponse(canonical=await self._serving.attestation.retrieve(request.canonical))
-
     @answers
     async def GetRecords(self, request: provider_pb2.GetRecordsRequest, context: Any) -> Any:
         if request.count < 1:
@@ -105,27 +93,52 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
             canonical=[record for _, record in found], ledger_index=[index for index, _ in found]
         )
 
+    # --- accounts ---
+
+    @answers
+    async def GetAccount(self, request: provider_pb2.GetAccountRequest, context: Any) -> Any:
+        found = await asyncio.to_thread(self._serving.own_line, request.canonical, request.signature)
+        return provider_pb2.GetAccountResponse(canonical=found)
+
+    @answers
+    async def Prepare(self, request: provider_pb2.PrepareRequest, context: Any) -> Any:
+        canonical = await self._serving.attestation.prepare(request.canonical, request.signature)
+        return provider_pb2.PrepareResponse(canonical=canonical)
+
+    @answers
+    async def Retrieve(self, request: provider_pb2.RetrieveRequest, context: Any) -> Any:
+        answer = await self._serving.attestation.retrieve(request.canonical, request.signature)
+        path = await asyncio.to_thread(self._serving.consistency, request.known_size, answer.size)
+        return provider_pb2.RetrieveResponse(canonical=answer.canonical, consistency=path)
+
+    # --- the window's auditor ---
+
     @streams
-    async def GetProofs(self, request: provider_pb2.GetProofsRequest, context: Any) -> AsyncIterator[Any]:
-        batch = await asyncio.shield(self._serving.batch(request.manifest, list(request.seqs)))
-        for chunk in _chunks(batch):
+    async def GetRegistry(self, request: provider_pb2.AskRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._delivered(RegistryAsk, request):
             yield chunk
 
     @streams
-    async def GetEstimate(self, request: provider_pb2.GetEstimateRequest, context: Any) -> AsyncIterator[Any]:
-        self._window(request.manifest)
-        for chunk in _chunks(await asyncio.shield(self._serving.links(request.manifest))):
+    async def GetProofs(self, request: provider_pb2.AskRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._delivered(ProofsAsk, request):
             yield chunk
 
     @streams
-    async def GetEstimateProofs(
-        self, request: provider_pb2.GetEstimateProofsRequest, context: Any
-    ) -> AsyncIterator[Any]:
-        self._window(request.manifest)
-        wanted = [list(block.ranks) for block in request.blocks]
-        made = self._serving.blocks(request.manifest, request.key_digest, request.tenant, wanted)
-        for chunk in _chunks(await asyncio.shield(made)):
+    async def GetEstimate(self, request: provider_pb2.AskRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._delivered(LinksAsk, request):
             yield chunk
+
+    @streams
+    async def GetEstimateProofs(self, request: provider_pb2.AskRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._delivered(BlocksAsk, request):
+            yield chunk
+
+    async def _delivered(self, kind: type[Ask], request: provider_pb2.AskRequest) -> AsyncIterator[Any]:
+        ask = kind.decode(request.canonical)
+        for chunk in _chunks(await self._serving.deliveries.answer(ask, request.signature)):
+            yield chunk
+
+    # --- the provider itself ---
 
     @answers
     async def CloseWindow(self, request: provider_pb2.CloseWindowRequest, context: Any) -> Any:
@@ -170,8 +183,9 @@ class Server:
         credentials = listening.tls.credentials()
         self._server = new_server()
         ProviderServicer(self.serving).mount(self._server)
-        book = CosignatureBook(self._provider.state.ledger_directory, self._provider.ledger)
-        LedgerServicer(self._provider.ledger, book).mount(self._server)
+        public = self._provider.journal.public
+        book = CosignatureBook(self._provider.state.ledger_directory, public)
+        LedgerServicer(public, book).mount(self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = [
             provider_pb2.DESCRIPTOR.services_by_name["ProviderService"].full_name,

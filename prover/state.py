@@ -32,7 +32,7 @@ from ragseal.ledger.note import NoteSigner, check_name
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -45,7 +45,8 @@ CREATE TABLE IF NOT EXISTS windows (
     manifest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, signed BLOB NOT NULL, seed BLOB NOT NULL,
     nonce BLOB NOT NULL, blinding BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS window_accounts (
-    manifest BLOB NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL, PRIMARY KEY (manifest, name));
+    manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL,
+    PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));
 CREATE TABLE IF NOT EXISTS versions (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, tenant));
@@ -59,6 +60,8 @@ CREATE TABLE IF NOT EXISTS proofs (
     manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
 CREATE TABLE IF NOT EXISTS estimates (
     manifest BLOB PRIMARY KEY, links BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS auditors (
+    key_digest BLOB PRIMARY KEY, public_key BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS stopped_keys (
     key_digest BLOB PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger_mark (
@@ -210,6 +213,18 @@ class State:
         """Size and note of the newest one; None before the first."""
         found = self.row("SELECT size, note FROM ledger_mark")
         return None if found is None else (int(found[0]), bytes(found[1]))
+
+    # --- auditors: whose beacon key came with which proving key ---
+
+    def remember_auditor(self, key_digest: bytes, public_key: bytes) -> None:
+        """Keep the beacon key of the auditor that a proving key was fetched from."""
+        with self.transaction() as db:
+            db.execute("INSERT OR REPLACE INTO auditors VALUES (?, ?)", (key_digest, public_key))
+
+    def auditor_of(self, key_digest: bytes) -> bytes | None:
+        """The beacon key that came with a proving key; None for a key that was not fetched from an auditor."""
+        found = self.row("SELECT public_key FROM auditors WHERE key_digest = ?", (key_digest,))
+        return None if found is None else bytes(found[0])
 
     def close(self) -> None:
         with self._reading:

@@ -93,6 +93,10 @@ class Window:
             raise CommitmentError("the beacon is sealed: it takes no further participants")
         if message.owner != AUDITOR and not (message.owner.startswith(OBSERVER) and len(message.owner) > len(OBSERVER)):
             raise CommitmentError(f'beacon participants are called "{AUDITOR}" or "{OBSERVER}<name>"')
+        if message.owner == AUDITOR and message.public_key != self.manifest.auditor_key:
+            raise CommitmentError(
+                f"the manifest names another auditor, {self.manifest.auditor_key.hex()}: nobody else takes its part"
+            )
         if message.owner in self.commits:
             raise CommitmentError(f"{message.owner} has committed to another nonce already")
         if message.commitment in {c.commitment for c in self.commits.values()} | {self.manifest.beacon_commitment}:

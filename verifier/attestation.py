@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Record
-from ragseal.kernel.commitment import Account, registry_leaves
+from ragseal.kernel.commitment import Account, Registry, registry_leaves
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.ledger.merkle import MerkleTree
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.commitment import Life, Say, Window, quiet
-from ragseal.verifier.evidence import DELIVER_AGAIN, Evidence, Refused, Undecided, held
+from ragseal.verifier.evidence import Refused, held
 from ragseal.verifier.log import LogView
 
 # --- 6 records -------------------------------------------------------------------------------------------------------
@@ -29,32 +30,24 @@ class Logged:
     tenant: str  #: from the registry, never from the record (claim A4)
 
 
-def check_registry(window: Window, evidence: Evidence, say: Say = quiet) -> Mapping[str, Account]:
-    """The accounts of the window: they give the manifest's root, and every tenant of theirs has an index.
+def check_registry(window: Window, asker: Asker, say: Say = quiet) -> Mapping[str, Account]:
+    """The accounts of the window by pseudonym: they give the manifest's root, and every tenant of theirs has an index.
 
     Raises:
-        Undecided: what was delivered is not what the manifest commits to: nobody signed it.
-        Refused: it is, and it is no registry.
+        Refused: what the provider delivered under its signature is not the registry of its manifest, or is none.
+        TransportError, Undecided: it delivered nothing.
     """
     manifest = window.manifest
-    delivered = list(evidence.registry(manifest.window))
-    root = MerkleTree(delivered).root()
-    say(accounts=len(delivered), registry_root=root)
-    if root != manifest.registry_root:
-        raise Undecided(
-            "the registry that was delivered is not the one of the manifest",
-            DELIVER_AGAIN,
-            stated=manifest.registry_root,
-            computed=root,
-        )
-    with held("the registry of the manifest: "):
-        accounts = [Account.decode(data) for data in delivered]
-        registry_leaves(accounts)
-        if len(accounts) != manifest.accounts:
-            raise Refused(f"it has {len(accounts)} accounts, the manifest says {manifest.accounts}")
+    data = asker.registry()
+    with held():
+        accounts = Registry.decode(data).accounts
+        root = MerkleTree(registry_leaves(accounts)).root()
+        say(accounts=len(accounts), registry_root=root)
+        if root != manifest.registry_root or len(accounts) != manifest.accounts:
+            raise Refused("the registry is not the one of the manifest", stated=manifest.registry_root, computed=root)
         for account in accounts:
             manifest.index_of(account.tenant)
-    return {account.name: account for account in accounts}
+    return {account.pseudonym: account for account in accounts}
 
 
 def check_records(

@@ -19,6 +19,7 @@ from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, b
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import CommitmentError
 from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import check_registry
 from ragseal.verifier.beaconlog import check_identity, check_seal, read_beacon
 from ragseal.verifier.commitment import Window, check_indexes, check_key, check_manifest, check_noise
@@ -104,7 +105,7 @@ class Participant:
         if window.digest != self._accepted:
             _, key = check_key(auditor, window)
             check_indexes(self.group, key, window, self.link)
-            check_registry(window, self.link)
+            check_registry(window, Asker(window, auditor, self.link, self.now, self.random))
             check_noise(window)
             if window.manifest.policy.closes <= self.now():
                 raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")
@@ -125,7 +126,7 @@ class Participant:
             return Stage.COMMITTED
         _, seal = beacon.seals[-1]
         check_seal(beacon, seal)
-        check_identity(beacon, self.state.auditor(self.log_key, self.classes))
+        check_identity(beacon, window)
         nonce = self.state.nonce(window.digest)
         if nonce is None or beacon.commits[OWNER][1].commitment != beacon_commitment(OWNER, nonce):
             raise Refused("the auditor's commitment in the log is not to a nonce of this folder")

@@ -118,7 +118,7 @@ def check_beacon(log: LogView, window: Window, life: Life, auditor: Auditor, say
     value = _value(window, owners, state)
     if life.open.beacon != value:
         raise Refused("the opened window's beacon is not what the nonces give", stated=life.open.beacon, computed=value)
-    check_identity(state, auditor)
+    check_identity(state, window)
     check_own_part(window, state, auditor, value)
     say(beacon=value)
     return value
@@ -184,16 +184,14 @@ def check_seal(state: BeaconState, seal: BeaconSeal) -> None:
             raise Refused(f"{owner} opened its nonce before a seal named it", ledger_index=at)
 
 
-def check_identity(state: BeaconState, auditor: Auditor) -> None:
-    """The auditor of the beacon is this one.
+def check_identity(state: BeaconState, window: Window) -> None:
+    """The auditor of the beacon is the one that the manifest names.
 
     Raises:
-        Undecided: it is another, who can audit the window.
+        Refused: the provider took another's commitment for it.
     """
-    own = state.commits[OWNER][1].public_key
-    if own != auditor.identity:
-        raise Undecided(
-            f"the auditor in the beacon is not this auditor: {own.hex()}, not {auditor.identity.hex()}",
-            "let the auditor with that key audit the window",
-            public_key=own,
+    own, named = state.commits[OWNER][1].public_key, window.manifest.auditor_key
+    if own != named:
+        raise Refused(
+            f"the auditor in the beacon is {own.hex()}, the manifest names {named.hex()}", public_key=own, named=named
         )

@@ -111,6 +111,13 @@ def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str
         raise Refused(f"the manifest is of the log {manifest.origin!r}, not of {auditor.log_key.name!r}")
     _one_face(evidence, index, signed, say)
     _never_seen(log, index, manifest)
+    if manifest.auditor_key != auditor.identity:
+        raise Undecided(
+            f"window {manifest.window!r} names the auditor {manifest.auditor_key.hex()}, this one is "
+            f"{auditor.identity.hex()}",
+            "let the auditor with that key audit the window, or use its folder",
+            named=manifest.auditor_key,
+        )
     cls, class_digest = own_class(auditor, manifest.policy)
     with held():
         check_policy(manifest.policy, cls, class_digest)

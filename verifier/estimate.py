@@ -17,6 +17,7 @@ from ragseal.kernel.certificate import BlockBatch, BlockKey, Listing, Scope, Sig
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.transcript import tagged_hash
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import Logged
 from ragseal.verifier.blocks import (
     Caught,
@@ -33,11 +34,9 @@ from ragseal.verifier.commitment import Say, Window, quiet
 from ragseal.verifier.evidence import (
     AUDITOR,
     CEREMONY,
-    DELIVER_AGAIN,
     OWN_FOLDER,
     Auditor,
     ConfiguredEstimate,
-    Evidence,
     Refused,
     Undecided,
     held,
@@ -146,7 +145,7 @@ class Inquiry:
     group: Group
     window: Window
     auditor: Auditor
-    evidence: Evidence
+    asker: Asker
     records: Sequence[Logged]
     effort: Effort
     #: a name -> this auditor's nonce of that name: secret until then, durable before it is known, the same ever after
@@ -166,6 +165,8 @@ def check_estimate(inquiry: Inquiry, say: Say = quiet) -> Estimation:
     policy = inquiry.window.manifest.policy
     chosen = _choose_key(inquiry.auditor.estimates)
     key = chosen.load()
+    if key.digest != chosen.digest:
+        raise ConfigurationError(f"the key file of {chosen.digest.hex()} holds another key: restore it or make one")
     say(estimate_key=chosen.digest, made_by=chosen.made_by, records_a_block=key.cls.n)
     signed = _links(inquiry, say)
     checked = []
@@ -217,14 +218,12 @@ def _choose_key(configured: Sequence[ConfiguredEstimate]) -> ConfiguredEstimate:
 def _links(inquiry: Inquiry, say: Say) -> SignedLinks:
     """The provider's one list, about exactly the records that this auditor has."""
     window = inquiry.window
-    data = inquiry.evidence.estimate(window.digest)
-    try:
+    data = inquiry.asker.links()
+    with held("the list of links: "):  # the provider signed that this is its answer
         signed = SignedLinks.decode(data)
         signed.verify(window.manifest.provider_key)
-    except AuditError as error:
-        raise Undecided(f"the list of links: {error}", DELIVER_AGAIN) from None
-    if signed.body.manifest != window.digest:
-        raise Undecided("the links are of another window", DELIVER_AGAIN)
+        if signed.body.manifest != window.digest:
+            raise Refused("the links are of another window")
     _about_the_records(inquiry, signed)
     first = SignedLinks.decode(inquiry.auditor.first_links(window.digest, data))
     if first.body != signed.body:
@@ -310,7 +309,7 @@ def _check_blocks(
     for start in range(0, len(wanted), BATCH):
         part = wanted[start : start + BATCH]
         inquiry.progress(f"tenant {scope.tenant}: block {start} of {len(wanted)}")
-        data = inquiry.evidence.estimate_proofs(scope.manifest, scope.key_digest, scope.tenant, part)
+        data = inquiry.asker.blocks(scope.key_digest, scope.tenant, part)
         which = f"tenant {scope.tenant!r}, blocks {start}..{start + len(part) - 1}: "
         with held(which, tenant=scope.tenant, blocks=part):
             blocks = [certificate.make_block(scope, ranks, c_e, listing) for ranks in part]

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ragseal.kernel.attestation import Answer, Receipt
 from ragseal.kernel.certificate import BlockKey
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
+from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
@@ -73,6 +74,9 @@ def held(context: str = "", **evidence: Any) -> Iterator[None]:
         raise Refused(f"{context}{error}", **evidence) from None
 
 
+T = TypeVar("T")
+
+
 class Evidence(Protocol):
     """Where an audit gets the provider's side from: over gRPC, or in a test from memory.
 
@@ -90,22 +94,18 @@ class Evidence(Protocol):
     def manifest(self, window: str) -> bytes:
         """SignedManifest of a window; empty for the newest."""
 
-    def registry(self, window: str) -> Sequence[bytes]:
-        """Account messages of a window's registry, sorted by name."""
-
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         """IndexFile of one tenant."""
 
-    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
-        """ProofBatch of exactly these records."""
+    def deliver(self, ask: Ask, proof: bytes) -> bytes:
+        """What comes for an ask that ``proof``, the auditor's signature, goes with: Delivery or Refusal if all is well.
 
-    def estimate(self, manifest: bytes) -> bytes:
-        """SignedLinks of a closed window."""
+        An ask is for the registry, proofs, links or blocks (:mod:`ragseal.kernel.inquiry`).  Asked once: an ask grows
+        old, so it is repeated with a new one, by :meth:`patiently`.
+        """
 
-    def estimate_proofs(
-        self, manifest: bytes, key_digest: bytes, tenant: str, blocks: Sequence[Sequence[int]]
-    ) -> bytes:
-        """BlockBatch of exactly these blocks of a tenant's records, proven under this key."""
+    def patiently(self, once: Callable[[], T]) -> T:
+        """``once``, again while it raises TransportError or BudgetError and there is patience left."""
 
 
 class Key(Protocol):
@@ -154,6 +154,11 @@ def newest_links(manifest: bytes, signed: bytes) -> bytes:
     return signed
 
 
+def mute(ask: Ask) -> bytes:
+    """Of an auditor without its private key: it can ask for nothing that only it is given."""
+    raise ConfigurationError("this auditor's identity cannot sign: registry, proofs and links are given to it alone")
+
+
 def forgetful(seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
     """Takes the fresh nonce and keeps nothing: whoever may break off an audit and be asked again chooses its sample."""
     return fresh
@@ -179,6 +184,7 @@ class Auditor:
     estimates: Sequence[ConfiguredEstimate] = ()  #: keys of the estimate's circuit
     #: (manifest digest, SignedLinks) -> the list that this auditor saw first, on disk before this returns
     first_links: Callable[[bytes, bytes], bytes] = newest_links
+    sign: Callable[[Ask], bytes] = mute  #: an ask -> the signature of this auditor's identity
     #: (log, other windows of the period as (name, manifest digest), the audited manifest's) -> what is known of them
     neighbours: Callable[[Any, Sequence[tuple[str, bytes]], bytes], Sequence[Any]] = lambda log, windows, audited: ()
     since: int | None = None  #: the period begins no later than this (seconds since 1970), whatever the policy says

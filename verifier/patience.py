@@ -51,7 +51,7 @@ class Patience:
             TransportError: it stayed so for longer than the patience or the deadline.
             AuditError: whatever else the peer answers, at once.
         """
-        began, pause = self.clock(), FIRST
+        began, pause = 0.0, 0.0
         while True:
             if self.left() <= 0:
                 raise TransportError("the audit's deadline has passed while the provider was asked: see --deadline")
@@ -60,9 +60,12 @@ class Patience:
             except AuditError as error:
                 if final(error):
                     raise
+                if not pause:  # the first failure: however long the call took that it ended
+                    began, pause = self.clock(), FIRST
                 waited = self.clock() - began
                 if waited + pause > self.seconds or pause > self.left():
-                    raise TransportError(f"{error} (asked again for {waited:.0f} s)") from None
+                    said = f"{error} (asked again for {waited:.0f} s)" if waited > 1 else str(error)
+                    raise TransportError(said) from None
                 self.tell(f"waiting for the provider, {waited:.0f} of at most {self.seconds:.0f} s: {error}")
             self.sleep(pause * self._random.uniform(0.5, 1.0))  # callers that were refused together come back apart
             pause = min(2 * pause, LONGEST)

@@ -14,9 +14,10 @@ from ragseal.kernel import attestation, commitment
 from ragseal.kernel.attestation import BatchItem, ProofBatch, Statement
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import ProofError
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import Logged
 from ragseal.verifier.commitment import Say, Window, quiet
-from ragseal.verifier.evidence import Evidence, Key, Refused, held
+from ragseal.verifier.evidence import Key, Refused, held
 
 BATCH = 256  #: records asked for at once: a failure names its batch, and progress shows
 
@@ -38,7 +39,7 @@ class Basis:
         return cls(group, window, key, columns, beacon, commitment.generators(group, dimension))
 
 
-def check_proofs(basis: Basis, evidence: Evidence, wanted: Sequence[Logged], say: Say = quiet) -> None:
+def check_proofs(basis: Basis, asker: Asker, wanted: Sequence[Logged], say: Say = quiet) -> None:
     """Step 8: every wanted record's proof, hint opening and link, in batches.
 
     Raises:
@@ -48,7 +49,7 @@ def check_proofs(basis: Basis, evidence: Evidence, wanted: Sequence[Logged], say
         part = wanted[start : start + BATCH]
         first, last = part[0].record.seq, part[-1].record.seq
         seqs = [one.record.seq for one in part]
-        data = evidence.proofs(basis.window.digest, seqs)
+        data = asker.proofs(seqs)
         with held(f"proofs of records {first}..{last}: ", batch=batches):
             check_batch(basis, part, ProofBatch.decode(data))
         say(batches=batches + 1, proofs=start + len(part))

@@ -9,10 +9,11 @@ beside a server.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from ragseal.kernel.errors import AuditError, TransportError
+from ragseal.kernel.errors import AuditError, BudgetError, TransportError
+from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.remote import Connection, RemoteLedger
 from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, chunks
 from ragseal.ledger.tls import BY_DEFAULT, ClientTls
@@ -86,30 +87,25 @@ class RemoteEvidence:
         request = provider_pb2.OpenBeaconRequest(canonical=canonical)
         return int(self._call(self._stub.OpenBeacon, request, 2 * self._timeout).ledger_index)
 
-    # --- phase B ---
+    # --- what only the window's auditor is given ---
 
-    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
-        request = provider_pb2.GetProofsRequest(manifest=manifest, seqs=seqs)
-        seconds = 10 * self._timeout + SECONDS_A_PROOF * len(seqs)
-        return self._stream(self._stub.GetProofs, request, MAX_BATCH_BYTES, seconds)
+    def deliver(self, ask: Ask, proof: bytes) -> bytes:
+        request = provider_pb2.AskRequest(canonical=ask.encode(), signature=proof)
+        match ask:
+            case RegistryAsk():
+                method, limit, seconds = self._stub.GetRegistry, MAX_BATCH_BYTES, 10 * self._timeout
+            case ProofsAsk():
+                method, limit = self._stub.GetProofs, MAX_BATCH_BYTES
+                seconds = 10 * self._timeout + SECONDS_A_PROOF * len(ask.seqs)
+            case LinksAsk():
+                method, limit, seconds = self._stub.GetEstimate, MAX_LINKS_BYTES, SECONDS_TO_ESTIMATE
+            case BlocksAsk():
+                method, limit = self._stub.GetEstimateProofs, MAX_BATCH_BYTES
+                seconds = SECONDS_TO_ESTIMATE + SECONDS_A_PROOF * len(ask.blocks)
+        return self._once(lambda: self._chunks(method, request, limit, self._patience.call_seconds(seconds)))
 
-    # --- phase C ---
-
-    def estimate(self, manifest: bytes) -> bytes:
-        request = provider_pb2.GetEstimateRequest(manifest=manifest)
-        return self._stream(self._stub.GetEstimate, request, MAX_LINKS_BYTES, SECONDS_TO_ESTIMATE)
-
-    def estimate_proofs(
-        self, manifest: bytes, key_digest: bytes, tenant: str, blocks: Sequence[Sequence[int]]
-    ) -> bytes:
-        request = provider_pb2.GetEstimateProofsRequest(
-            manifest=manifest,
-            key_digest=key_digest,
-            tenant=tenant,
-            blocks=[provider_pb2.Block(ranks=ranks) for ranks in blocks],
-        )
-        seconds = SECONDS_TO_ESTIMATE + SECONDS_A_PROOF * len(blocks)
-        return self._stream(self._stub.GetEstimateProofs, request, MAX_BATCH_BYTES, seconds)
+    def patiently(self, once: Callable[[], T]) -> T:
+        return self._patience.ask(once)
 
     # --- plumbing ---
 
@@ -130,15 +126,18 @@ class RemoteEvidence:
         return self._ask(lambda: self._chunks(method, request, limit, self._patience.call_seconds(seconds)))
 
     def _ask(self, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The peer's answer.  Silence and BudgetError are waited out; any other error that it names is not signed.
+        return self._patience.ask(lambda: self._once(action))
+
+    def _once(self, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The peer's answer.  Silence and BudgetError can be waited out; any other error that it names is not signed.
 
         Raises:
-            TransportError: no answer for longer than the patience.
+            TransportError, BudgetError: no answer, or too much to do.
             Undecided: it answers with an error, whatever kind it claims.
         """
         try:
-            return self._patience.ask(lambda: self._connection.run(action()))
-        except (TransportError, Undecided):
+            return self._connection.run(action())
+        except (TransportError, BudgetError, Undecided):
             raise
         except AuditError as error:
             raise Undecided(f"the provider refuses without signing that it does: {error}", ASK_AGAIN) from None

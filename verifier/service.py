@@ -119,7 +119,9 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
 
     @answers
     async def ListKeys(self, request: verifier_pb2.ListKeysRequest, context: Any) -> Any:
-        return verifier_pb2.ListKeysResponse(keys=await asyncio.to_thread(self._keys))
+        return verifier_pb2.ListKeysResponse(
+            keys=await asyncio.to_thread(self._keys), auditor_key=self._state.public_key
+        )
 
     def _keys(self) -> list[verifier_pb2.KeyInfo]:
         out = []

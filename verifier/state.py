@@ -362,6 +362,7 @@ class State:
             lambda seen: self.remember(log, seen),
             self.estimates(sizes or {}),
             self.first_links,
+            lambda ask: ask.sign(self.identity),
             Verdicts(self.directory, log).neighbours,
         )
 

@@ -32,6 +32,7 @@ from typing import Any
 
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import Logged, check_records, check_registry
 from ragseal.verifier.beaconlog import check_beacon
 from ragseal.verifier.blocks import Effort
@@ -175,6 +176,11 @@ class _Checklist:
             result.window = window
             life = check_life(log, window, self.around.now, self.auditor.drawn.get(window.digest, 0), say)
 
+        begun = self.around.clock()
+        asker = Asker(
+            window, auditor, evidence, lambda: self.around.now + int(self.around.clock() - begun), self.around.random
+        )
+
         # 3. The key: the auditor's own choice.
         with self.step(3) as say:
             configured, key = check_key(auditor, window, say)
@@ -190,7 +196,7 @@ class _Checklist:
 
         # 6. The records: all of them, each signed by whom it is charged to.
         with self.step(6) as say:
-            accounts = check_registry(window, evidence, say)
+            accounts = check_registry(window, asker, say)
             records = check_records(group, log, window, life, accounts, say)
             result.records = len(records)
 
@@ -203,12 +209,12 @@ class _Checklist:
         # 8. The proofs: noise, selection and tenant of every record, or of a sample that nobody could foresee.
         with self.step(8) as say:
             wanted = self._wanted(log, window, life, records, sample, say)
-            check_proofs(Basis.of(group, window, key, columns, beacon), evidence, wanted, say)
+            check_proofs(Basis.of(group, window, key, columns, beacon), asker, wanted, say)
             result.proven = len(wanted)
 
         # 9. The estimate: how many accounts ask as one.  It gates the policy; epsilon does not depend on it.
         with self.step(9) as say:
-            result.estimation = check_estimate(self._inquiry(log, window, life, records, effort), say)
+            result.estimation = check_estimate(self._inquiry(log, window, life, records, asker, effort), say)
             check_coalition(result.estimation)
 
         # 10. The noise table: the law that the circuit was built for keeps its rules.
@@ -242,12 +248,14 @@ class _Checklist:
         )
         return promises
 
-    def _inquiry(self, log: LogView, window: Window, life: Life, records: Sequence[Logged], effort: Effort) -> Inquiry:
+    def _inquiry(
+        self, log: LogView, window: Window, life: Life, records: Sequence[Logged], asker: Asker, effort: Effort
+    ) -> Inquiry:
         return Inquiry(
             group=self.around.group,
             window=window,
             auditor=self.auditor,
-            evidence=self.evidence,
+            asker=asker,
             records=records,
             effort=effort,
             sample_nonce=lambda name: self.auditor.sample_nonce(log.signed, name, self.around.random(32)),

@@ -17,7 +17,7 @@ import pytest
 from ragseal.client import attestation as client
 from ragseal.groth16.group import NativeGroup
 from ragseal.groth16.views import EstimateView
-from ragseal.kernel import attestation, certificate, encoding, field, folding, opening, signature
+from ragseal.kernel import attestation, certificate, encoding, field, folding, opening
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.commitment import Account
@@ -30,7 +30,7 @@ from ragseal.verifier import attestation as records
 from ragseal.verifier import commitment, epsilon, estimate, log, proofs, verification
 from ragseal.verifier.attestation import Logged
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
-from tests.verifier.simulator import key_of
+from tests.verifier.simulator import account
 
 # --- step 8: proofs and openings -------------------------------------------------------------------------------------
 
@@ -110,11 +110,11 @@ _check_registry = verification.check_registry
 
 
 class _Anyone(dict[str, Account]):
-    """A registry in which every name is an account of tenant north, with the key that the test's name gives."""
+    """A registry in which the tests' strangers are accounts of tenant north, with the keys that their names give."""
 
     def get(self, name: str, default: Any = None) -> Any:
-        own = signature.public_bytes(key_of(name))
-        return super().get(name, Account(name, "north", own))
+        strangers = {one.pseudonym: one for one in (account(n, "north") for n in ("mallory", "dave", "eve"))}
+        return super().get(name, strangers.get(name, default))
 
 
 REGISTERED = Check(verification, "check_registry", lambda *given: _Anyone(_check_registry(*given)))

@@ -89,7 +89,7 @@ async def _window(directory: Path, name: str, clock: Clock, seen: Seen, **change
 
 async def _batches(serving: Serving, manifest: bytes, seen: Seen) -> None:
     for seqs in BATCHES:
-        batch = ProofBatch.decode(await serving.batch(manifest, seqs))
+        batch = ProofBatch.decode(await batch(serving, manifest, seqs))
         seen.opening(batch.hints)
         for link in batch.links:
             seen.opening(link.opening)

@@ -80,7 +80,7 @@ def _answers(folder: Path, tick: float) -> list[list[int]]:
                 message = asker.message(f"{('quiet', 'hit')[which]} {number}")
                 signed = asker.request(message, await asker.prepare(message)).encode()
                 begun = time.monotonic_ns()
-                answer = Answer.decode(await serving.attestation.retrieve(signed))
+                answer = opened(await retrieved(serving, signed))
                 if number >= 2:
                     times[which].append(time.monotonic_ns() - begun)
                 asker.ctr, asker.last_receipt = asker.ctr + 1, answer.receipt.digest()

@@ -358,7 +358,7 @@ class AttackWorld(simulator.World):
             origin=simulator.ORIGIN,
             window=self.manifest.window,
             manifest=self.digest,
-            account=account,
+            account=simulator.pseudonym(account),
             ctr=self.ctrs[account],
             request_id=self.rng.randbytes(16),
             query_digest=self.rng.randbytes(32),
@@ -367,6 +367,7 @@ class AttackWorld(simulator.World):
             checked=True,
             nonce=self.rng.randbytes(16),
             last_receipt=self.last.get(account, NO_RECEIPT),
+            seal_key=simulator.SEAL_KEY,
         )
         return replace(made, **plan.request)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,24 @@ from ragseal.groth16.engine import open_engine
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, Request, SignedRequest
-from ragseal.kernel.commitment import Account, BeaconCommit, BeaconOpening, beacon_commitment
+from ragseal.kernel.attestation import (
+    NO_RECEIPT,
+    Answer,
+    Prepare,
+    Prepared,
+    Request,
+    SealedAnswer,
+    SignedRequest,
+    open_answer,
+)
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, beacon_commitment
+from ragseal.kernel.errors import AuditError
+from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.sealing import public_of
 from ragseal.prover import commitment, index, machinery
+from ragseal.prover.attestation import Answered
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.corpora import Document
 from ragseal.prover.policyfile import Binding, read_policy
@@ -36,6 +49,7 @@ from ragseal.prover.window import Stage, Window
 NOW = 1_800_000_000
 DIMENSION = 24
 ORIGIN = "example.org/rag"
+SEAL_SECRET = b"s" * 32
 KEYS_CACHE = Path("var/keys")
 
 
@@ -74,6 +88,8 @@ def account_key(name: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"account" + name.encode()).digest())
 
 
+AUDITOR_KEY = Ed25519PrivateKey.from_private_bytes(b"A" * 32)
+AUDITOR = signature.public_bytes(AUDITOR_KEY)
 TENANTS = {"acme": ["alice", "bob"], "globex": ["carol"]}
 
 
@@ -88,7 +104,7 @@ def new_state(directory: Path) -> State:
     embedder = TrigramEmbedder()
     for tenant, names in TENANTS.items():
         index.ingest(state, tenant, 126, DIMENSION, documents(tenant), embed_with(embedder), Edges().draw)
-        new = [Account(name, tenant, signature.public_bytes(account_key(name))) for name in names]
+        new = [commitment.Registration(name, tenant, signature.public_bytes(account_key(name))) for name in names]
         commitment.add_accounts(state, new)
     return state
 
@@ -110,6 +126,7 @@ def open_provider(directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Cl
     folder = ring.folder(keys.digest)
     if not folder.exists():
         folder.symlink_to(keys.directory.resolve())
+        state.remember_auditor(keys.digest, AUDITOR)
     tools = Machinery(default_group(), open_engine(tiny), ring, TrigramEmbedder())
     return Provider(state, tools, Edges(clock=clock))
 
@@ -140,7 +157,7 @@ async def open_window(serving: Serving) -> Window:
     """Take an auditor and an observer through the beacon."""
     window = serving.journal.history.newest
     assert window is not None
-    auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+    auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
     observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
     for participant in (observer, auditor):
         await serving.beacon.commit(participant.commit().encode())
@@ -165,13 +182,21 @@ class Asker:
     def key(self) -> Ed25519PrivateKey:
         return account_key(self.name)
 
+    @property
+    def pseudonym(self) -> str:
+        """What the newest window calls this account; a stranger goes by its name."""
+        window = self.serving.journal.history.newest
+        assert window is not None
+        found = commitment.named_account(self.serving.provider.state, window.digest, self.name)
+        return self.name if found is None else found.pseudonym
+
     def message(self, query: str, embedding: bytes | None = None, request_id: bytes | None = None) -> Prepare:
         window = self.serving.journal.history.newest
         assert window is not None
         own = encode_embedding(embed_with(TrigramEmbedder())([query])[0])
         return Prepare(
             manifest=window.digest,
-            account=self.name,
+            account=self.pseudonym,
             request_id=request_id or hashlib.sha256(f"{self.name}{self.ctr}{query}".encode()).digest()[:16],
             salt=hashlib.sha256(query.encode()).digest(),
             query=query,
@@ -191,7 +216,7 @@ class Asker:
             "origin": window.manifest.origin,
             "window": window.manifest.window,
             "manifest": window.digest,
-            "account": self.name,
+            "account": self.pseudonym,
             "ctr": self.ctr + 1,
             "request_id": message.request_id,
             "query_digest": message.query_digest(),
@@ -200,14 +225,20 @@ class Asker:
             "checked": True,
             "nonce": hashlib.sha256(message.request_id).digest()[:16],
             "last_receipt": self.last_receipt,
+            "seal_key": public_of(SEAL_SECRET),
         }
         request = Request(**{**fields, **changes})  # type: ignore[arg-type]
         return SignedRequest(request, signature.sign(self.key, "request", request.encode()))
 
+    async def retrieve(self, signed: SignedRequest) -> Answered:
+        """Fetch an answer with this account's second signature."""
+        canonical = signed.encode()
+        return await self.serving.attestation.retrieve(canonical, signature.sign(self.key, "retrieve", canonical))
+
     async def ask(self, query: str) -> Answer:
         message = self.message(query)
         signed = self.request(message, await self.prepare(message))
-        answer = Answer.decode(await self.serving.attestation.retrieve(signed.encode()))
+        answer = open_answer(SealedAnswer.decode((await self.retrieve(signed)).canonical), SEAL_SECRET)
         self.ctr, self.last_receipt = self.ctr + 1, answer.receipt.digest()
         return answer
 
@@ -222,3 +253,48 @@ async def serving_on(provider: Provider, eager: bool = False) -> AsyncIterator[S
     finally:
         await serving.stop()
         provider.close()
+
+
+# --- what an account and the auditor get -----------------------------------------------------------------------------
+
+
+async def retrieved(serving: Serving, signed: bytes, as_account: str | None = None) -> bytes:
+    """The sealed answer to a signed request, fetched by the account that it names (or by ``as_account``)."""
+    name = as_account or "alice"
+    with suppress(AuditError):
+        if as_account is None:
+            request = SignedRequest.decode(signed).request
+            name = commitment.window_account(serving.provider.state, request.manifest, request.account).name
+    return (await serving.attestation.retrieve(signed, signature.sign(account_key(name), "retrieve", signed))).canonical
+
+
+def opened(sealed: bytes) -> Answer:
+    """An answer to one of these accounts, opened."""
+    return open_answer(SealedAnswer.decode(sealed), SEAL_SECRET)
+
+
+async def delivered(serving: Serving, ask: Ask, key: Ed25519PrivateKey = AUDITOR_KEY) -> bytes:
+    """What the auditor gets for an ask, its provider's signature checked."""
+    data = await serving.deliveries.answer(ask, ask.sign(key))
+    found = open_delivery(data, ask, serving.provider.public_key)
+    assert isinstance(found, Delivery), found
+    return found.payload
+
+
+async def batch(serving: Serving, manifest: bytes, seqs: Sequence[int]) -> bytes:
+    """A ProofBatch."""
+    return await delivered(serving, ProofsAsk(manifest, int(serving.provider.edges.clock()), bytes(16), tuple(seqs)))
+
+
+async def links(serving: Serving, manifest: bytes) -> bytes:
+    """SignedLinks."""
+    return await delivered(serving, LinksAsk(manifest, int(serving.provider.edges.clock()), bytes(16)))
+
+
+async def blocks(
+    serving: Serving, manifest: bytes, key_digest: bytes, tenant: str, wanted: Sequence[Sequence[int]]
+) -> bytes:
+    """A BlockBatch."""
+    now = int(serving.provider.edges.clock())
+    chosen = tuple(tuple(ranks) for ranks in wanted)
+    return await delivered(serving, BlocksAsk(manifest, now, bytes(16), key_digest, tenant, chosen))

@@ -211,16 +211,16 @@ def test_every_field_of_a_request_is_checked(tmp_path: Path, tiny: CircuitClass,
         }
         for name, (kind, text) in cases.items():
             crooked = alice.request(message, prepared, **{name: values[name]})
-            await refused(kind, text, phase.retrieve(crooked.encode()))
+            await refused(kind, text, retrieved(serving, crooked.encode()))
         good = alice.request(message, prepared)
         forged = SignedRequest(good.request, signature.sign(account_key("bob"), "request", good.request.encode()))
-        await refused(AttestationError, "signature", phase.retrieve(forged.encode()))
+        await refused(AttestationError, "signature", retrieved(serving, forged.encode()))
         for broken in (good.encode()[:-1], good.encode() + b"\0", b""):
-            await refused(EncodingError, None, phase.retrieve(broken))
+            await refused(EncodingError, None, retrieved(serving, broken))
         window = serving.journal.history.newest
         assert window is not None
         assert len(window.records) == 1  # nothing of all that was recorded
-        assert Answer.decode(await phase.retrieve(good.encode())).record.seq == 1
+        assert opened(await retrieved(serving, good.encode())).record.seq == 1
 
     play(scene, tmp_path / "p", tiny, keys)
 
@@ -232,19 +232,19 @@ def test_the_same_request_gets_the_same_bytes_and_another_one_nothing(
         alice, phase = Asker("alice", serving), serving.attestation
         message = alice.message("first")
         signed = alice.request(message, await alice.prepare(message)).encode()
-        results = await asyncio.gather(*(phase.retrieve(signed) for _ in range(5)))
+        results = await asyncio.gather(*(retrieved(serving, signed) for _ in range(5)))
         assert len(set(results)) == 1
         window = serving.journal.history.newest
         assert window is not None
         assert len(window.records) == 1
         again = alice.message("again")
         crooked = alice.request(again, await alice.prepare(again)).encode()  # the same ctr, signed twice
-        await refused(AttestationError, "signed once", phase.retrieve(crooked))
+        await refused(AttestationError, "signed once", retrieved(serving, crooked))
         # one request id, one record: a second signature under it would use C_e twice
-        receipt = Answer.decode(results[0]).receipt.digest()
+        receipt = opened(results[0]).receipt.digest()
         prepared = await alice.prepare(message)
         twice = alice.request(message, prepared, ctr=2, last_receipt=receipt).encode()
-        await refused(AttestationError, "no Prepare", phase.retrieve(twice))
+        await refused(AttestationError, "no Prepare", retrieved(serving, twice))
 
     play(scene, tmp_path / "p", tiny, keys)
 
@@ -257,7 +257,7 @@ def test_n_max_is_enforced(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -
         for i in range(6):
             await alice.ask(f"query {i}")
         await refused(BudgetError, "n_max = 6", alice.prepare(alice.message("one more")))
-        await refused(BudgetError, "n_max = 6", serving.attestation.retrieve(alice.request(late, prepared).encode()))
+        await refused(BudgetError, "n_max = 6", retrieved(serving, alice.request(late, prepared).encode()))
         await bob.ask("others go on")
 
     play(scene, tmp_path / "p", tiny, keys)
@@ -325,8 +325,8 @@ def test_a_client_that_goes_away_finds_its_answer_later(tmp_path: Path, tiny: Ci
         alice = Asker("alice", serving)
         message = alice.message("first")
         signed = alice.request(message, await alice.prepare(message)).encode()
-        call = asyncio.create_task(serving.attestation.retrieve(signed))
-        while not serving.attestation.busy:
+        call = asyncio.create_task(retrieved(serving, signed))
+        while not serving.attestation._running:
             await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -335,7 +335,7 @@ def test_a_client_that_goes_away_finds_its_answer_later(tmp_path: Path, tiny: Ci
         window = serving.journal.history.newest
         assert window is not None
         assert len(window.records) == 1
-        assert Answer.decode(await serving.attestation.retrieve(signed)).record.seq == 0
+        assert opened(await retrieved(serving, signed)).record.seq == 0
 
     play(scene, tmp_path / "p", tiny, keys)
 
@@ -350,13 +350,13 @@ def test_a_window_takes_queries_in_its_time_only(tmp_path: Path, tiny: CircuitCl
         window = serving.journal.history.newest
         assert window is not None
         clock.now = window.manifest.policy.closes + 60
-        await refused(AttestationError, "takes queries from", serving.attestation.retrieve(signed))
+        await refused(AttestationError, "takes queries from", retrieved(serving, signed))
         await refused(AttestationError, "takes queries from", alice.prepare(alice.message("second")))
         clock.now = NOW - 1
-        await refused(AttestationError, "takes queries from", serving.attestation.retrieve(signed))
+        await refused(AttestationError, "takes queries from", retrieved(serving, signed))
         clock.now = NOW + 61
-        assert Answer.decode(await serving.attestation.retrieve(signed)).record.time == NOW + 60
-        alice.ctr, alice.last_receipt = 1, Answer.decode(await serving.attestation.retrieve(signed)).receipt.digest()
+        assert opened(await retrieved(serving, signed)).record.time == NOW + 60
+        alice.ctr, alice.last_receipt = 1, opened(await retrieved(serving, signed)).receipt.digest()
         clock.now = NOW  # a clock set back never sets a record's time back
         assert (await alice.ask("second")).record.time == NOW + 60
 
@@ -368,7 +368,7 @@ def test_closing_needs_the_provider_key_and_ends_everything(tmp_path: Path, tiny
         alice = Asker("alice", serving)
         message = alice.message("first")
         signed = alice.request(message, await alice.prepare(message)).encode()
-        answer = await serving.attestation.retrieve(signed)
+        answer = await retrieved(serving, signed)
         digest, key = message.manifest, serving.provider.state.key
         for proof in (signature.sign(account_key("alice"), "close", digest), signature.sign(key, "manifest", digest)):
             await refused(AttestationError, "signature", serving.close_window(digest, proof))
@@ -378,7 +378,7 @@ def test_closing_needs_the_provider_key_and_ends_everything(tmp_path: Path, tiny
         assert window.close.records == 1
         assert (await serving.close_window(digest, proof))[0] == index
         await refused(AttestationError, "closed", alice.prepare(alice.message("second")))
-        assert await serving.attestation.retrieve(signed) == answer  # what was answered stays answered
+        assert await retrieved(serving, signed) == answer  # what was answered stays answered
 
     play(scene, tmp_path / "p", tiny, keys)
 
@@ -394,22 +394,22 @@ def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(
         await alice.ask("first")
         message = alice.message("second")
         signed = alice.request(message, await alice.prepare(message))
-        kept["answer"] = await serving.attestation.retrieve(signed.encode())
+        kept["answer"] = await retrieved(serving, signed.encode())
         kept["signed"] = signed.encode()
         kept["third"] = alice.message("third")
         kept["prepared"] = await alice.prepare(alice.message("third"))
 
     async def after() -> None:
         async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
-            assert await serving.attestation.retrieve(kept["signed"]) == kept["answer"]  # type: ignore[arg-type]
+            assert await retrieved(serving, kept["signed"]) == kept["answer"]  # type: ignore[arg-type]
             alice = Asker("alice", serving, ctr=2)
-            alice.last_receipt = Answer.decode(kept["answer"]).receipt.digest()  # type: ignore[arg-type]
+            alice.last_receipt = opened(kept["answer"]).receipt.digest()  # type: ignore[arg-type]
             third: Prepare = kept["third"]  # type: ignore[assignment]
             prepared: Prepared = kept["prepared"]  # type: ignore[assignment]
             signed = alice.request(third, prepared)
-            await refused(AttestationError, "send Prepare first", serving.attestation.retrieve(signed.encode()))
+            await refused(AttestationError, "send Prepare first", retrieved(serving, signed.encode()))
             assert await alice.prepare(third) == prepared  # same request id, same bytes, even now
-            assert Answer.decode(await serving.attestation.retrieve(signed.encode())).record.seq == 2
+            assert opened(await retrieved(serving, signed.encode())).record.seq == 2
 
     play(before, directory, tiny, keys)
     asyncio.run(after())
@@ -425,13 +425,13 @@ def test_an_answer_is_made_again_after_a_restart_with_the_same_bytes(
         alice = Asker("alice", serving)
         message = alice.message("first")
         kept["signed"] = alice.request(message, await alice.prepare(message)).encode()
-        kept["answer"] = await serving.attestation.retrieve(kept["signed"])
+        kept["answer"] = await retrieved(serving, kept["signed"])
 
     async def after() -> None:
         async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
-            first = await serving.attestation.retrieve(kept["signed"])
-            assert first == await serving.attestation.retrieve(kept["signed"]) == kept["answer"]
-            new = Answer.decode(first)
+            first = await retrieved(serving, kept["signed"])
+            assert first == await retrieved(serving, kept["signed"]) == kept["answer"]
+            new = opened(first)
             bundle = InclusionBundle(new.receipt.body.index, new.receipt.path, new.receipt.body.checkpoint)
             bundle.verify(new.record.encode(), serving.provider.state.log_signer.verifier)
 
@@ -445,11 +445,11 @@ def test_secrets_fixed_before_a_crash_are_used_again(tmp_path: Path, tiny: Circu
         message = alice.message("first")
         signed = alice.request(message, await alice.prepare(message)).encode()
         real, serving.journal.append = serving.journal.append, _disk_full  # type: ignore[method-assign]
-        await refused(LedgerError, "disk is full", serving.attestation.retrieve(signed))
+        await refused(LedgerError, "disk is full", retrieved(serving, signed))
         row = state.row("SELECT secrets FROM queries")
         assert row is not None
         serving.journal.append = real  # type: ignore[method-assign]
-        await serving.attestation.retrieve(signed)
+        await retrieved(serving, signed)
         after = state.row("SELECT secrets FROM queries")
         assert after is not None
         assert after[0] == row[0]
@@ -474,17 +474,17 @@ def test_a_second_request_of_one_ctr_never_replaces_the_secrets_of_the_first(
             raise LedgerError("publish a checkpoint: the file system failed")
 
         serving.journal.append = lost  # type: ignore[assignment, method-assign]
-        await refused(LedgerError, "publish", serving.attestation.retrieve(signed[0]))
+        await refused(LedgerError, "publish", retrieved(serving, signed[0]))
         window = serving.journal.history.newest
         assert window is not None
         window.counters.clear()  # what a provider knows that was not told of the record
         serving.journal.append = _disk_full  # type: ignore[assignment, method-assign]
-        await refused(LedgerError, "disk is full", serving.attestation.retrieve(signed[1]))
+        await refused(LedgerError, "disk is full", retrieved(serving, signed[1]))
         kept["signed"] = signed[0]
 
     async def after() -> None:
         async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
-            answer = Answer.decode(await serving.attestation.retrieve(kept["signed"]))
+            answer = opened(await retrieved(serving, kept["signed"]))
             assert answer.record.seq == 0
             await asyncio.to_thread(serving.proofs.prove, answer.record.manifest, 0)
 
@@ -500,10 +500,10 @@ def test_another_request_after_a_failed_one_is_answered_for_itself(
         first, second = alice.message("first"), alice.message("a second and quite different query")
         lost = alice.request(first, await alice.prepare(first)).encode()
         real, serving.journal.append = serving.journal.append, _disk_full  # type: ignore[assignment, method-assign]
-        await refused(LedgerError, "disk is full", serving.attestation.retrieve(lost))
+        await refused(LedgerError, "disk is full", retrieved(serving, lost))
         serving.journal.append = real  # type: ignore[method-assign]
         signed = alice.request(second, await alice.prepare(second)).encode()
-        answer = Answer.decode(await serving.attestation.retrieve(signed))
+        answer = opened(await retrieved(serving, signed))
         entry = await asyncio.to_thread(serving.proofs.prove, second.manifest, 0)
         assert entry.record_digest == answer.record.digest()
 
@@ -526,8 +526,8 @@ def test_a_full_disk_stops_the_provider_until_it_is_started_again(
         kept["signed"] = alice.request(message, await alice.prepare(message)).encode()
         with monkeypatch.context() as patched:
             patched.setattr(SqliteTree, "append_entries", full)
-            await refused(LedgerError, "disk is full", serving.attestation.retrieve(kept["signed"]))
-        await refused(LedgerError, "start it again", serving.attestation.retrieve(kept["signed"]))
+            await refused(LedgerError, "disk is full", retrieved(serving, kept["signed"]))
+        await refused(LedgerError, "start it again", retrieved(serving, kept["signed"]))
         await refused(LedgerError, "start it again", bob.ask("others wait too"))
         assert serving.journal.failure is not None
 
@@ -535,7 +535,7 @@ def test_a_full_disk_stops_the_provider_until_it_is_started_again(
         async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
             alice = Asker("alice", serving)
             await alice.prepare(alice.message("first"))
-            assert Answer.decode(await serving.attestation.retrieve(kept["signed"])).record.seq == 0
+            assert opened(await retrieved(serving, kept["signed"])).record.seq == 0
 
     play(before, directory, tiny, keys)
     asyncio.run(after())

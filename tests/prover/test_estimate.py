@@ -126,17 +126,17 @@ def check(serving: Serving, block_keys: KeyPaths, signed: SignedLinks, wanted: l
 async def test_links_and_blocks(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths) -> None:
     async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
         window = serving.journal.history.window(manifest(serving))
-        signed = SignedLinks.decode(await serving.links(window.digest))
+        signed = SignedLinks.decode(await links(serving, window.digest))
         signed.verify(window.manifest.provider_key)
         for one in signed.body.tenants:
             assert one.links() == reference_links(serving, TENANT_OF, one.tenant)
         assert (0, 1) in signed.body.tenants[0].links()
         wanted = [[0, 1, 2, 3, 4], [0, 2], [1, 2, 4]]
-        data = await serving.blocks(window.digest, block_keys.digest, "acme", wanted)
+        data = await blocks(serving, window.digest, block_keys.digest, "acme", wanted)
         check(serving, block_keys, signed, wanted, data)
         with pytest.raises(ProofError, match="does not hold"):
             check(serving, block_keys, signed, [[0, 1, 2, 3], *wanted[1:]], data)
-        again = BlockBatch.decode(await serving.blocks(window.digest, block_keys.digest, "acme", wanted))
+        again = BlockBatch.decode(await blocks(serving, window.digest, block_keys.digest, "acme", wanted))
         for one, other in zip(BlockBatch.decode(data).blocks, again.blocks, strict=True):
             assert one.c_g != other.c_g
             assert one.c_s != other.c_s
@@ -152,7 +152,7 @@ async def test_more_links_than_are_listed(
     monkeypatch.setattr("ragseal.prover.estimate.MAX_LINKS", 0)
     async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
         window = serving.journal.history.window(manifest(serving))
-        signed = SignedLinks.decode(await serving.links(window.digest))
+        signed = SignedLinks.decode(await links(serving, window.digest))
         acme, globex = signed.body.tenants
         every = reference_links(serving, TENANT_OF, "acme")
         assert (acme.complete, globex.complete) == (False, True)
@@ -160,7 +160,7 @@ async def test_more_links_than_are_listed(
         assert set(acme.links()) <= set(every)
         assert labels_of(acme.records, acme.links()) == labels_of(acme.records, every)
         wanted = [[0, 1, 2, 3, 4], [0, 2]]
-        data = await serving.blocks(window.digest, block_keys.digest, "acme", wanted)
+        data = await blocks(serving, window.digest, block_keys.digest, "acme", wanted)
         check(serving, block_keys, signed, wanted, data)
 
 
@@ -170,11 +170,11 @@ async def test_one_list_whatever_happens(
 ) -> None:
     """The list on disk is the one that is sent, even if it would be found otherwise now."""
     async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
-        first = await serving.links(manifest(serving))
-        assert await serving.links(manifest(serving)) == first
+        first = await links(serving, manifest(serving))
+        assert await links(serving, manifest(serving)) == first
     monkeypatch.setattr("ragseal.prover.estimate.find_links", lambda *_: [])
     async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
-        assert await serving.links(manifest(serving)) == first
+        assert await links(serving, manifest(serving)) == first
 
 
 @in_loop
@@ -183,9 +183,9 @@ async def test_no_estimate_of_an_open_window(
 ) -> None:
     async with asked(tmp_path / "p", tiny, keys, block_keys, close=False) as serving:
         with pytest.raises(EstimateError, match="is not closed"):
-            await serving.links(manifest(serving))
+            await links(serving, manifest(serving))
         with pytest.raises(EstimateError, match="is not closed"):
-            await serving.blocks(manifest(serving), block_keys.digest, "acme", [[0, 1]])
+            await blocks(serving, manifest(serving), block_keys.digest, "acme", [[0, 1]])
 
 
 @in_loop
@@ -196,11 +196,11 @@ async def test_requests_that_are_refused(
         digest = manifest(serving)
         for wanted in ([], [[0]] * 65, [[]], [[0, 0]], [[1, 0]], [[0, 5]], [list(range(7))]):
             with pytest.raises(EstimateError):
-                await serving.blocks(digest, block_keys.digest, "acme", wanted)
+                await blocks(serving, digest, block_keys.digest, "acme", wanted)
         with pytest.raises(EstimateError, match="no tenant 'nobody'"):
-            await serving.blocks(digest, block_keys.digest, "nobody", [[0]])
+            await blocks(serving, digest, block_keys.digest, "nobody", [[0]])
         with pytest.raises(ConfigurationError, match="fetch-keys"):
-            await serving.blocks(digest, hashlib.sha256(b"").digest(), "acme", [[0]])
+            await blocks(serving, digest, hashlib.sha256(b"").digest(), "acme", [[0]])
 
 
 class Failing:
@@ -224,14 +224,14 @@ async def test_a_proof_that_fails_stops_the_key(
         failing = Failing(serving.estimates._backend(block_keys.digest))
         monkeypatch.setattr(Estimates, "_backend", lambda self, digest: failing)
         with pytest.raises(ProofError, match="does not hold"):
-            await serving.blocks(manifest(serving), block_keys.digest, "acme", [[0, 1], [2, 3]])
+            await blocks(serving, manifest(serving), block_keys.digest, "acme", [[0, 1], [2, 3]])
         monkeypatch.undo()
         state = serving.provider.state
         assert stopped(state, block_keys.digest)
         with pytest.raises(ProofError, match="was stopped by a failure"):
-            await serving.blocks(manifest(serving), block_keys.digest, "acme", [[0, 1]])
+            await blocks(serving, manifest(serving), block_keys.digest, "acme", [[0, 1]])
         release(state, block_keys.digest)
-        await serving.blocks(manifest(serving), block_keys.digest, "acme", [[0, 1]])
+        await blocks(serving, manifest(serving), block_keys.digest, "acme", [[0, 1]])
 
 
 @in_loop

@@ -96,15 +96,15 @@ def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: Circu
         async with asked(tmp_path, tiny, keys) as serving:
             digest = newest(serving).digest
             assert serving.proofs.count(digest) == 0
-            whole = ProofBatch.decode(await serving.batch(digest, []))
+            whole = ProofBatch.decode(await batch(serving, digest, []))
             assert [e.seq for e in whole.entries] == [0, 1, 2]
             audit(key, serving, whole)
             assert serving.proofs.count(digest) == 3
-            part = ProofBatch.decode(await serving.batch(digest, [1]))
+            part = ProofBatch.decode(await batch(serving, digest, [1]))
             audit(key, serving, part)
             assert part.entries[0] == whole.entries[1]  # proofs are kept, openings are fresh
             assert part.hints.announcements != whole.hints.announcements
-            assert await serving.batch(digest, []) == whole.encode()
+            assert await batch(serving, digest, []) == whole.encode()
             # a proof moved to another record, and openings of another batch
             entries = list(whole.entries)
             moved = ProofEntry(0, entries[0].record_digest, entries[2].c_h, entries[2].proof)
@@ -122,7 +122,7 @@ def test_what_is_no_set_of_records_is_refused(tmp_path: Path, tiny: CircuitClass
             digest = newest(serving).digest
             for seqs in ([3], [1, 0], [0, 0], [0, 1 << 40]):
                 with pytest.raises(AttestationError):
-                    await serving.batch(digest, seqs)
+                    await batch(serving, digest, seqs)
 
     asyncio.run(run())
 
@@ -138,7 +138,7 @@ def test_the_worker_proves_what_a_restart_left(tmp_path: Path, tiny: CircuitClas
             alice.last_receipt = await last_receipt(serving)
             await alice.ask("after the restart")
             await proven(serving, digest, 4)
-            audit(load_key(keys.directory, tiny), serving, ProofBatch.decode(await serving.batch(digest, [])))
+            audit(load_key(keys.directory, tiny), serving, ProofBatch.decode(await batch(serving, digest, [])))
 
     asyncio.run(run())
 

@@ -76,7 +76,7 @@ async def ask_all(stub: Any, asker: Asker, queries: list[str]) -> list[Answer]:
         prepared = Prepared.decode((await call(stub.Prepare, request, "p")).canonical)
         signed = asker.request(message, prepared).encode()
         reply = await call(stub.Retrieve, provider_pb2.RetrieveRequest(canonical=signed), "p")
-        answers.append(Answer.decode(reply.canonical))
+        answers.append(opened(reply.canonical))
         asker.ctr, asker.last_receipt = asker.ctr + 1, answers[-1].receipt.digest()
     return answers
 

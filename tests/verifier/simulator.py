@@ -35,6 +35,7 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     SlotOpening,
     Statement,
+    sealed_digest,
 )
 from ragseal.kernel.commitment import (
     Account,
@@ -43,6 +44,7 @@ from ragseal.kernel.commitment import (
     BeaconSeal,
     IndexFile,
     Manifest,
+    Registry,
     ScoreBases,
     SignedManifest,
     TenantIndex,
@@ -56,9 +58,11 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hints import places_commitment
+from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import CircuitClass, R, class_from_mapping
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.sealing import public_of
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
@@ -72,6 +76,7 @@ ORIGIN = "test.example/log"
 CLASS_DIGEST = hashlib.sha256(b"class tiny").digest()
 DIMENSION = 4
 HINTS = 6
+SEAL_KEY = public_of(b"s" * 32)
 GROUP = default_group()
 
 
@@ -166,6 +171,22 @@ ACCOUNTS = (("alice", "north"), ("bob", "north"), ("carol", "south"))
 GENERATORS = commitment.generators(GROUP, DIMENSION)
 
 
+def account(name: str, tenant: str, key: Ed25519PrivateKey | None = None) -> Account:
+    """An account's line, with a salt that follows from its name."""
+    salt = hashlib.sha256(f"salt of {name}".encode()).digest()
+    return Account(name, tenant, signature.public_bytes(key or key_of(name)), salt)
+
+
+def registry(*lines: tuple[str, str]) -> list[Account]:
+    """A window's accounts by pseudonym, from (name, tenant) pairs."""
+    return sorted((account(name, tenant) for name, tenant in lines), key=lambda one: one.pseudonym)
+
+
+def pseudonym(name: str) -> str:
+    """What the ledger calls the account of this name."""
+    return account(name, "any").pseudonym
+
+
 def policy(**changes: Any) -> Policy:
     base = Policy(
         class_name="tiny",
@@ -204,7 +225,7 @@ class World:
         self.raw: dict[int, bytes] = {}  # entries that are not what messages say
         self.kept: dict[tuple[bytes, int], Kept] = {}
         self.answers: list[Answer] = []
-        self.registry = [Account(n, t, signature.public_bytes(key_of(n))) for n, t in ACCOUNTS]
+        self.registry = registry(*ACCOUNTS)
         self.nonces: dict[bytes, bytes] = {}
         self.beacons: dict[bytes, int] = {}  #: that the auditor released its nonce for
         self.drawn: dict[bytes, int] = {}
@@ -241,6 +262,7 @@ class World:
             accounts=len(self.registry),
             provider_key=signature.public_bytes(self.provider),
             beacon_commitment=beacon_commitment("provider", self.provider_nonce),
+            auditor_key=signature.public_bytes(self.auditor_key),
         )
         self.manifest = replace(manifest, **changes)
         self.digest = self.manifest.digest()
@@ -296,7 +318,7 @@ class World:
             origin=ORIGIN,
             window=self.manifest.window,
             manifest=self.digest,
-            account=account,
+            account=pseudonym(account),
             ctr=self.ctrs[account],
             request_id=rng.randbytes(16),
             query_digest=rng.randbytes(32),
@@ -305,6 +327,7 @@ class World:
             checked=checked,
             nonce=rng.randbytes(16),
             last_receipt=self.last.get(account, NO_RECEIPT),
+            seal_key=SEAL_KEY,
         )
         wanted = replace(wanted, **(request or {}))
         signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
@@ -353,6 +376,7 @@ class World:
             seq=record.seq,
             index=index,
             openings_digest=openings_digest,
+            sealed_digest=sealed_digest(b"sealed for " + record.digest()),
             checkpoint=self.checkpoint(),
         )
         return Receipt(body, signature.sign(self.provider, "receipt", body.encode()), tuple(tree.path(index)))
@@ -451,6 +475,7 @@ class World:
                     self.estimator.key.digest, self.estimator.key.cls.name, "auditor", lambda: self.estimator.key
                 ),
             ),
+            sign=lambda ask: ask.sign(self.auditor_key),
         )
 
     def receipts(self) -> list[ReceiptFile]:
@@ -497,8 +522,24 @@ class SimulatedEvidence:
         found = [m for m in self.world.messages if isinstance(m, SignedManifest) and window in ("", m.manifest.window)]
         return found[-1].encode()
 
-    def registry(self, window: str) -> list[bytes]:
-        return [account.encode() for account in self.world.registry]
+    def deliver(self, ask: Ask, proof: bytes) -> bytes:
+        """Whatever the provider has for an ask, signed by it."""
+        match ask:
+            case RegistryAsk():
+                payload = self.registry()
+            case ProofsAsk():
+                payload = self.proofs(ask.manifest, ask.seqs)
+            case LinksAsk():
+                payload = self.estimate(ask.manifest)
+            case BlocksAsk():
+                payload = self.estimate_proofs(ask.manifest, ask.key_digest, ask.tenant, ask.blocks)
+        return Delivery.sign(self.world.provider, ask.digest(), payload).encode()
+
+    def patiently(self, once: Callable[[], Any]) -> Any:
+        return once()
+
+    def registry(self) -> bytes:
+        return Registry(tuple(self.world.registry)).encode()
 
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         return self.world.files[tenant].encode()

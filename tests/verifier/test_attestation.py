@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import (
-    Account,
     WindowClose,
 )
 from tests.verifier.attacks import Attacks
 from tests.verifier.simulator import (
+    ACCOUNTS,
     OPENS,
     TENANTS,
     World,
     asked,
-    key_of,
+    registry,
     resign,
 )
 
@@ -180,7 +179,7 @@ def point_off_the_curve() -> Any:
 @attack(6, "the registry is not the one of the manifest")
 def registry_with_another_account() -> Any:
     world = World.honest()
-    world.registry.append(Account("zoe", "north", signature.public_bytes(key_of("zoe"))))
+    world.registry = registry(*ACCOUNTS, ("zoe", "north"))
     return world
 
 
@@ -199,7 +198,7 @@ def registry_unsorted() -> Any:
 @attack(6, "holds no index of tenant 'west'")
 def account_without_index() -> Any:
     world = World()
-    world.registry.append(Account("zoe", "west", signature.public_bytes(key_of("zoe"))))
+    world.registry = registry(*ACCOUNTS, ("zoe", "west"))
     world.commit()
     world.close()
     return world

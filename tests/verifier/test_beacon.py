@@ -42,6 +42,7 @@ class SimulatedState(State):
         return replace(
             self.world.auditor(),
             identity=self.public_key,
+            sign=lambda ask: ask.sign(self.identity),
             nonces=self.nonces(),
             beacons=self.beacons(),
             drawn=self.drawn(),
@@ -58,7 +59,7 @@ def world() -> World:
 
 @pytest.fixture
 def state(tmp_path: Path, world: World) -> SimulatedState:
-    made = SimulatedState.create(tmp_path / "auditor", Ed25519PrivateKey.generate())
+    made = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
     assert isinstance(made, SimulatedState)
     made.world = world
     return made

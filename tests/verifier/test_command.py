@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from ragseal.kernel.attestation import Record
 from ragseal.verifier.__main__ import EXIT_NO_PASS, main
 from ragseal.verifier.state import State
-from tests.verifier.simulator import World
+from tests.verifier.simulator import World, pseudonym
 from tests.verifier.wire import provider
 
 LOG_KEY = World().signer.verifier.vkey()
@@ -109,7 +109,7 @@ def test_show_decodes_messages(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         values = json.loads(run("show", str(tmp_path / name)).stdout)
         assert values["message"] == "record"
-        assert values["signed"]["request"]["account"] == "alice"
+        assert values["signed"]["request"]["account"] == pseudonym("alice")
         assert len(values["digest"]) == 64
     for message in (*world.messages, *world.answers, *world.registry, world.files["north"]):
         (tmp_path / "any").write_bytes(message.encode())

@@ -21,7 +21,6 @@ from ragseal.client.account import AccountState
 from ragseal.groth16.engine import Engine, Scores, open_engine
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, make_keys
-from ragseal.kernel.commitment import Account
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import commitment, index, machinery
 from ragseal.prover.beacon import BeaconRules
@@ -68,9 +67,10 @@ class Scene:
             documents = [Document("planted", text)]
             index.ingest(opened, tenant, TINY.N, scene.DIMENSION, documents, scene.embed_with(embedder), Edges().draw)
             key = AccountState.create(folder / tenant, tenant)
-            commitment.add_accounts(opened, [Account(tenant, tenant, key.public)])
+            commitment.add_accounts(opened, [commitment.Registration(tenant, tenant, key.public)])
         ring = machinery.open_keys(opened, TINY, lambda _: None)
         ring.folder(keys.digest).symlink_to(keys.directory.resolve())
+        opened.remember_auditor(keys.digest, scene.AUDITOR)
         engine: Any = open_engine(TINY)
         tools = Machinery(default_group(), LessNoise(engine, factor) if factor > 1 else engine, ring, embedder)
         self.provider = Provider(opened, tools, Edges(clock=scene.Clock()))

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError, TransportError
+from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.verifier import remote, verification
 from ragseal.verifier.evidence import Refused
 from ragseal.verifier.remote import RemoteEvidence
@@ -63,7 +64,7 @@ def test_an_endless_stream_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(Refused, match="oversized"):
             evidence.index_file(world.digest, "north")
         with pytest.raises(Refused, match="oversized"):
-            evidence.proofs(world.digest, [0, 1])
+            evidence.deliver(ProofsAsk(world.digest, 0, bytes(16), (0, 1)), bytes(64))
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:http", ""])

@@ -15,7 +15,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.verifier import claim, page, report
 from ragseal.verifier.blocks import Effort
 from ragseal.verifier.sample import Sample
-from tests.verifier.simulator import World, asked, policy
+from tests.verifier.simulator import World, asked, policy, pseudonym
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +186,13 @@ def test_the_page_shows_the_coalition() -> None:
     values = report.build(world.audit())
     estimate = values["estimate"]
     assert {"c", "k_max", "theta", "tau", "members", "links", "certificate", "caught", "rates"} <= set(estimate)
-    assert (estimate["c"], estimate["members"], estimate["links"]) == (2, ["alice", "bob"], 1)
+    assert (estimate["c"], estimate["members"], estimate["links"]) == (
+        2,
+        sorted([pseudonym("alice"), pseudonym("bob")]),
+        1,
+    )
     assert estimate["caught"] == {"share": 0.0, "confidence": 1.0}
-    assert estimate["tenants"][0]["listed"] == [{"seqs": [0, 1], "accounts": ["alice", "bob"]}]
+    assert estimate["tenants"][0]["listed"] == [{"seqs": [0, 1], "accounts": [pseudonym("alice"), pseudonym("bob")]}]
     text = page.render(values)
     assert "Coalition estimate" in text
     assert "2 of at most 2" in text

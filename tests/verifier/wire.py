@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening
+from ragseal.kernel.encoding import decode_any
+from ragseal.kernel.inquiry import ASKS
 from ragseal.ledger.rpc import answers, bind, new_server
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 from tests.verifier.simulator import SimulatedEvidence, World
@@ -31,9 +33,7 @@ class Provider(provider_pb2_grpc.ProviderServiceServicer):
     @answers
     async def GetManifest(self, request: provider_pb2.GetManifestRequest, context: Any) -> Any:
         self._check()
-        return provider_pb2.GetManifestResponse(
-            canonical=self.evidence.manifest(request.window), accounts=self.evidence.registry(request.window)
-        )
+        return provider_pb2.GetManifestResponse(canonical=self.evidence.manifest(request.window))
 
     @answers
     async def CommitBeacon(self, request: provider_pb2.CommitBeaconRequest, context: Any) -> Any:
@@ -58,20 +58,26 @@ class Provider(provider_pb2_grpc.ProviderServiceServicer):
         async for chunk in self._send(self.evidence.index_file(request.manifest, request.tenant)):
             yield chunk
 
-    async def GetProofs(self, request: provider_pb2.GetProofsRequest, context: Any) -> AsyncIterator[Any]:
-        async for chunk in self._send(self.evidence.proofs(request.manifest, list(request.seqs))):
+    async def GetRegistry(self, request: provider_pb2.AskRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._deliver(request):
             yield chunk
 
-    async def GetEstimate(self, request: provider_pb2.GetEstimateRequest, context: Any) -> AsyncIterator[Any]:
-        async for chunk in self._send(self.evidence.estimate(request.manifest)):
+    async def GetProofs(self, request: provider_pb2.AskRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._deliver(request):
             yield chunk
 
-    async def GetEstimateProofs(
-        self, request: provider_pb2.GetEstimateProofsRequest, context: Any
-    ) -> AsyncIterator[Any]:
-        blocks = [list(block.ranks) for block in request.blocks]
-        data = self.evidence.estimate_proofs(request.manifest, request.key_digest, request.tenant, blocks)
-        async for chunk in self._send(data):
+    async def GetEstimate(self, request: provider_pb2.AskRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._deliver(request):
+            yield chunk
+
+    async def GetEstimateProofs(self, request: provider_pb2.AskRequest, context: Any) -> AsyncIterator[Any]:
+        async for chunk in self._deliver(request):
+            yield chunk
+
+    async def _deliver(self, request: provider_pb2.AskRequest) -> AsyncIterator[Any]:
+        ask = decode_any(request.canonical, ASKS)
+        assert isinstance(ask, ASKS)
+        async for chunk in self._send(self.evidence.deliver(ask, request.signature)):
             yield chunk
 
 

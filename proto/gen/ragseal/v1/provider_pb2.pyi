@@ -2,7 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from collections.abc import Iterable as _Iterable
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -33,18 +33,38 @@ class GetManifestRequest(_message.Message):
     def __init__(self, window: _Optional[str] = ...) -> None: ...
 
 class GetManifestResponse(_message.Message):
-    __slots__ = ("canonical", "accounts", "state", "ledger_index", "records")
+    __slots__ = ("canonical", "state", "ledger_index", "records")
     CANONICAL_FIELD_NUMBER: _ClassVar[int]
-    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     LEDGER_INDEX_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     canonical: bytes
-    accounts: _containers.RepeatedScalarFieldContainer[bytes]
     state: WindowState
     ledger_index: int
     records: int
-    def __init__(self, canonical: _Optional[bytes] = ..., accounts: _Optional[_Iterable[bytes]] = ..., state: _Optional[_Union[WindowState, str]] = ..., ledger_index: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...
+    def __init__(self, canonical: _Optional[bytes] = ..., state: _Optional[_Union[WindowState, str]] = ..., ledger_index: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...
+
+class GetAccountRequest(_message.Message):
+    __slots__ = ("canonical", "signature")
+    CANONICAL_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    canonical: bytes
+    signature: bytes
+    def __init__(self, canonical: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class GetAccountResponse(_message.Message):
+    __slots__ = ("canonical",)
+    CANONICAL_FIELD_NUMBER: _ClassVar[int]
+    canonical: bytes
+    def __init__(self, canonical: _Optional[bytes] = ...) -> None: ...
+
+class AskRequest(_message.Message):
+    __slots__ = ("canonical", "signature")
+    CANONICAL_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    canonical: bytes
+    signature: bytes
+    def __init__(self, canonical: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class GetIndexRequest(_message.Message):
     __slots__ = ("manifest", "tenant")
@@ -95,16 +115,22 @@ class PrepareResponse(_message.Message):
     def __init__(self, canonical: _Optional[bytes] = ...) -> None: ...
 
 class RetrieveRequest(_message.Message):
-    __slots__ = ("canonical",)
+    __slots__ = ("canonical", "signature", "known_size")
     CANONICAL_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_SIZE_FIELD_NUMBER: _ClassVar[int]
     canonical: bytes
-    def __init__(self, canonical: _Optional[bytes] = ...) -> None: ...
+    signature: bytes
+    known_size: int
+    def __init__(self, canonical: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., known_size: _Optional[int] = ...) -> None: ...
 
 class RetrieveResponse(_message.Message):
-    __slots__ = ("canonical",)
+    __slots__ = ("canonical", "consistency")
     CANONICAL_FIELD_NUMBER: _ClassVar[int]
+    CONSISTENCY_FIELD_NUMBER: _ClassVar[int]
     canonical: bytes
-    def __init__(self, canonical: _Optional[bytes] = ...) -> None: ...
+    consistency: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, canonical: _Optional[bytes] = ..., consistency: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class GetRecordsRequest(_message.Message):
     __slots__ = ("manifest", "start", "count")
@@ -123,38 +149,6 @@ class GetRecordsResponse(_message.Message):
     canonical: _containers.RepeatedScalarFieldContainer[bytes]
     ledger_index: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, canonical: _Optional[_Iterable[bytes]] = ..., ledger_index: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class GetProofsRequest(_message.Message):
-    __slots__ = ("manifest", "seqs")
-    MANIFEST_FIELD_NUMBER: _ClassVar[int]
-    SEQS_FIELD_NUMBER: _ClassVar[int]
-    manifest: bytes
-    seqs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, manifest: _Optional[bytes] = ..., seqs: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class GetEstimateRequest(_message.Message):
-    __slots__ = ("manifest",)
-    MANIFEST_FIELD_NUMBER: _ClassVar[int]
-    manifest: bytes
-    def __init__(self, manifest: _Optional[bytes] = ...) -> None: ...
-
-class GetEstimateProofsRequest(_message.Message):
-    __slots__ = ("manifest", "key_digest", "tenant", "blocks")
-    MANIFEST_FIELD_NUMBER: _ClassVar[int]
-    KEY_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    TENANT_FIELD_NUMBER: _ClassVar[int]
-    BLOCKS_FIELD_NUMBER: _ClassVar[int]
-    manifest: bytes
-    key_digest: bytes
-    tenant: str
-    blocks: _containers.RepeatedCompositeFieldContainer[Block]
-    def __init__(self, manifest: _Optional[bytes] = ..., key_digest: _Optional[bytes] = ..., tenant: _Optional[str] = ..., blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ...) -> None: ...
-
-class Block(_message.Message):
-    __slots__ = ("ranks",)
-    RANKS_FIELD_NUMBER: _ClassVar[int]
-    ranks: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, ranks: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CloseWindowRequest(_message.Message):
     __slots__ = ("manifest", "signature")

@@ -54,6 +54,16 @@ class ProviderServiceStub:
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.OpenBeaconRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_provider__pb2.OpenBeaconResponse.FromString,
                 _registered_method=True)
+        self.GetRecords = channel.unary_unary(
+                '/ragseal.v1.ProviderService/GetRecords',
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetRecordsRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_provider__pb2.GetRecordsResponse.FromString,
+                _registered_method=True)
+        self.GetAccount = channel.unary_unary(
+                '/ragseal.v1.ProviderService/GetAccount',
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetAccountRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_provider__pb2.GetAccountResponse.FromString,
+                _registered_method=True)
         self.Prepare = channel.unary_unary(
                 '/ragseal.v1.ProviderService/Prepare',
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.PrepareRequest.SerializeToString,
@@ -64,24 +74,24 @@ class ProviderServiceStub:
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.RetrieveRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_provider__pb2.RetrieveResponse.FromString,
                 _registered_method=True)
-        self.GetRecords = channel.unary_unary(
-                '/ragseal.v1.ProviderService/GetRecords',
-                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetRecordsRequest.SerializeToString,
-                response_deserializer=ragseal_dot_v1_dot_provider__pb2.GetRecordsResponse.FromString,
+        self.GetRegistry = channel.unary_stream(
+                '/ragseal.v1.ProviderService/GetRegistry',
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
                 _registered_method=True)
         self.GetProofs = channel.unary_stream(
                 '/ragseal.v1.ProviderService/GetProofs',
-                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetProofsRequest.SerializeToString,
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
                 _registered_method=True)
         self.GetEstimate = channel.unary_stream(
                 '/ragseal.v1.ProviderService/GetEstimate',
-                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetEstimateRequest.SerializeToString,
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
                 _registered_method=True)
         self.GetEstimateProofs = channel.unary_stream(
                 '/ragseal.v1.ProviderService/GetEstimateProofs',
-                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetEstimateProofsRequest.SerializeToString,
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
                 _registered_method=True)
         self.CloseWindow = channel.unary_unary(
@@ -95,7 +105,8 @@ class ProviderServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def GetManifest(self, request, context):
-        """The signed manifest of a window, its registry and how far the window is.
+        """--- anyone ---
+        The signed manifest of a window and how far the window is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,6 +132,21 @@ class ProviderServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRecords(self, request, context):
+        """Records of a window by seq, as far as they are published.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAccount(self, request, context):
+        """--- an account of the window, by its signature ---
+        Its own line of the registry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Prepare(self, request, context):
         """Retrieval in two messages.
         """
@@ -134,8 +160,8 @@ class ProviderServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetRecords(self, request, context):
-        """Records of a window by seq.
+    def GetRegistry(self, request, context):
+        """--- the window's auditor, by its signature: chunks of a Delivery, or of a Refusal, signed by the provider ---
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,7 +175,7 @@ class ProviderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetEstimate(self, request, context):
-        """Signed links of a closed window, all that its provider found: one list a window.
+        """Signed links of a closed window, all that its provider found: one list per window.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -163,7 +189,8 @@ class ProviderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CloseWindow(self, request, context):
-        """Signed by the provider key; appends the closing entry.
+        """--- the provider itself, by its signature ---
+        Appends the closing entry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,6 +219,16 @@ def add_ProviderServiceServicer_to_server(servicer, server):
                     request_deserializer=ragseal_dot_v1_dot_provider__pb2.OpenBeaconRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_provider__pb2.OpenBeaconResponse.SerializeToString,
             ),
+            'GetRecords': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRecords,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetRecordsRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_provider__pb2.GetRecordsResponse.SerializeToString,
+            ),
+            'GetAccount': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAccount,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetAccountRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_provider__pb2.GetAccountResponse.SerializeToString,
+            ),
             'Prepare': grpc.unary_unary_rpc_method_handler(
                     servicer.Prepare,
                     request_deserializer=ragseal_dot_v1_dot_provider__pb2.PrepareRequest.FromString,
@@ -202,24 +239,24 @@ def add_ProviderServiceServicer_to_server(servicer, server):
                     request_deserializer=ragseal_dot_v1_dot_provider__pb2.RetrieveRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_provider__pb2.RetrieveResponse.SerializeToString,
             ),
-            'GetRecords': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetRecords,
-                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetRecordsRequest.FromString,
-                    response_serializer=ragseal_dot_v1_dot_provider__pb2.GetRecordsResponse.SerializeToString,
+            'GetRegistry': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetRegistry,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
             ),
             'GetProofs': grpc.unary_stream_rpc_method_handler(
                     servicer.GetProofs,
-                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetProofsRequest.FromString,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
             ),
             'GetEstimate': grpc.unary_stream_rpc_method_handler(
                     servicer.GetEstimate,
-                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetEstimateRequest.FromString,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
             ),
             'GetEstimateProofs': grpc.unary_stream_rpc_method_handler(
                     servicer.GetEstimateProofs,
-                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetEstimateProofsRequest.FromString,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
             ),
             'CloseWindow': grpc.unary_unary_rpc_method_handler(
@@ -347,6 +384,60 @@ class ProviderService:
             _registered_method=True)
 
     @staticmethod
+    def GetRecords(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.ProviderService/GetRecords',
+            ragseal_dot_v1_dot_provider__pb2.GetRecordsRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.GetRecordsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAccount(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.ProviderService/GetAccount',
+            ragseal_dot_v1_dot_provider__pb2.GetAccountRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.GetAccountResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Prepare(request,
             target,
             options=(),
@@ -401,7 +492,7 @@ class ProviderService:
             _registered_method=True)
 
     @staticmethod
-    def GetRecords(request,
+    def GetRegistry(request,
             target,
             options=(),
             channel_credentials=None,
@@ -411,12 +502,12 @@ class ProviderService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
-            '/ragseal.v1.ProviderService/GetRecords',
-            ragseal_dot_v1_dot_provider__pb2.GetRecordsRequest.SerializeToString,
-            ragseal_dot_v1_dot_provider__pb2.GetRecordsResponse.FromString,
+            '/ragseal.v1.ProviderService/GetRegistry',
+            ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
             options,
             channel_credentials,
             insecure,
@@ -442,7 +533,7 @@ class ProviderService:
             request,
             target,
             '/ragseal.v1.ProviderService/GetProofs',
-            ragseal_dot_v1_dot_provider__pb2.GetProofsRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
             ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
             options,
             channel_credentials,
@@ -469,7 +560,7 @@ class ProviderService:
             request,
             target,
             '/ragseal.v1.ProviderService/GetEstimate',
-            ragseal_dot_v1_dot_provider__pb2.GetEstimateRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
             ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
             options,
             channel_credentials,
@@ -496,7 +587,7 @@ class ProviderService:
             request,
             target,
             '/ragseal.v1.ProviderService/GetEstimateProofs',
-            ragseal_dot_v1_dot_provider__pb2.GetEstimateProofsRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
             ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
             options,
             channel_credentials,

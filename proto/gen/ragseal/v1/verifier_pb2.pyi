@@ -17,10 +17,12 @@ class ListKeysRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ListKeysResponse(_message.Message):
-    __slots__ = ("keys",)
+    __slots__ = ("keys", "auditor_key")
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    AUDITOR_KEY_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedCompositeFieldContainer[KeyInfo]
-    def __init__(self, keys: _Optional[_Iterable[_Union[KeyInfo, _Mapping]]] = ...) -> None: ...
+    auditor_key: bytes
+    def __init__(self, keys: _Optional[_Iterable[_Union[KeyInfo, _Mapping]]] = ..., auditor_key: _Optional[bytes] = ...) -> None: ...
 
 class KeyInfo(_message.Message):
     __slots__ = ("class_name", "class_digest", "key_digest", "size", "made_by")

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a window is open, as the log says: an account believes no announcement.  SPEC A.8, B.2.
+
+Pure.  A request that is signed before the beacon is complete would meet noise that somebody may still choose, and a
+record that precedes its window's opening is worth nothing to an auditor.  So the account reads the beacon's entries
+itself: sealed by the provider, opened by everybody whom the seal names, by the manifest's auditor last, and the window
+opened with exactly the value that these nonces give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragseal.kernel import signature
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.commitment import (
+    MAX_PARTICIPANTS,
+    MESSAGES,
+    BeaconCommit,
+    BeaconOpening,
+    BeaconSeal,
+    Manifest,
+    WindowOpen,
+    beacon_commitment,
+    beacon_value,
+)
+from ragseal.kernel.encoding import decode_any
+from ragseal.kernel.errors import AuditError, CommitmentError
+
+PROVIDER, AUDITOR = "provider", "auditor"
+MOST_ENTRIES = 4 * MAX_PARTICIPANTS + 8  #: that lie between a manifest and its opening: commitments, seals, openings
+
+
+def find_opening(manifest: Manifest, digest: bytes, entries: Sequence[bytes]) -> int | None:
+    """Which of the log's entries after the manifest opens its window; None if none does yet.
+
+    Args:
+        entries: what follows the manifest in the log, as far as it is known, each proven to stand there.
+
+    Raises:
+        CommitmentError: the window was opened, but not by a complete beacon of the manifest's auditor.
+    """
+    commits: dict[str, BeaconCommit] = {}
+    openings: dict[str, bytes] = {}
+    order: list[str] = []
+    seal: BeaconSeal | None = None
+    for at, data in enumerate(entries):
+        message = decode_any(data, (*MESSAGES, Record))
+        if getattr(message, "manifest", None) != digest:
+            continue
+        if isinstance(message, BeaconCommit):
+            commits.setdefault(message.owner, message)
+        elif isinstance(message, BeaconSeal):
+            seal = message
+        elif isinstance(message, BeaconOpening):
+            openings.setdefault(message.owner, message.nonce)
+            order.append(message.owner)
+        elif isinstance(message, WindowOpen):
+            _complete(manifest, digest, commits, seal, openings, order, message)
+            return at
+        elif isinstance(message, Record):
+            raise CommitmentError("the log holds a record of the window before its opening")
+    return None
+
+
+def _complete(
+    manifest: Manifest,
+    digest: bytes,
+    commits: dict[str, BeaconCommit],
+    seal: BeaconSeal | None,
+    openings: dict[str, bytes],
+    order: list[str],
+    opened: WindowOpen,
+) -> None:
+    if seal is None or seal.owners[:1] != (PROVIDER,) or seal.owners[-1:] != (AUDITOR,):
+        raise CommitmentError(
+            "the window was opened without a beacon that begins with the provider and ends with an auditor"
+        )
+    try:
+        signature.verify(manifest.provider_key, "beacon-seal", seal.body(), seal.signature)
+        commits[AUDITOR].verify()
+    except (AuditError, KeyError):
+        raise CommitmentError("the window's beacon is not sealed by the provider over an auditor's nonce") from None
+    if commits[AUDITOR].public_key != manifest.auditor_key:
+        raise CommitmentError("the window's beacon ends with somebody who is not the auditor that the manifest names")
+    for owner in seal.owners:
+        expected = manifest.beacon_commitment if owner == PROVIDER else getattr(commits.get(owner), "commitment", None)
+        if owner not in openings or beacon_commitment(owner, openings[owner]) != expected:
+            raise CommitmentError(f"the window was opened although {owner} has not opened what it committed to")
+    if any(owner in seal.owners for owner in order[order.index(AUDITOR) + 1 :]):
+        raise CommitmentError("the window's auditor did not open last: whoever did could choose the beacon")
+    if opened.beacon != beacon_value(digest, [(owner, openings[owner]) for owner in seal.owners]):
+        raise CommitmentError("the window was opened with another beacon than its nonces give")
