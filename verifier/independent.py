@@ -59,7 +59,7 @@ def second_opinion(cls: CircuitClass, report: EpsilonReport) -> Opinion:
             report.accountant,
             None,
             None,
-            "not installed, pip install 'ragseal[accounting]'",
+            "not asked: not installed, pip install 'ragseal[accounting]'",
         )
     name = f"dp-accounting {version}"
     delta = report.delta.table - report.delta.others

@@ -46,6 +46,12 @@ def refused(world: World, step: int, match: str, auditor: Auditor | None = None)
     assert (verdict.failure.number, match in verdict.line()) == (step, True), verdict.line()
 
 
+def undecided(world: World, step: int, match: str, auditor: Auditor | None = None) -> None:
+    verdict = world.audit(auditor=auditor or world.auditor(), now=NOW + 100 * HOUR)
+    assert verdict.obstacle is not None, verdict.line()
+    assert (verdict.obstacle.number, match in verdict.line()) == (step, True), verdict.line()
+
+
 def details(verdict: Verdict) -> dict[str, Any]:
     assert verdict.budget is not None
     values: dict[str, Any] = report.build(verdict)["epsilon"]
@@ -135,14 +141,14 @@ def test_another_law_in_between_is_added_with_its_share_of_delta() -> None:
     assert set(reports) == {"tiny", "tiny-geo"}
     assert found.budget.epsilon == pytest.approx(sum(one.epsilon for one in reports.values()), rel=1e-12)
     assert all(one.delta.policy == pytest.approx(5e-7) for one in reports.values())
-    refused(world, 11, "lacks")
+    undecided(world, 11, "no circuit class")
 
 
-def test_another_noise_table_in_between_is_refused() -> None:
+def test_another_noise_table_in_between_leaves_no_verdict() -> None:
     world = World()
     window(world, 0, table_digest=noise.build_table("geometric").digest())
     window(world, 1)
-    refused(world, 11, "another noise table")
+    undecided(world, 11, "not the canonical gaussian table")
 
 
 def test_places_of_an_earlier_class_have_to_be_proven() -> None:
@@ -151,7 +157,7 @@ def test_places_of_an_earlier_class_have_to_be_proven() -> None:
     window(world, 1)
     own = world.auditor()
     weak = replace(CLS, name="weak", a=CLS.a * 2)
-    refused(world, 11, "not proven enough", replace(own, classes={**own.classes, "weak": (weak, bytes(32))}))
+    undecided(world, 11, "not proven enough", replace(own, classes={**own.classes, "weak": (weak, bytes(32))}))
 
 
 def test_records_of_a_window_that_never_opened_leave_no_epsilon() -> None:
@@ -283,9 +289,11 @@ def test_an_audit_does_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     (opinion,) = without["second_implementation"].values()
     assert opinion["epsilon"] is None
     assert "not installed" in opinion["remark"]
+    assert opinion["remark"].startswith("not asked")
+    assert opinion["agrees"] is None, "nobody agreed"
 
 
-def test_an_implementation_that_disagrees_fails_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_implementation_that_disagrees_leaves_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("dp_accounting")
     channel = ideal_channel
 
@@ -295,9 +303,9 @@ def test_an_implementation_that_disagrees_fails_the_audit(monkeypatch: pytest.Mo
     monkeypatch.setattr("ragseal.verifier.independent.ideal_channel", wider)
     monkeypatch.setattr(independent, "one_query_curve", lambda law, N, K, shift: wider(law, N, K, shift).curve())
     monkeypatch.setattr(independent, "_composed", independent._composed.__wrapped__)  # nothing kept from other tests
-    refused(World.honest(), 11, "dp-accounting")
+    undecided(World.honest(), 11, "dp-accounting")
 
 
-def test_routes_that_disagree_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_routes_that_disagree_leave_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(odometer, "epsilon_audit", lambda *a, **k: replace(epsilon_audit(*a, **k), agree=False))
-    refused(World.honest(), 11, "disagree")
+    undecided(World.honest(), 11, "disagree")
