@@ -90,6 +90,7 @@ class Verdict:
     mode: str = "full"
     keys: str = "not reached"
     origin: str = ""  #: name of the log, from the auditor's own key of it
+    about: tuple[str, bytes] | None = None  #: name and manifest digest of the window, once it was found in the log
     window: Window | None = None
     records: int = 0
     proven: int = 0
@@ -141,8 +142,8 @@ class Verdict:
             named = [f"{_word(one.window)}:{one.verdict.replace(' ', '-')}" for one in self.beside[:NAMED]]
             more = [f"and-{len(self.beside) - NAMED}-more"] if len(self.beside) > NAMED else []
             said.append(f"beside={','.join(named + more)}")
-        if self.window is not None:
-            said.append(f"window={_word(self.window.manifest.window)}@{self.window.digest.hex()[:8]}")
+        if self.about is not None:
+            said.append(f"window={_word(self.about[0])}@{self.about[1].hex()[:8]}")
         said.append(f"log={_word(self.origin)}")
         return " ".join(" ".join(said).split())
 

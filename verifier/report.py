@@ -72,9 +72,9 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "proven": verdict.proven,
         "beta": verdict.beta,
         "confidence": verdict.confidence,
-        "window": manifest.window if manifest else None,
+        "window": verdict.about[0] if verdict.about else None,
         "origin": verdict.origin or None,
-        "manifest": window.digest if window else None,
+        "manifest": verdict.about[1] if verdict.about else None,
         "failure": _ending(verdict.failure),
         "no_verdict": _ending(verdict.obstacle),
         "other_windows_of_the_period": [

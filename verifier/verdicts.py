@@ -73,12 +73,11 @@ class Verdicts:
         Raises:
             ConfigurationError: the disk refuses, or the file is damaged.
         """
-        window = verdict.window
-        if window is None and verdict.failure is None:
+        if verdict.about is None and verdict.failure is None:
             return  # nothing was found about anything
-        digest = window.digest if window else b""
+        name, digest = verdict.about or (THE_LOG, b"")
         made = Kept(
-            window=window.manifest.window if window else THE_LOG,
+            window=name,
             manifest=digest.hex(),
             log=self.vkey,
             verdict=verdict.verdict,

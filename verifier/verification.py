@@ -45,6 +45,7 @@ from ragseal.verifier.commitment import (
     check_life,
     check_manifest,
     check_noise,
+    find_window,
 )
 from ragseal.verifier.epsilon import check_epsilon
 from ragseal.verifier.estimate import Inquiry, check_coalition, check_estimate
@@ -172,6 +173,8 @@ class _Checklist:
 
         # 2. The manifest: in that log, signed, of a policy that its class can carry, and for the first time.
         with self.step(2) as say:
+            _, found = find_window(log, name)
+            result.about = found.manifest.window, found.manifest.digest()
             window = check_manifest(log, evidence, auditor, name, say)
             result.window = window
             life = check_life(log, window, self.around.now, self.auditor.drawn.get(window.digest, 0), say)

@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene:
 
 from provider_scene import Asker, Clock, make_policy, open_provider, open_window
 
-from ragseal.kernel.attestation import Answer
 from ragseal.prover import attestation as answering
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.provider import Conduct, Serving

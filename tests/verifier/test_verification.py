@@ -272,7 +272,7 @@ KINDS = [error for error in vars(errors).values() if isinstance(error, type) and
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("call", [call for call in CALLS if call != "manifest"])
 def test_only_an_explicit_refusal_is_a_fail(call: str, kind: type[AuditError]) -> None:
-    """Safe by default: whatever error is raised on the way, unless it says that a signature of the provider shows it."""
+    """Safe by default: whatever error is raised on the way, unless it says that the provider's signature shows."""
     verdict = _audit_without(call, kind("whatever"))
     assert verdict.line().startswith(f"NO VERDICT step={CALLS[call]} "), verdict.line()
     assert verdict.obstacle is not None
