@@ -199,10 +199,13 @@ def test_audits_of_one_caller_are_limited(state: State) -> None:
                 seen.append(str(error))
         assert "too many calls" in seen[-1]
         assert "too many calls" not in seen[0], "the queue is full before that"
-        with pytest.raises(BudgetError, match="too many calls"):
-            for _ in range(3 * service.REPORTS_A_MINUTE):
-                with pytest.raises(ConfigurationError):
-                    ask(address, "GetReport", verifier_pb2.GetReportRequest(audit_id="none"))
+        said = set()
+        for _ in range(3 * service.REPORTS_A_MINUTE):
+            try:
+                ask(address, "GetReport", verifier_pb2.GetReportRequest(audit_id="none"))
+            except AuditError as error:
+                said.add(type(error))
+        assert said == {ConfigurationError, BudgetError}
 
 
 def test_old_reports_are_removed(tmp_path: Path) -> None:
