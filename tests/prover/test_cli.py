@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from provider_scene import AUDITOR as AUDITOR_BYTES
 from provider_scene import account_key
 
 from ragseal.groth16.keys import KeyPaths
@@ -24,6 +25,8 @@ from ragseal.kernel.policy import Policy
 from ragseal.prover.__main__ import main
 from ragseal.prover.policyfile import TEMPLATE
 from ragseal.prover.state import State
+
+AUDITOR = AUDITOR_BYTES.hex()
 
 
 def run(*arguments: str | Path) -> Result:
@@ -59,7 +62,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     (state / "keys" / f"tiny-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
     policy = folder / "policy.toml"
     policy.write_text(run("policy", "--state", state).stdout)
-    committed = answer("commit", "--state", state, "--policy", policy, "--window", "w1")
+    committed = answer("commit", "--state", state, "--policy", policy, "--window", "w1", "--auditor-key", AUDITOR)
     assert committed["ledger_index"] == 0
     return state
 
@@ -91,11 +94,11 @@ def test_a_new_window_does_not_restart_the_budget(prepared: Path, tmp_path: Path
     first = _policy_of(state, "w1")
     text = TEMPLATE.format(class_name="tiny", gain=1) + f"opens = {first.closes}\n"
     policy.write_text(text)
-    answer("commit", "--state", state, "--policy", policy, "--window", "w2")
+    answer("commit", "--state", state, "--policy", policy, "--window", "w2", "--auditor-key", AUDITOR)
     assert _policy_of(state, "w2").opens > first.opens
     assert _policy_of(state, "w2").period_start == first.period_start
     policy.write_text(text + f"period_start = {first.closes}\n")
-    answer("commit", "--state", state, "--policy", policy, "--window", "w3")
+    answer("commit", "--state", state, "--policy", policy, "--window", "w3", "--auditor-key", AUDITOR)
     assert _policy_of(state, "w3").period_start == first.closes
 
 
