@@ -11,7 +11,6 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, progress_bars, server_tls
 from ragseal.ledger.tls import ClientTls, ServerTls
-from ragseal.prover import commitment, fsck, index, machinery, remote, service, spending
+from ragseal.prover import commitment, consent, defaults, fsck, index, machinery, remote, service, spending
 from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.calibrate import calibrate
@@ -35,9 +34,10 @@ from ragseal.prover.corpora import open_corpus
 from ragseal.prover.index import Matrix
 from ragseal.prover.options import STATE
 from ragseal.prover.plan import plan
-from ragseal.prover.policyfile import TEMPLATE, Binding, first_gain, load_policy
+from ragseal.prover.policyfile import Binding, load_policy
 from ragseal.prover.provider import Conduct, Provider
 from ragseal.prover.state import Settings, State, create
+from ragseal.prover.windows import public_window
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
 
@@ -53,7 +53,7 @@ def main() -> None:
       ragseal-provider accounts add alice --tenant acme --key HEX    (the client prints its key)
       ragseal-provider fetch-keys --verifier localhost:7801          (the auditor makes the keys)
       ragseal-provider policy > policy.toml                          (edit: this is the guarantee)
-      ragseal-provider commit --policy policy.toml --window w1
+      ragseal-provider commit --policy policy.toml --window w1       (says what it gives and costs, and may ask)
       ragseal-provider serve --listen 127.0.0.1:7800                 (opens once the auditor has taken part)
       ragseal-provider close --provider localhost:7800               (then the auditor audits)
     """
@@ -258,10 +258,12 @@ def fetch_keys(
 @main.command()
 @STATE
 def policy(directory: Path) -> None:
-    """Print a policy file to start from."""
+    """Print a policy file to start from: it gives useful answers, and says what they cost."""
     settings = Settings.load(directory / "provider.toml")
     cls = machinery.circuit_class(settings.class_name)
-    click.echo(TEMPLATE.format(class_name=cls.name, gain=first_gain(cls.s)), nl=False)
+    embedder = load_embedder(settings.embedder, threads=1)
+    public = public_window(embedder.identity().digest())
+    click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public), nl=False)
 
 
 @main.command()
@@ -271,8 +273,12 @@ def policy(directory: Path) -> None:
     help="policy.toml; `ragseal-provider policy` prints one to start from.",
 )  # fmt: skip
 @click.option("--window", required=True, help="A name that was never used before.")
+@click.option(
+    "--yes-epsilon-is", "agreed", type=float, metavar="N",
+    help=f"Commit although the coalition's epsilon is above {consent.ASK_ABOVE}; N is at least that epsilon.",
+)  # fmt: skip
 @JSON
-def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> None:
+def commit(directory: Path, policy_file: Path, window: str, agreed: float | None, as_json: bool) -> None:
     """Phase A: commit to every index, the seed, the policy and the accounts; the manifest enters the ledger."""
     started = time.monotonic()
     with _running(directory) as provider, progress_bars() as bars:
@@ -290,13 +296,15 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
         machinery.check_promises(rules, cls)
         known = list(provider.journal.history.windows.values())
         spent = spending.spending(known, machinery.circuit_class, rules)
+        terms = consent.terms(rules, cls, spent)
+        consent.require(terms, agreed)
         entry = provider.commit(rules, window, lambda text: bars.update(task, description=text))
         made = provider.journal.history.named(window)
     values = {
         "window": window,
         "manifest": made.digest.hex(),
         "ledger_index": entry.index,
-        "epsilon_account": rules.epsilon_account,
+        **terms,
         "budget": spent,
         "seconds": round(time.monotonic() - started, 2),
     }
@@ -304,9 +312,8 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
         as_json,
         values,
         f"window {window} is committed, manifest {made.digest.hex()}\n"
-        + "".join(f"{line}\n" for line in spending.lines(spent))
-        + f"advertised to one account: epsilon {float(Fraction(rules.epsilon_account)):.4g} at delta {rules.delta}; "
-        "now `serve` it",
+        + "".join(f"{line}\n" for line in (*spending.lines(spent), *consent.lines(terms, rules)))
+        + "now `serve` it",
     )
 
 
