@@ -158,7 +158,8 @@ def page(plan: Mapping[str, Any], picture: bytes | None, now: float) -> str:
         f"{face.sentences(sentences(plan, now))}{file}"
         f"<h2>What privacy costs</h2>{image}"
         f"<h2>Reasons</h2><ul>{''.join(f'<li>{escape(reason)}</li>' for reason in plan['reasons'])}</ul>"
-        '<h2>All points</h2><p>The marked one is the policy above.</p><div class="scroll"><table class="wide flat"><thead>'
+        '<h2>All points</h2><p>The marked one is the policy above.</p><div class="scroll"><table class="wide flat">'
+        "<thead>"
         f"<tr>{''.join(f'<th scope=col>{escape(head)}</th>' for head in HEADS.values())}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
     )
