@@ -125,6 +125,8 @@ def _connected(
 @connection
 def ask(text: str, as_json: bool, **where: Any) -> None:
     """Ask one question; print the texts, best first, after every check."""
+    if not text.strip():
+        raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with _connected(**where) as client:
         result = client.ask(text)
     _show(result, as_json)
@@ -153,6 +155,7 @@ def _show(result: Result, as_json: bool) -> None:
     facts = {
         "texts": shown,
         "returned_slots": list(result.returned),
+        "documents": len(result.slots),
         "checked": result.checked,
         "window": request.window,
         "ctr": request.ctr,
@@ -161,6 +164,7 @@ def _show(result: Result, as_json: bool) -> None:
         "receipt": result.receipt.digest().hex(),
     }
     lines = [f"{i}. [slot {item['slot']}] {_printable(str(item['text']))}" for i, item in enumerate(shown, 1)]
+    lines.append(f"-- {result.held}")
     lines.append(
         f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
         f"window {request.window}, query {request.ctr}, ledger entry {body.index}"

@@ -24,7 +24,7 @@ from ragseal.client import Client
 from ragseal.client.remote import ProviderOverGrpc
 from ragseal.client.result import Result
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.policy import MINILM, measured, policy_text
+from ragseal.demo.policy import MINILM, coalition_epsilon, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
 from ragseal.demo.scenario import Scenario, scenario
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
@@ -159,9 +159,13 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
             watch.stage("policy", f"score window and theta for {embedder}, measured on the demo's own texts")
             choice = measured(plan, model)
         policy = folder / "policy.toml"
-        policy.write_text(policy_text(plan, choice))
+        rules = policy_text(plan, choice)
+        policy.write_text(rules)
         watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
-        run("prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", show=True)
+        run(
+            "prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo",
+            "--yes-epsilon-is", coalition_epsilon(rules), show=True,
+        )  # fmt: skip
         watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
         processes.start(
             "provider", "prover", "serve", "--state", provider_home, "--listen", provider, "--tick", "0.1",

@@ -11,7 +11,6 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, progress_bars, server_tls
 from ragseal.ledger.tls import ClientTls, ServerTls
-from ragseal.prover import commitment, fsck, index, machinery, remote, service, spending
+from ragseal.prover import commitment, consent, defaults, fsck, index, machinery, remote, service, spending
 from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.calibrate import calibrate
@@ -35,9 +34,10 @@ from ragseal.prover.corpora import open_corpus
 from ragseal.prover.index import Matrix
 from ragseal.prover.options import STATE
 from ragseal.prover.plan import plan
-from ragseal.prover.policyfile import TEMPLATE, Binding, first_gain, load_policy
+from ragseal.prover.policyfile import Binding, load_policy
 from ragseal.prover.provider import Conduct, Provider
 from ragseal.prover.state import Settings, State, create
+from ragseal.prover.windows import public_window
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
 
@@ -53,7 +53,7 @@ def main() -> None:
       ragseal-provider accounts add alice --tenant acme --key HEX    (the client prints its key)
       ragseal-provider fetch-keys --verifier localhost:7801          (the auditor makes the keys)
       ragseal-provider policy > policy.toml                          (edit: this is the guarantee)
-      ragseal-provider commit --policy policy.toml --window w1
+      ragseal-provider commit --policy policy.toml --window w1       (says what it gives and costs, and may ask)
       ragseal-provider serve --listen 127.0.0.1:7800                 (opens once the auditor has taken part)
       ragseal-provider close --provider localhost:7800               (then the auditor audits)
     """
@@ -262,10 +262,12 @@ def fetch_keys(
 @main.command()
 @STATE
 def policy(directory: Path) -> None:
-    """Print a policy file to start from."""
+    """Print a policy file to start from: it gives useful answers, and says what they cost."""
     settings = Settings.load(directory / "provider.toml")
     cls = machinery.circuit_class(settings.class_name)
-    click.echo(TEMPLATE.format(class_name=cls.name, gain=first_gain(cls.s)), nl=False)
+    embedder = load_embedder(settings.embedder, threads=1)
+    public = public_window(embedder.identity().digest())
+    click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public), nl=False)
 
 
 @main.command()
@@ -278,8 +280,14 @@ def policy(directory: Path) -> None:
 @click.option(
     "--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default whose proving key it is."
 )
+@click.option(
+    "--yes-epsilon-is", "agreed", type=float, metavar="N",
+    help=f"Commit although the coalition's epsilon is above {consent.ASK_ABOVE}; N is at least that epsilon.",
+)  # fmt: skip
 @JSON
-def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | None, as_json: bool) -> None:
+def commit(
+    directory: Path, policy_file: Path, window: str, auditor_key: str | None, agreed: float | None, as_json: bool
+) -> None:
     """Phase A: commit to every index, the seed, the policy and the accounts; the manifest enters the ledger."""
     started = time.monotonic()
     named = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
@@ -298,6 +306,8 @@ def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | N
         machinery.check_promises(rules, cls)
         known = list(provider.journal.history.windows.values())
         spent = spending.spending(known, machinery.circuit_class, rules)
+        terms = consent.terms(rules, cls, spent)
+        consent.require(terms, agreed)
         entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named)
         made = provider.journal.history.named(window)
     values = {
@@ -305,7 +315,7 @@ def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | N
         "manifest": made.digest.hex(),
         "ledger_index": entry.index,
         "auditor_key": made.manifest.auditor_key.hex(),
-        "epsilon_account": rules.epsilon_account,
+        **terms,
         "budget": spent,
         "seconds": round(time.monotonic() - started, 2),
     }
@@ -313,9 +323,8 @@ def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | N
         as_json,
         values,
         f"window {window} is committed, manifest {made.digest.hex()}\n"
-        + "".join(f"{line}\n" for line in spending.lines(spent))
-        + f"advertised to one account: epsilon {float(Fraction(rules.epsilon_account)):.4g} at delta {rules.delta}; "
-        "now `serve` it",
+        + "".join(f"{line}\n" for line in (*spending.lines(spent), *consent.lines(terms, rules)))
+        + "now `serve` it",
     )
 
 

@@ -290,6 +290,16 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
+def empty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """The scene with a window over an index without documents, as an answer of noise alone looks."""
+    monkeypatch.setitem(globals(), "TEXTS", [])
+    bench.provider.rows = [[0] * DIMENSION] * CLASS.N
+    bench.provider.tree = MerkleTree(bench.provider.leaves())
+    bench.provider.open("empty")
+    return bench
+
+
+@pytest.fixture
 def outage() -> Callable[[str], Callable[[str], None]]:
     """Makes a hook under which one kind of call finds nobody."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ def test_a_checked_answer(bench: Any) -> None:
     scores = [r.score for r in result.ranked]
     assert scores == sorted(scores, reverse=True)
     assert {r.text for r in result.ranked} == set(result.texts)
+    assert result.best == result.ranked[0]
+    assert result.held == f"{len(result.slots)} of 3 returned slots held a document"
     assert result.record.signed.request.last_receipt == NO_RECEIPT
     assert bench.evidence() == []
 
@@ -61,6 +64,27 @@ def test_without_an_embedder_the_request_says_unchecked(bench: Any) -> None:
     assert not result.checked
     assert not result.record.signed.request.checked
     assert result.ranked is None
+    assert result.best is None
+
+
+def test_an_answer_of_empty_slots_is_survived_and_explained(empty: Any) -> None:
+    """README's ten lines took ranked[0], which such an answer has not."""
+    result = empty.client().ask("json")
+    assert (result.ranked, result.texts, result.best) == ((), (), None)
+    assert result.held == "0 of 3 returned slots held a document: that is the noise, see `ragseal-provider plan`"
+
+
+@pytest.mark.parametrize("scene", ["bench", "empty"])
+def test_readmes_ten_lines_run(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scene: str
+) -> None:
+    found = request.getfixturevalue(scene)
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    monkeypatch.setattr("ragseal.client.client.Client", lambda *_, **__: found.client())
+    exec(block, {"LOG_KEY": "key"})
+    shown = capsys.readouterr().out
+    assert ("that is the noise" in shown) == (scene == "empty")
 
 
 @pytest.mark.parametrize("call", ["retrieve", "consistency"])

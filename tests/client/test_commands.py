@@ -173,6 +173,27 @@ def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, mo
     assert "expected 64 hexadecimal" in run(*common, "--provider-key", "zz", fails=True)
 
 
+def test_ask_says_that_the_noise_returned_no_document(
+    empty: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: empty.provider_class)
+    vkey = empty.provider.log_signer.verifier.vkey()
+    common = ("ask", "json", "--state", empty.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
+    assert "0 of 3 returned slots held a document: that is the noise, see `ragseal-provider plan`" in run(*common)
+    told = json.loads(run(*common, "--json"))
+    assert (told["documents"], told["texts"]) == (0, [])
+
+
+def test_an_empty_question_costs_nothing(bench: Any, address: str) -> None:
+    vkey = bench.provider.log_signer.verifier.vkey()
+    before = bench.snapshot()
+    for text in ("", " \t\n"):
+        said = run("ask", text, "--state", bench.state, "--provider", address, "--log-key", vkey, fails=True)
+        assert "there is no question" in said
+    assert bench.provider.calls == []
+    assert bench.snapshot() == before
+
+
 def _bad(message: Any) -> dict[str, Any]:
     return {"request_id": bytes(16)} if hasattr(message, "request_id") else {}
 

@@ -456,7 +456,11 @@ def test_a_ledger_with_strange_entries_is_not_continued(tmp_path: Path, tiny: Ci
 
 def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
     file = tmp_path / "policy.toml"
-    file.write_text(TEMPLATE.format(class_name="tiny", gain=1))
+    file.write_text(
+        TEMPLATE.format(
+            class_name="tiny", gain=1, lo=0.3, hi=0.7, n_max=25, k_max=2, delta="1/1000000", about="# about"
+        )
+    )
     binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW + 59)
     policy = load_policy(file, binding, machinery.advertised_epsilon)
     assert (policy.lo, policy.hi) == (round(0.3 * 127**2), round(0.7 * 127**2))
