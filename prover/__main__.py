@@ -25,6 +25,7 @@ from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, progress_bars, server_tls
 from ragseal.ledger.tls import ClientTls, ServerTls
 from ragseal.prover import commitment, fsck, index, machinery, remote, service, spending
@@ -322,6 +323,8 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
               help="Answers leave at multiples of so many seconds, so that their time says little.")  # fmt: skip
+@click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
+              help="An observer's public key: strangers cannot displace its cosignatures. Repeat.")  # fmt: skip
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
@@ -333,6 +336,7 @@ def serve(
     auditor_key: str | None,
     proofs: str,
     tick: float,
+    witnesses: tuple[str, ...],
     own: ServerTls,
     reflection: bool,
     as_json: bool,
@@ -345,7 +349,8 @@ def serve(
         level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
     )
     key = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
-    conduct = Conduct(proofs == "eager", tick, BeaconRules(participants, beacon_wait, key))
+    named = [NoteVerifier.from_vkey(vkey) for vkey in witnesses]
+    conduct = Conduct(proofs == "eager", tick, BeaconRules(participants, beacon_wait, key), named)
 
     def ready(address: str) -> None:
         _tell(as_json, {"listening": address}, f"listening on {address}")

@@ -24,6 +24,7 @@ from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, CommitmentError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
+from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import commitment
 from ragseal.prover.attestation import Attestation, Tools
 from ragseal.prover.beacon import Beacon, BeaconRules
@@ -70,6 +71,7 @@ class Conduct:
     eager: bool = True  #: prove in the background; otherwise when an audit asks
     tick: float = 0.1  #: seconds; answers leave at multiples of it
     beacon: BeaconRules = field(default_factory=BeaconRules)
+    witnesses: Sequence[NoteVerifier] = ()  #: whose cosignatures strangers' can neither displace nor hide
 
 
 class Provider:

@@ -170,7 +170,8 @@ class Server:
         credentials = listening.tls.credentials()
         self._server = new_server()
         ProviderServicer(self.serving).mount(self._server)
-        book = CosignatureBook(self._provider.state.ledger_directory, self._provider.ledger)
+        named = self.serving.conduct.witnesses
+        book = CosignatureBook(self._provider.state.ledger_directory, self._provider.ledger, named)
         LedgerServicer(self._provider.ledger, book).mount(self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = [
