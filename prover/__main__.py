@@ -323,6 +323,8 @@ def commit(directory: Path, policy_file: Path, window: str, as_json: bool) -> No
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
               help="Answers leave at multiples of so many seconds, so that their time says little.")  # fmt: skip
+@click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
+              help="A beacon participant with a place of its own, its public key in hexadecimal. Repeat.")  # fmt: skip
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
               help="An observer's public key: strangers cannot displace its cosignatures. Repeat.")  # fmt: skip
 @server_tls
@@ -336,6 +338,7 @@ def serve(
     auditor_key: str | None,
     proofs: str,
     tick: float,
+    observers: tuple[str, ...],
     witnesses: tuple[str, ...],
     own: ServerTls,
     reflection: bool,
@@ -349,8 +352,8 @@ def serve(
         level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
     )
     key = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
-    named = [NoteVerifier.from_vkey(vkey) for vkey in witnesses]
-    conduct = Conduct(proofs == "eager", tick, BeaconRules(participants, beacon_wait, key), named)
+    rules = BeaconRules(participants, beacon_wait, key, _observers(observers))
+    conduct = Conduct(proofs == "eager", tick, rules, [NoteVerifier.from_vkey(vkey) for vkey in witnesses])
 
     def ready(address: str) -> None:
         _tell(as_json, {"listening": address}, f"listening on {address}")
@@ -458,6 +461,19 @@ class _running:
 
     def __exit__(self, *_: object) -> None:
         self._provider.close()
+
+
+def _observers(options: Sequence[str]) -> dict[str, bytes]:
+    """NAME=KEY, as often as it is given; ConfigurationError: no such pair, or a name twice."""
+    found: dict[str, bytes] = {}
+    for option in options:
+        name, equals, key = option.partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"--observer takes NAME=KEY, not {option!r}")
+        if name in found:
+            raise ConfigurationError(f"--observer names {name!r} twice")
+        found[name] = _hex(key, 32, f"--observer {name}")
+    return found
 
 
 def _hex(text: str, size: int, what: str) -> bytes:

@@ -41,6 +41,20 @@ def conduct_of(directory: Path, monkeypatch: pytest.MonkeyPatch, *options: str) 
     return (found[0] if found else None), done.output
 
 
+def test_named_observers_reach_the_beacon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_state(tmp_path / "s").close()
+    one, two = "11" * 32, "22" * 32
+    conduct, said = conduct_of(tmp_path / "s", monkeypatch, "--observer", f"a={one}", "--observer", f"b.example={two}")
+    assert conduct is not None, said
+    assert conduct.beacon.observers == {"a": bytes.fromhex(one), "b.example": bytes.fromhex(two)}
+    for bad, text in ((["a"], "NAME=KEY"), ([f"={one}"], "NAME=KEY"), (["a=11"], "64 hexadecimal"),
+                      ([f"a={one}", f"a={two}"], "twice")):  # fmt: skip
+        options = [part for value in bad for part in ("--observer", value)]
+        refused, said = conduct_of(tmp_path / "s", monkeypatch, *options)
+        assert refused is None
+        assert text in said
+
+
 def test_named_witnesses_reach_the_book(
     tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
