@@ -229,7 +229,7 @@ def fetch_keys(
         if class_name not in (None, state.settings.class_name):
             raise ConfigurationError(f"this provider has the class {state.settings.class_name!r}, not {class_name!r}")
         cls = machinery.circuit_class(state.settings.class_name)
-        ring = machinery.open_keys(state, cls, lambda text: bars.console.print(text))
+        ring = machinery.open_keys(state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         task = bars.add_task("fetching the key", total=None)
 
         def moved(done: int, total: int) -> None:
@@ -238,7 +238,7 @@ def fetch_keys(
         paths = remote.fetch_key(verifier, tls, cls, machinery.class_digest(cls), wanted, ring, moved)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
         size = machinery.fitting_estimate(cls)
-        rings = machinery.open_estimate_keys(state, lambda text: bars.console.print(text))
+        rings = machinery.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         (blocks,) = [
             remote.fetch_key(verifier, tls, size, machinery.estimate_digest(size), None, one, moved)
             for one in rings
