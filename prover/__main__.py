@@ -32,7 +32,8 @@ from ragseal.prover import commitment, fsck, index, machinery, remote, service, 
 from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.calibrate import calibrate
-from ragseal.prover.corpora import open_corpus
+from ragseal.prover.corpora import KINDS, open_corpus
+from ragseal.prover.corpusnotes import Notes
 from ragseal.prover.index import Matrix
 from ragseal.prover.options import STATE
 from ragseal.prover.plan import plan
@@ -107,7 +108,7 @@ def _identity(state: State) -> dict[str, Any]:
 @main.command()
 @STATE
 @click.option("--tenant", required=True, help="Whose documents these are.")
-@click.option("--corpus", required=True, help="jsonl:FILE, beir:FOLDER or text:FOLDER.")
+@click.option("--corpus", required=True, help=f"{KINDS}.")
 @click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most so many characters.")
 @JSON
 def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json: bool) -> None:
@@ -115,11 +116,22 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
 
     All of the corpus or nothing; documents that are there already are skipped.  A window sees the index as it is when
     the window is committed.
+
+    \b
+    jsonl  one JSON object a line, UTF-8:
+             {"id": "d1", "title": "may be left out", "text": "what is retrieved"}
+           id (or _id) is a text or an integer, once in the corpus; the title is put in front of the text.
+    csv    the same by columns: the first row names them (id, title, text), RFC 4180, UTF-8.
+    beir   a folder with corpus.jsonl: _id, title, text.
+    text   every .txt and .md file below a folder; its path is its id. Links are not followed.
+
+    Other members, columns and links are not kept; a note names them.
     """
     with State(directory) as state, progress_bars() as bars:
         cls = machinery.circuit_class(state.settings.class_name)
         embedder = load_embedder(state.settings.embedder)
-        documents = list(open_corpus(corpus, chunk_characters=chunk))
+        notes = Notes()
+        documents = list(open_corpus(corpus, chunk_characters=chunk, notes=notes))
         task = bars.add_task(f"embedding for {tenant}", total=len(documents))
 
         def embed(texts: Sequence[str]) -> Matrix:
@@ -131,8 +143,9 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
             return np.concatenate(parts)
 
         added, skipped = index.ingest(state, tenant, cls.N, embedder.dimension, documents, embed, secrets.token_bytes)
-    values = {"tenant": tenant, "added": added, "skipped": skipped}
-    _tell(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already")
+    values = {"tenant": tenant, "added": added, "skipped": skipped, "notes": notes.lines()}
+    told = "".join(f"\nnote: {line}" for line in notes.lines())
+    _tell(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already{told}")
 
 
 @main.group(cls=Teaching)
