@@ -48,7 +48,7 @@ def progress_bars() -> Progress:
     """Bars on stderr for what takes longer than two seconds."""
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -24,6 +24,7 @@ from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
+from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import commitment
 from ragseal.prover.attestation import Attestation, Tools
 from ragseal.prover.beacon import Beacon, BeaconRules
@@ -69,6 +70,7 @@ class Conduct:
     tick: float = 0.1  #: seconds; answers leave at multiples of it
     beacon: BeaconRules = field(default_factory=BeaconRules)
     publish: float = COARSE_TIME  #: seconds; the public log shows new records at multiples of it, 0: at once
+    witnesses: Sequence[NoteVerifier] = ()  #: whose cosignatures strangers' can neither displace nor hide
 
 
 class Provider:

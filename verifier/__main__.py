@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.status import Status
 
-from ragseal.circuits.build import build
+from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.estimate import build_estimate, estimate_digest, fitting
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError, TransportError
@@ -128,7 +128,7 @@ def init(directory: Path, as_json: bool) -> None:
 @click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("var/build"),
+    default=DEFAULT_CACHE,
     show_default=True,
     help="Where compiled circuits are kept.",
 )

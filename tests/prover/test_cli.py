@@ -53,7 +53,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     corpus = folder / "corpus.jsonl"
     corpus.write_text("\n".join(lines) + "\n")
     ingested = answer("ingest", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
-    assert ingested == {"tenant": "acme", "added": 12, "skipped": 0}
+    assert ingested == {"tenant": "acme", "added": 12, "skipped": 0, "notes": []}
     public = _public("alice")
     answer("accounts", "add", "alice", "--state", state, "--tenant", "acme", "--key", public)
     assert answer("accounts", "list", "--state", state)["accounts"][0]["key"] == public
