@@ -3,7 +3,7 @@
 
 Prover and verifier share the functions that hash and commit, so a part that one of them forgets is forgotten by both,
 and everything still agrees.  What tests compare such a function with is computed here: SHA-256 by hashlib, points by
-py_ecc, Poseidon over circomlib's constants.
+py_ecc, Poseidon with the constants of its paper's generator.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from py_ecc import optimized_bn128 as ecc
@@ -140,3 +141,80 @@ def two_squares(total: int, hint: int) -> tuple[int, int]:
     other = total * pow(hint, -1, ORDER)
     half = pow(2, -1, ORDER)
     return (hint + other) * half % ORDER, (hint - other) * half * pow(i, -1, ORDER) % ORDER
+
+
+# --- trees -----------------------------------------------------------------------------------------------------------
+
+
+def root(leaves: Sequence[bytes]) -> bytes:
+    """RFC 6962, section 2.1, by its recursion."""
+    if not leaves:
+        return hashlib.sha256(b"").digest()
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\x00" + leaves[0]).digest()
+    k = 1
+    while 2 * k < len(leaves):
+        k *= 2
+    return hashlib.sha256(b"\x01" + root(leaves[:k]) + root(leaves[k:])).digest()
+
+
+# --- Poseidon --------------------------------------------------------------------------------------------------------
+
+#: Partial rounds of circomlib's poseidon.circom, by number of inputs (N_ROUNDS_P).
+PARTIAL = [56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68]
+
+
+class Grain:
+    """The LFSR of the Poseidon paper's reference script, a list of 80 bits that is shifted."""
+
+    def __init__(self, width: int, partial: int) -> None:
+        self.bits = [int(c) for c in f"{1:02b}{0:04b}{254:012b}{width:012b}{8:010b}{partial:010b}{'1' * 30}"]
+        for _ in range(160):
+            self._step()
+
+    def _step(self) -> int:
+        b = self.bits
+        new = b[62] ^ b[51] ^ b[38] ^ b[23] ^ b[13] ^ b[0]
+        b.pop(0)
+        b.append(new)
+        return new
+
+    def number(self) -> int:
+        """254 bits; of each pair the second counts where the first is 1."""
+        out = 0
+        for _ in range(254):
+            while not self._step():
+                self._step()
+            out = 2 * out + self._step()
+        return out
+
+
+@cache
+def parameters(width: int) -> tuple[list[int], list[list[int]]]:
+    """Round constants, in order, and the matrix."""
+    grain = Grain(width, PARTIAL[width - 2])
+    constants: list[int] = []
+    while len(constants) < width * (8 + PARTIAL[width - 2]):
+        if (number := grain.number()) < ORDER:
+            constants.append(number)
+    draws = [grain.number() % ORDER for _ in range(2 * width)]
+    assert len(set(draws)) == 2 * width
+    return constants, [[pow(x + y, -1, ORDER) for y in draws[width:]] for x in draws[:width]]
+
+
+def permuted(state: Sequence[int]) -> list[int]:
+    """Poseidon's permutation."""
+    width, s = len(state), list(state)
+    constants, matrix = parameters(width)
+    rounds = 8 + PARTIAL[width - 2]
+    for number in range(rounds):
+        s = [x + c for x, c in zip(s, constants[number * width :], strict=False)]
+        full = number < 4 or number >= rounds - 4
+        s = [x**5 % ORDER if full or not i else x for i, x in enumerate(s)]
+        s = [sum(m * x for m, x in zip(row, s, strict=True)) % ORDER for row in matrix]
+    return s
+
+
+def poseidon(*inputs: int) -> int:
+    """As circomlib's template: a zero before the inputs, the first element after."""
+    return permuted([0, *inputs])[0]
