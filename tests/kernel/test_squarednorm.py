@@ -18,7 +18,8 @@ import pytest
 from ragseal.groth16.group import default_group
 from ragseal.kernel import field
 from ragseal.kernel.curve import PurePythonGroup
-from ragseal.kernel.errors import ProofError
+from ragseal.kernel.errors import EncodingError, ProofError
+from ragseal.kernel.policy import MAX_DIMENSION
 from ragseal.kernel.squarednorm import (
     NormStatement,
     SquaredNorm,
@@ -255,3 +256,59 @@ def test_every_part_is_hashed(name: str) -> None:
             continue
         with pytest.raises(ProofError, match="the squared norm does not hold"):
             verify_squared_norm(default_group(), CONTEXT, statement, made)
+
+
+def completed(p: list[int], u: int, w: int, x: list[int], t1: int, t0: int) -> Forgery:
+    """The honest proof with these nonces, whatever they are."""
+    statement = stated(p, u, norm(p), w)
+    cross = 2 * sum(a * b for a, b in zip(x[:-1], p, strict=True))
+    points = [apart.total(H, x), *(apart.total(S + B, pair) for pair in ([cross, t1], [norm(x[:-1]), t0]))]
+    proof = SquaredNorm(*points, bytes(32 * (D + 1)), 0)
+    c = challenge(statement, proof)
+    *q, last = [(a + c * b) % R for a, b in zip(x, [*p, u], strict=True)]
+    proof = replace(proof, responses=answer(q, last), closing=(t0 + c * t1 + c * c * w) % R)
+    return Forgery(statement, proof)
+
+
+ZERO = [0] * D
+VECTOR = [3, 1, 4, 1]
+IDENTITIES: dict[str, tuple[list[int], int, int, list[int], int, int]] = {
+    "announcement": (VECTOR, 2, 7, [*ZERO, 0], 8, 1),
+    "linear": (VECTOR, 2, 7, [1, -3, 0, 0, 5], 0, 1),
+    "constant": (VECTOR, 2, 7, [*ZERO, 5], 8, 0),
+    "vector": (ZERO, 0, 7, [2, 7, 1, 8, 5], 8, 1),
+    "square": (ZERO, 2, 0, [2, 7, 1, 8, 5], 8, 1),
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_identity_is_refused(name: str, group: str) -> None:
+    """G.3: both equations hold, and one point is the identity."""
+    p, u, w, x, t1, t0 = IDENTITIES[name]
+    made = completed(p, u, w, x, t1, t0)
+    points = {part: getattr(made.proof if hasattr(made.proof, part) else made.statement, part) for part in IDENTITIES}
+    assert [part for part, point in points.items() if point == bytes(64)] == [name]
+    assert equations(made.statement, made.proof, challenge(made.statement, made.proof)) == (True, True)
+    with pytest.raises(ProofError, match="identity"):
+        verify_squared_norm(GROUPS[group], CONTEXT, made.statement, made.proof)
+
+
+def test_numbers_that_do_not_fit() -> None:
+    """Of responses, nonces and witness entries; said before anything is computed with them."""
+    made = completed(VECTOR, 2, 7, [2, 7, 1, 8, 5], 8, 1)
+    for responses in (made.proof.responses[:-32], made.proof.responses + bytes(32)):
+        with pytest.raises(ProofError, match="squared norm: 5 responses expected"):
+            verify_squared_norm(default_group(), CONTEXT, made.statement, replace(made.proof, responses=responses))
+    witness, nonces = field.pack([*VECTOR, 2]), field.pack(range(1, D + 4))
+    for given in ((witness[:-32], nonces[:-32]), (witness, nonces[:-32]), (witness, nonces + bytes(32))):
+        with pytest.raises(ProofError, match="differ in number"):
+            prove_squared_norm(default_group(), CONTEXT, made.statement, given[0], 7, given[1])
+
+
+def test_largest_message() -> None:
+    """As many responses as the largest dimension needs, and not one more."""
+    largest = SquaredNorm(S, S, B, bytes(32 * (MAX_DIMENSION + 1)), 0)
+    assert SquaredNorm.decode(largest.encode()) == largest
+    with pytest.raises(EncodingError, match="oversized"):
+        replace(largest, responses=largest.responses + b"\0").encode()
