@@ -324,11 +324,13 @@ def commit(
         consent.require(terms, agreed)
         entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named)
         made = provider.journal.history.named(window)
+        shared = commitment.shared_documents(provider.state, made.digest)
     values = {
         "window": window,
         "manifest": made.digest.hex(),
         "ledger_index": entry.index,
         "auditor_key": made.manifest.auditor_key.hex(),
+        "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
         **terms,
         "budget": spent,
         "seconds": round(time.monotonic() - started, 2),
@@ -338,6 +340,11 @@ def commit(
         values,
         f"window {window} is committed, manifest {made.digest.hex()}\n"
         + "".join(f"{line}\n" for line in (*spending.lines(spent), *consent.lines(terms, rules)))
+        + "".join(
+            f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "
+            "accounts of both that work together learn about these documents twice as much\n"
+            for one, other, count in shared
+        )
         + "now `serve` it",
     )
 

@@ -48,7 +48,7 @@ class BeaconRules:
             raise ConfigurationError("an observer needs a name")
 
     def key_of(self, owner: str) -> bytes | None:
-        """The key that a participant must have; None where any may take part under that name."""
+        """The key that an observer must have; None where any may take part under that name."""
         return self.observers.get(owner.removeprefix(OBSERVER)) if owner.startswith(OBSERVER) else None
 
     def named(self) -> set[str]:
@@ -103,8 +103,6 @@ class Beacon:
         """The message, if its owner may have the place; asked in the writer's turn, so that no two get the last one."""
         owner, key = message.owner, self._rules.key_of(message.owner)
         if key is not None and key != message.public_key:
-            if owner == AUDITOR:
-                raise CommitmentError("this provider is set up for another auditor's key")
             raise CommitmentError(f"{owner} is the name of an observer with another key: take another name")
         if owner == AUDITOR:
             return message

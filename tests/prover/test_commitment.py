@@ -20,7 +20,9 @@ from provider_scene import (
     Asker,
     Clock,
     Participant,
+    TrigramEmbedder,
     account_key,
+    embed_with,
     make_policy,
     new_state,
     open_provider,
@@ -43,9 +45,10 @@ from ragseal.kernel.errors import (
     ProofError,
 )
 from ragseal.kernel.params import CircuitClass, R
-from ragseal.prover import commitment, machinery
+from ragseal.prover import commitment, index, machinery
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.commitment import combine_columns, commit_columns, make_version
+from ragseal.prover.corpora import Document
 from ragseal.prover.policyfile import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.window import History, Stage, Window
@@ -155,6 +158,18 @@ def test_a_repeated_seed_or_nonce_is_refused(tmp_path: Path, tiny: CircuitClass,
     with pytest.raises(AttestationError, match="signature"):
         provider.journal.append_now(lambda: forged)
     assert provider.ledger.size == 1
+    provider.close()
+
+
+def test_documents_of_two_tenants_are_said(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    """The guarantee is about one slot of one index: whoever asks in both learns twice."""
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    both = [Document("in both", "acme report number 3 about topic 8"), Document("new", "nobody else has this")]
+    embed = embed_with(TrigramEmbedder())
+    index.ingest(provider.state, "globex", tiny.N, DIMENSION, both, embed, secrets.token_bytes)
+    provider.commit(make_policy(tiny), "w1")
+    digest = provider.journal.history.named("w1").digest
+    assert commitment.shared_documents(provider.state, digest) == [("acme", "globex", 1)]
     provider.close()
 
 
