@@ -105,10 +105,10 @@ def test_a_committed_window_is_what_its_manifest_says(tmp_path: Path, tiny: Circ
     assert manifest.c_seed == hints.seed_commitment(field.limbs(held.seed))
     assert [t.tenant for t in manifest.tenants] == ["acme", "globex"]
     assert manifest.accounts == 3
-    for index in manifest.tenants:
-        public = held.versions[index.tenant].public
-        assert public.columns_digest() == index.columns_digest
-        assert public.opening_digest() == index.opening_digest
+    for tenant in manifest.tenants:
+        public = held.versions[tenant.tenant].public
+        assert public.columns_digest() == tenant.columns_digest
+        assert public.opening_digest() == tenant.opening_digest
     assert provider.ledger.entry(0) == window.signed.encode()
     provider.close()
 
