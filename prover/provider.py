@@ -29,6 +29,7 @@ from ragseal.prover import commitment
 from ragseal.prover.attestation import Attestation, Tools
 from ragseal.prover.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment import Progress, WindowSecrets
+from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.keyring import EstimateRing, KeyRing
@@ -217,6 +218,7 @@ class Serving:
         self._batch = asyncio.Lock()
         self._batches = 0
         self._driver: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def journal(self) -> Journal:
@@ -235,6 +237,7 @@ class Serving:
         if self.conduct.eager:
             self.proofs.start(newest.digest if newest is not None else None)
         self._driver = asyncio.create_task(self._drive())
+        self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.edges.clock).run())
 
     async def _drive(self) -> None:
         try:
@@ -246,10 +249,11 @@ class Serving:
 
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""
-        if self._driver is not None:
-            self._driver.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._driver
+        for task in (self._driver, self._ending):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         await self.attestation.drain()
         await asyncio.to_thread(self.proofs.stop)
 
