@@ -20,7 +20,7 @@ from ragseal.client.folder import need
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, version
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
@@ -35,6 +35,7 @@ LOG_KEY = click.option(
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
+@version("ragseal-client")
 def main() -> None:
     """Ask a provider privately and keep proof of what it answered.
 

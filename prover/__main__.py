@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import secrets
 import sys
 import time
@@ -17,14 +16,22 @@ from typing import Any
 import click
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from rich.console import Console
-from rich.logging import RichHandler
 
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, progress_bars, server_tls
+from ragseal.ledger.terminal import (
+    CONTEXT,
+    JSON,
+    Teaching,
+    client_tls,
+    log_to_stderr,
+    named_bars,
+    progress_bars,
+    server_tls,
+    version,
+)
 from ragseal.ledger.tls import ClientTls, ServerTls
 from ragseal.prover import commitment, consent, defaults, fsck, index, machinery, remote, service, spending
 from ragseal.prover import proofs as proofs_of_records
@@ -45,6 +52,7 @@ EMBED_BATCH = 256  #: texts between two updates of the progress bar
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
+@version("ragseal-provider")
 def main() -> None:
     """Serve private retrieval that an auditor can check.
 
@@ -384,9 +392,7 @@ def serve(
 
     Without TLS it listens on loopback only (or with --listen-plain).
     """
-    logging.basicConfig(
-        level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
-    )
+    log_to_stderr()
     rules = BeaconRules(participants, beacon_wait, _observers(observers))
     conduct = Conduct(proofs == "eager", tick, rules, witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses])
 

@@ -30,6 +30,7 @@ from ragseal.prover.attestation import Attestation, Tools
 from ragseal.prover.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment import Progress, WindowSecrets
 from ragseal.prover.deliveries import Deliveries
+from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.keyring import EstimateRing, KeyRing
@@ -236,6 +237,7 @@ class Serving:
         journal.public.live = conduct.publish <= 0
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def journal(self) -> Journal:
@@ -255,6 +257,7 @@ class Serving:
             self.proofs.start(newest.digest if newest is not None else None)
         self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
+        self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.edges.clock).run())
 
     async def _publish(self) -> None:
         """Show the public what is in the log, on the coarse tick (SPEC B.3)."""
@@ -273,7 +276,7 @@ class Serving:
 
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""
-        for task in (self._driver, self._publisher):
+        for task in (self._driver, self._publisher, self._ending):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
