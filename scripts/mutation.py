@@ -73,7 +73,7 @@ TESTS: dict[str, list[str]] = {
     "kernel/commitment.py": [
         "kernel/test_hashed.py", "verifier/test_commitment.py", "verifier/test_beacon.py", "attacks/test_columns.py",
     ],
-    "ledger/merkle.py": ["ledger/test_merkle.py"],
+    "ledger/merkle.py": ["ledger/test_merkle_refusals.py", "ledger/test_merkle.py"],
     "ledger/note.py": ["ledger/test_note.py", "ledger/test_checkpoint.py"],
     "ledger/checkpoint.py": ["ledger/test_checkpoint.py", "ledger/test_note.py"],
     "groth16/pairing.py": ["native/test_plain_python.py"],
@@ -242,7 +242,7 @@ def chosen(arguments: Sequence[str]) -> list[str]:
     return [file for file in TESTS if not named or any(Path(file) == one or one in Path(file).parents for one in named)]
 
 
-def run(file: str, results: Results, redo: set[str], until: float, only_lines: range | None) -> None:
+def run(file: str, results: Results, redo: set[str], until: float, only_lines: range | None, checks: bool) -> None:
     source = (ROOT / file).read_text()
     content = hashlib.sha256(source.encode()).hexdigest()[:16]
     known = results.get(file, {})
@@ -255,6 +255,7 @@ def run(file: str, results: Results, redo: set[str], until: float, only_lines: r
         for one in every
         if (one.key not in known["mutants"] or known["mutants"][one.key][0] in redo)
         and (only_lines is None or one.line in only_lines)
+        and (one.check or not checks)
     ]
     if not left:
         return
@@ -305,6 +306,7 @@ def main() -> None:
     parser.add_argument("--again", action="append", default=[], choices=[SURVIVED, TIMEOUT], help="run these once more")
     parser.add_argument("--lines", help="only mutants of these lines, as 10-25")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no mutant after so many")
+    parser.add_argument("--checks", action="store_true", help="only what drops or turns a check, a call, a hashed part")
     parser.add_argument("--report", action="store_true", help="run nothing")
     given = parser.parse_args()
     os.chdir(ROOT)
@@ -318,7 +320,7 @@ def main() -> None:
         for file in chosen(given.files):
             child = os.fork()  # so that what it loads is not there for the next file
             if not child:
-                run(file, results, set(given.again), until, lines)
+                run(file, results, set(given.again), until, lines, given.checks)
                 os._exit(0)
             if os.waitpid(child, 0)[1]:
                 sys.exit(f"{file}: broken off")

@@ -57,6 +57,7 @@ class Mutant:
     was: str
     becomes: str
     number: int  #: of several alike in one scope
+    check: bool  #: a check, a call or a hashed part is at stake, not only a number
     tree: Callable[[], ast.Module]
 
     @property
@@ -85,7 +86,7 @@ def _like(node: ast.expr, text: str) -> ast.expr:
 class _Finder:
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
-        self.found: list[tuple[Place, ast.AST, str, str, str]] = []
+        self.found: list[tuple[Place, ast.AST, str, str, str, bool]] = []
         self.scope: list[str] = []
         self.hashing = False
 
@@ -126,7 +127,8 @@ class _Finder:
 
     def add(self, node: ast.AST, place: Place, new: ast.AST) -> None:
         becomes = "nothing" if isinstance(new, ast.Pass) else _text(new)
-        self.found.append((place, new, ".".join(self.scope) or "module", _text(node), becomes))
+        check = not isinstance(node, (ast.Constant, ast.BinOp, ast.AugAssign, ast.UnaryOp))
+        self.found.append((place, new, ".".join(self.scope) or "module", _text(node), becomes, check))
 
     # --- what may become of a node ---
 
@@ -236,13 +238,13 @@ def mutants(source: str) -> list[Mutant]:
     finder.walk(tree)
     numbers: dict[tuple[str, str, str], int] = {}
     made = []
-    for place, new, scope, was, becomes in finder.found:
+    for place, new, scope, was, becomes, check in finder.found:
         same = (scope, was, becomes)
         numbers[same] = numbers.get(same, 0) + 1
         parent, name, at = place
         old: Any = getattr(parent, name)
         line = getattr(old if at is None else old[at], "lineno", getattr(parent, "lineno", 0))
-        made.append(Mutant(line, scope, was, becomes, numbers[same], _applied(tree, place, new)))
+        made.append(Mutant(line, scope, was, becomes, numbers[same], check, _applied(tree, place, new)))
     return made
 
 
