@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -35,20 +34,12 @@ from ragseal.ledger.terminal import (
     version,
 )
 from ragseal.ledger.tls import ClientTls, ServerTls
-from ragseal.verifier import claim, probe, service, show
+from ragseal.verifier import auditing, probe, service, show
 from ragseal.verifier.beacon import Stage
-from ragseal.verifier.blocks import SAMPLE_BLOCKS, Effort
-from ragseal.verifier.conduct import Target, class_build, conduct, find_shape, read_receipts
-from ragseal.verifier.epsilon import upward
-from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER
-from ragseal.verifier.report import JSON_NAME, PAGE_NAME
-from ragseal.verifier.sample import Sample
+from ragseal.verifier.conduct import Target, class_build, find_shape
+from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
+from ragseal.verifier.keylines import KeyLine
 from ragseal.verifier.state import State, find_class
-from ragseal.verifier.verification import FAILED, OK, PASS, SAMPLED_PASS, Verdict
-
-EXIT_NO_PASS = 3  #: FAIL or UNSAFE; 1 is an error without a verdict, 2 a wrong command line
-
-_MARKS = {OK: "[green]ok[/]", FAILED: "[red]FAILED[/]"}
 
 STATE = state_folder("RAGSEAL_VERIFIER_STATE", "auditor", "Folder with everything this auditor keeps")
 PROVIDER_OPTION = click.option(
@@ -79,8 +70,9 @@ def main() -> None:
     \b
     PASS          every record is proven; epsilon bounds what a coalition of k_max accounts learns
     SAMPLED-PASS  only a sample was proven, see beta and confidence
-    UNSAFE        under keys that the provider made: nothing binds it
-    FAIL          names the step of the checklist and carries the evidence
+    FAIL          something that the provider signed does not hold: names the step and carries the evidence
+    NO VERDICT    everything else: a peer that is away, bytes that anybody could have made, keys that bind nobody,
+                  the auditor's own files, clock or build; says what would lead to a verdict
     """
 
 
@@ -195,7 +187,7 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
     "--made-by",
     required=True,
     type=click.Choice([CEREMONY, PROVIDER]),
-    help="ceremony: you checked circuit, phase 1 and a contribution that you trust.  provider: verdicts are UNSAFE.",
+    help="ceremony: you checked circuit, phase 1 and a contribution that you trust.  provider: no audit has a verdict.",
 )
 @JSON
 def trust(directory: Path, class_name: str, source: Path, key_digest: str, made_by: str, as_json: bool) -> None:
@@ -210,7 +202,7 @@ def trust(directory: Path, class_name: str, source: Path, key_digest: str, made_
     except ValueError:
         raise ConfigurationError("--key-digest: 64 hexadecimal digits are expected") from None
     line = state.import_key(source, cls, digest, expected, made_by)
-    note = "; verdicts under it are UNSAFE" if made_by == PROVIDER else ""
+    note = "; audits under it end in NO VERDICT" if made_by == PROVIDER else ""
     _tell(
         as_json,
         {"key_digest": line.key_digest, "class": class_name, "made_by": made_by, "path": line.path},
@@ -223,9 +215,13 @@ def trust(directory: Path, class_name: str, source: Path, key_digest: str, made_
 @JSON
 def keys(directory: Path, as_json: bool) -> None:
     """List the configured keys."""
-    lines = State(directory).key_lines()
-    values = [{"key_digest": k.key_digest, "class": k.class_name, "made_by": k.made_by, "path": k.path} for k in lines]
-    text = "\n".join(f"{k.key_digest}  {k.class_name}  made by {k.made_by}" for k in lines)
+    state = State(directory)
+    lines = state.key_lines()
+    own = state.public_key
+    values = [
+        {"key_digest": k.key_digest, "class": k.class_name, "made_by": k.maker(own), "path": k.path} for k in lines
+    ]
+    text = "\n".join(f"{k.key_digest}  {k.class_name}  made by {_maker(k, own)}" for k in lines)
     _tell(as_json, {"keys": values}, text or "no keys yet: `keygen --class NAME` makes one")
 
 
@@ -240,6 +236,13 @@ def classes(as_json: bool) -> None:
         for name, (cls, digest) in found.items()
     )
     _tell(as_json, values, text)
+
+
+def _maker(line: KeyLine, own: bytes) -> str:
+    maker = line.maker(own)
+    if maker == UNKNOWN:
+        return f"{maker}: this folder did not sign that it is {line.made_by}; keygen or trust writes the line anew"
+    return maker
 
 
 # --- windows ---------------------------------------------------------------------------------------------------------
@@ -316,127 +319,7 @@ def serve(
     asyncio.run(service.run(State(directory), targets, listen, own, ready))
 
 
-@main.command()
-@STATE
-@PROVIDER_OPTION
-@LOG_KEY
-@client_tls
-@click.option("--window", default="", help="Default: the newest that was opened.")
-@click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of so many records only: SAMPLED-PASS.")
-@click.option(
-    "--estimate-blocks",
-    type=click.IntRange(min=1),
-    default=SAMPLE_BLOCKS,
-    show_default=True,
-    help="Random sets of records to ask for where a tenant has too many for a full certificate of the estimate.",
-)
-@click.option(
-    "--period-from",
-    type=click.IntRange(min=0),
-    help="Count every window that ended after this (seconds since 1970), even if the policy's period began later.",
-)
-@click.option(
-    "--receipts",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder with .receipt and .answer files of accounts: none may contradict the log.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("report"),
-    show_default=True,
-    help="Where report.json and report.html go.",
-)
-@JSON
-def audit(
-    directory: Path,
-    provider: str,
-    log_key: str,
-    tls: ClientTls,
-    window: str,
-    sample: int | None,
-    receipts: Path | None,
-    estimate_blocks: int,
-    period_from: int | None,
-    out: Path,
-    as_json: bool,
-) -> None:
-    """Check a closed window step by step and issue the verdict.
-
-    The last line is the verdict.  Exit status 0: PASS or SAMPLED-PASS; 3: UNSAFE or FAIL; 1: no verdict.
-    """
-    target = _target(provider, log_key, tls)
-    state = State(directory)
-    given = read_receipts(receipts) if receipts else []
-    with _status("reading the log") as status:
-        around = service.surroundings(lambda number, title: status.update(f"step {number}: {title}"))
-        verdict, values = conduct(
-            state,
-            target,
-            around,
-            window=window,
-            sample=Sample(sample) if sample else None,
-            receipts=given,
-            effort=Effort(sampled=estimate_blocks),
-            since=period_from,
-            out=out,
-        )
-    _print(verdict, out)
-    click.echo(json.dumps(values) if as_json else verdict.line())
-    if verdict.verdict not in (PASS, SAMPLED_PASS):
-        sys.exit(EXIT_NO_PASS)
-
-
-def _print(verdict: Verdict, out: Path) -> None:
-    """The checklist and the numbers, for people; the verdict's line follows on its own."""
-    console = _console()
-    for step in sorted(verdict.steps, key=lambda step: step.number):
-        mark = _MARKS.get(step.status, f"[dim]{step.status}[/]")
-        console.print(f"{step.number:3}  {step.title:16} {mark}  [dim]{step.seconds:.2f} s[/]")
-        if step.message:
-            console.print(f"     {step.message}", markup=False)
-    for tally in verdict.tallies:
-        console.print(
-            f"tenant {tally.tenant}: {tally.total} records, {tally.checked} checked, {tally.unchecked} unchecked, "
-            f"{tally.acknowledged} acknowledged",
-            markup=False,
-        )
-    if verdict.estimation is not None:
-        found = verdict.estimation
-        console.print(
-            f"estimate: {found.c} of at most {found.k_max} accounts ask as one ({', '.join(found.members) or 'none'}), "
-            f"certificate {found.certificate}",
-            markup=False,
-        )
-    budget = verdict.budget
-    if budget is not None and verdict.failure is None:
-        console.print(
-            f"epsilon {upward(budget.epsilon)} is claimed for the {budget.checked} checked records"
-            + (
-                f"; for the {budget.unchecked} unchecked ones it holds only if the provider's embeddings do not depend "
-                "on the index"
-                if budget.unchecked
-                else ""
-            )
-        )
-        console.print(f"one account alone: epsilon {upward(budget.epsilon_account)}, {budget.advertised} advertised")
-        console.print(
-            f"accountant: {budget.report.accountant}; {budget.queries} queries of {budget.report.k_max} accounts in "
-            f"{len(budget.windows)} windows of the period",
-            markup=False,
-        )
-        if budget.period.left_out:
-            whole = budget.whole_log if isinstance(budget.whole_log, str) else upward(budget.whole_log or math.inf)
-            console.print(
-                f"not counted: {len(budget.period.left_out)} windows that ended before the period began; "
-                f"epsilon with them: {whole}",
-                markup=False,
-            )
-        console.print(f"claim: {claim.CLAIM}")
-        console.print("the verdict does not say: " + " ".join(claim.DOES_NOT_SAY))
-    console.print(f"{out / JSON_NAME}, {out / PAGE_NAME}", markup=False)
-
-
+auditing.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
 probe.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ragseal.kernel.errors import AttestationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, Refusal, RegistryAsk, open_delivery
 from ragseal.verifier.commitment import Window
-from ragseal.verifier.evidence import Auditor, Evidence, Refused
+from ragseal.verifier.evidence import Auditor, Evidence, Refused, Undecided
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,39 +27,45 @@ class Asker:
     random: Callable[[int], bytes]
 
     def registry(self) -> bytes:
-        """A Registry; not signed by itself, its root is the manifest's."""
-        return self._deliver(RegistryAsk(self.window.digest, self.now(), self.random(16)))
+        """A Registry."""
+        return self._deliver(RegistryAsk)
 
     def proofs(self, seqs: Sequence[int]) -> bytes:
         """ProofBatch of exactly these records."""
-        return self._deliver(ProofsAsk(self.window.digest, self.now(), self.random(16), tuple(seqs)))
+        return self._deliver(lambda window, now, new: ProofsAsk(window, now, new, tuple(seqs)))
 
     def links(self) -> bytes:
         """SignedLinks of the window."""
-        return self._deliver(LinksAsk(self.window.digest, self.now(), self.random(16)))
+        return self._deliver(LinksAsk)
 
     def blocks(self, key_digest: bytes, tenant: str, blocks: Sequence[Sequence[int]]) -> bytes:
         """BlockBatch of exactly these blocks of a tenant's records, proven under this key."""
         wanted = tuple(tuple(ranks) for ranks in blocks)
-        return self._deliver(BlocksAsk(self.window.digest, self.now(), self.random(16), key_digest, tenant, wanted))
+        return self._deliver(lambda window, now, new: BlocksAsk(window, now, new, key_digest, tenant, wanted))
 
-    def _deliver(self, ask: Ask) -> bytes:
-        """The payload that the provider signed for this ask.
+    def _deliver(self, make: Callable[[bytes, int, bytes], Ask]) -> bytes:
+        """The payload that the provider signed for an ask; asked again, each time anew, while nothing of that comes.
 
         Raises:
-            Refused: the provider signed that it does not deliver.
-            TransportError: what came is not signed by the provider, or nothing came: no verdict.
+            Refused: the provider signed that it withholds what it owes.
+            Undecided: it signed that it has no proofs under this auditor's key, or refuses without signing that.
+            TransportError: what came is not signed by the provider, or nothing came.
         """
+        return self.evidence.patiently(lambda: self._once(make(self.window.digest, self.now(), self.random(16))))
+
+    def _once(self, ask: Ask) -> bytes:
         data = self.evidence.deliver(ask, self.auditor.sign(ask))
-        provider_key = self.window.manifest.provider_key
         try:
-            answer = open_delivery(data, ask, provider_key)
+            answer = open_delivery(data, ask, self.window.manifest.provider_key)
         except (AttestationError, EncodingError) as error:
             raise TransportError(f"what was delivered is not the provider's word: {error}") from None
-        if isinstance(answer, Refusal):
-            raise Refused(
-                f"the provider refuses to deliver what it owes: {answer.reason}",
-                ask=ask.encode(),
-                refusal=answer.encode(),
+        if not isinstance(answer, Refusal):
+            return answer.payload
+        signed = {"ask": ask.encode(), "refusal": answer.encode()}
+        if isinstance(ask, BlocksAsk):
+            raise Undecided(
+                f"the provider does not prove the estimate under this auditor's key: {answer.reason}",
+                "let the provider fetch this auditor's keys (fetch-keys), and audit again",
+                **signed,
             )
-        return answer.payload
+        raise Refused(f"withheld: the provider signed that it does not deliver what it owes: {answer.reason}", **signed)

@@ -21,15 +21,8 @@ from ragseal.kernel.errors import CommitmentError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import check_registry
-from ragseal.verifier.commitment import (
-    Window,
-    check_indexes,
-    check_key,
-    check_manifest,
-    check_noise,
-    check_seal,
-    read_beacon,
-)
+from ragseal.verifier.beaconlog import check_identity, check_seal, read_beacon
+from ragseal.verifier.commitment import Window, check_indexes, check_key, check_manifest, check_noise
 from ragseal.verifier.evidence import OWNER, Evidence, Refused
 from ragseal.verifier.log import LogView, read_log
 from ragseal.verifier.state import Classes, State
@@ -132,7 +125,8 @@ class Participant:
         if not beacon.seals:
             return Stage.COMMITTED
         _, seal = beacon.seals[-1]
-        check_seal(beacon, seal, self.state.auditor(self.log_key, self.classes))
+        check_seal(beacon, seal)
+        check_identity(beacon, window)
         nonce = self.state.nonce(window.digest)
         if nonce is None or beacon.commits[OWNER][1].commitment != beacon_commitment(OWNER, nonce):
             raise Refused("the auditor's commitment in the log is not to a nonce of this folder")

@@ -45,8 +45,14 @@ SAMPLED = (
 )
 
 UNSAFE = (
-    "The proofs were checked under keys that the provider made itself. Whoever makes keys can forge proofs under them, "
-    "so nothing here binds the provider."
+    "The keys are not this auditor's own and of no ceremony that it checked: the provider made them, or this folder "
+    "does not say by its own signature who did. Whoever makes keys can forge proofs under them, so nothing here binds "
+    "the provider."
+)
+
+NO_VERDICT = (
+    "This is no verdict. Nothing that the provider signed was found wrong, and nothing was found right either: the "
+    "step that is named could not be decided, and its way out says what would decide it."
 )
 
 

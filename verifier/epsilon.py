@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 from ragseal.kernel.accounting import FULL, epsilon_audit
-from ragseal.kernel.attestation import Record
+from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
@@ -25,12 +25,12 @@ from ragseal.kernel.odometer import PeriodReport, Row, Spent, account_period, od
 from ragseal.kernel.overflow import overflow_bound_holds
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, rational
-from ragseal.verifier.attestation import Tally
-from ragseal.verifier.commitment import Say, Window, quiet
+from ragseal.verifier.commitment import Say, Window, own_class, quiet
 from ragseal.verifier.conditions import conditions
-from ragseal.verifier.evidence import OWNER, Auditor, Refused
+from ragseal.verifier.evidence import OWN_MISTAKE, OWNER, Auditor, Refused, Undecided, held
 from ragseal.verifier.independent import Opinion, second_opinion
 from ragseal.verifier.log import LogView
+from ragseal.verifier.receipts import Tally
 
 DIGITS = 6
 
@@ -51,6 +51,7 @@ class Logged:
     ledger_index: int
     policy: Policy
     queries: int  #: an account may have asked: n_max, or what the log shows if that is more
+    manifest: bytes  #: its digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,9 @@ def period(log: LogView, window: Window, auditor: Auditor) -> Period:
     A window is left out only if it ended before the period began.  When it ended is not what its closing entry says
     but the latest time that the log had shown by its last entry, so that no closing entry with an old time hides it;
     nor does a log that is dated back as a whole: what follows a commitment of this auditor's is no older than its
-    nonce.  The auditor's own beginning of the period counts if it is earlier than the policy's.
+    nonce.  The log's times are whole minutes, rounded down, so a window whose last minute is that in which the period
+    began may have run into it and counts; the audited window always does.  The auditor's own beginning of the period
+    counts if it is earlier than the policy's.
 
     Raises:
         Refused: a manifest among them is not signed, or the log holds records that no opening and manifest precede.
@@ -129,6 +132,7 @@ def period(log: LogView, window: Window, auditor: Auditor) -> Period:
     closed = {m.manifest for _, m in log.of(WindowClose)}
     ended: dict[bytes, int] = {}
     asked: Counter[tuple[bytes, str]] = Counter()
+    most: dict[bytes, int] = {}  # requests of the account that asked most, by window
     clock = 0
     for index, message in enumerate(log.messages):
         if isinstance(message, BeaconCommit) and message.owner == OWNER:
@@ -138,7 +142,9 @@ def period(log: LogView, window: Window, auditor: Auditor) -> Period:
         clock = max(clock, message.time)
         ended[message.manifest] = clock
         if isinstance(message, Record):
-            asked[message.manifest, message.signed.request.account] += 1
+            who = message.manifest, message.signed.request.account
+            asked[who] += 1
+            most[message.manifest] = max(most.get(message.manifest, 0), asked[who])
             if opened.get(message.manifest, log.size) > index or message.manifest not in entered:
                 raise Refused(
                     "the log holds records of a window that was not opened before them or has no manifest in it, which "
@@ -147,6 +153,7 @@ def period(log: LogView, window: Window, auditor: Auditor) -> Period:
                 )
     start = window.manifest.policy.period_start
     start = start if auditor.since is None else min(start, auditor.since)
+    minute = start - start % COARSE_TIME
     inside: list[Logged] = []
     outside: list[Logged] = []
     for index, signed in log.manifests():
@@ -154,18 +161,16 @@ def period(log: LogView, window: Window, auditor: Auditor) -> Period:
         if opened.get(digest, log.size) > opened[window.digest]:
             continue
         _hold(signed, index)
-        most = max((count for (of, _), count in asked.items() if of == digest), default=0)
         policy = signed.manifest.policy
-        one = Logged(signed.manifest.window, index, policy, max(policy.n_max, most))
-        (outside if digest in closed and ended[digest] < start else inside).append(one)
+        one = Logged(signed.manifest.window, index, policy, max(policy.n_max, most.get(digest, 0)), digest)
+        before = digest in closed and ended[digest] < minute and digest != window.digest
+        (outside if before else inside).append(one)
     return Period(start, tuple(inside), tuple(outside))
 
 
 def _hold(signed: SignedManifest, index: int) -> None:
-    try:
+    with held("an earlier window's manifest: ", ledger_index=index):
         signed.verify()
-    except AuditError as error:
-        raise Refused(f"an earlier window's manifest: {error}", ledger_index=index) from None
 
 
 def check_epsilon(
@@ -174,15 +179,18 @@ def check_epsilon(
     """Account the period, and check the advertised epsilon of one account against the noise.
 
     Raises:
-        Refused: epsilon is infinite, two routes disagree, an earlier window's noise is unknown here, or less was
-            advertised than the noise gives.
-        PolicyError: an earlier window's class is not in the auditor's build, or delta is used up.
+        Refused: what the provider's manifests allow has no finite epsilon, or gives more than it advertised.
+        Undecided: two routes of this auditor's arithmetic disagree, an earlier window's noise is unknown here, or only
+            this auditor's own beginning of the period leaves no finite epsilon.
     """
     policy = window.manifest.policy
     span = period(log, window, auditor)
     delta = rational(policy.delta, "delta")
     spent = [_spent(auditor, one) for one in span.windows]
-    found = account_period(spent, delta)
+    try:
+        found = account_period(spent, delta)
+    except PolicyError as error:  # the queries of all these windows use up delta
+        raise _boundless(log, window, auditor, delta, str(error)) from None
     reports = found.reports
     say(
         windows=[one.window for one in span.windows],
@@ -206,14 +214,22 @@ def check_epsilon(
         **{f"largest_finite_n[{name}]": report.n_max_finite for name, report in reports.items()},
     )
     if not math.isfinite(found.epsilon):
-        raise Refused("no finite epsilon follows for this coalition and period: fewer queries, or a smaller gain")
+        raise _boundless(
+            log,
+            window,
+            auditor,
+            delta,
+            "no finite epsilon follows for this coalition and period: fewer queries, or a smaller gain",
+        )
     if not found.agree:
-        raise Refused("the loss distribution and the curve of the noise disagree")
+        raise Undecided("the loss distribution and the curve of the noise disagree", OWN_MISTAKE)
     opinions = {name: second_opinion(_class_of(spent, name), report) for name, report in reports.items()}
     say(**{f"second_implementation[{name}]": asdict(opinion) for name, opinion in opinions.items()})
     for opinion in opinions.values():
-        if not opinion.agrees:
-            raise Refused(f"{opinion.implementation} computes epsilon {opinion.epsilon} for {opinion.accountant}")
+        if opinion.agrees is False:
+            raise Undecided(
+                f"{opinion.implementation} computes epsilon {opinion.epsilon} for {opinion.accountant}", OWN_MISTAKE
+            )
     alone = epsilon_audit(
         window.cls,
         table,
@@ -250,6 +266,24 @@ def check_epsilon(
     )
 
 
+def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, why: str) -> Refused | Undecided:
+    """No finite epsilon: the provider's doing if the log and its policies alone give none.
+
+    Which windows count may also rest on the auditor's own beginning of the period and on when it drew its nonces.
+    """
+    alone = period(log, window, replace(auditor, since=None, drawn={}))
+    try:
+        bounded = math.isfinite(account_period([_spent(auditor, one) for one in alone.windows], delta).epsilon)
+    except PolicyError:
+        bounded = False
+    if not bounded:
+        return Refused(why)
+    return Undecided(
+        f"{why}; for the windows that the policy's period has by the log's own times one does follow",
+        "leave --period-from out, and check this machine's clock",
+    )
+
+
 def _class_of(spent: Sequence[Spent], name: str) -> CircuitClass:
     return next(one.cls for one in spent if one.cls.name == name)
 
@@ -269,25 +303,17 @@ def _spent(auditor: Auditor, one: Logged) -> Spent:
     """A window with the class that its policy names, if this auditor knows exactly that class and its noise.
 
     Raises:
-        PolicyError: the class is not in the auditor's build.
-        Refused: another build of it, another noise table, or places that prove too little.
+        Undecided: this build has not exactly that class and table, or places that prove too little.
     """
-    name = one.policy.class_name
-    own = auditor.classes.get(name)
-    if own is None:
-        raise PolicyError(f"an earlier window of the period used class {name!r}, which this auditor's build lacks")
-    if one.policy.class_digest != own[1]:
-        raise Refused(
-            f"window {one.window!r} of the period used another build of class {name!r}, its noise is unknown here",
-            ledger_index=one.ledger_index,
+    try:
+        cls, _ = own_class(auditor, one.policy)
+    except Undecided as error:
+        raise Undecided(
+            f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
+        ) from None
+    if not overflow_bound_holds(cls, build_table(cls.law)):
+        raise Undecided(
+            f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
+            "restore circuits/classes.toml",
         )
-    cls = own[0]
-    table = build_table(cls.law)
-    if one.policy.table_digest != table.digest():
-        raise Refused(
-            f"window {one.window!r} of the period named another noise table than the canonical {cls.law} one",
-            ledger_index=one.ledger_index,
-        )
-    if not overflow_bound_holds(cls, table):
-        raise Refused(f"class {name!r} of window {one.window!r}: its places are not proven enough")
     return Spent(one.window, one.policy, cls, one.queries)

@@ -15,7 +15,7 @@ from typing import Any
 from ragseal.kernel import certificate, commitment, estimate
 from ragseal.kernel.certificate import BlockBatch, BlockKey, Listing, Scope, SignedLinks, TenantLinks
 from ragseal.kernel.curve import Group
-from ragseal.kernel.errors import AuditError, ConfigurationError, EstimateError, TransportError
+from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import Logged
@@ -31,7 +31,16 @@ from ragseal.verifier.blocks import (
     seed_of,
 )
 from ragseal.verifier.commitment import Say, Window, quiet
-from ragseal.verifier.evidence import PROVIDER, Auditor, ConfiguredEstimate, Refused
+from ragseal.verifier.evidence import (
+    AUDITOR,
+    CEREMONY,
+    OWN_FOLDER,
+    Auditor,
+    ConfiguredEstimate,
+    Refused,
+    Undecided,
+    held,
+)
 
 BATCH = 16  #: blocks asked for at once: one opening of all products comes with each delivery
 SHOWN = 1000  #: links of a tenant that the report lists
@@ -149,12 +158,15 @@ def check_estimate(inquiry: Inquiry, say: Say = quiet) -> Estimation:
     """Step 9: the coalition estimate, certified.
 
     Raises:
-        Refused: what does not hold, with the tenant, the blocks or both lists as evidence.
+        Refused: what the provider signed does not hold, with the tenant, the blocks or both lists as evidence.
+        Undecided: what was delivered is not the provider's word.
         ConfigurationError: this auditor has no key of the estimate's circuit.
     """
     policy = inquiry.window.manifest.policy
     chosen = _choose_key(inquiry.auditor.estimates)
     key = chosen.load()
+    if key.digest != chosen.digest:
+        raise ConfigurationError(f"the key file of {chosen.digest.hex()} holds another key: restore it or make one")
     say(estimate_key=chosen.digest, made_by=chosen.made_by, records_a_block=key.cls.n)
     signed = _links(inquiry, say)
     checked = []
@@ -181,12 +193,13 @@ def check_coalition(made: Estimation) -> None:
     """The policy's gate.
 
     Raises:
-        Refused: more accounts are joined than the policy counts on.
+        Undecided: more accounts are joined than the policy counts on.  That is what accounts do, not the provider.
     """
     if made.c > made.k_max:
-        raise Refused(
-            f"{made.c} accounts ask as one, the policy counts on at most k_max = {made.k_max}: "
-            f"{', '.join(made.members)}",
+        raise Undecided(
+            f"{made.c} accounts ask as one, the policy counts on k_max = {made.k_max}: this epsilon does not cover "
+            f"them: {', '.join(made.members)}",
+            "ask the provider for windows with a larger k_max; no further audit changes this one",
             c=made.c,
             members=made.members,
         )
@@ -199,31 +212,22 @@ def _choose_key(configured: Sequence[ConfiguredEstimate]) -> ConfiguredEstimate:
             "this auditor has no key of the coalition estimate: make one with `ragseal-verifier keygen`, and let the "
             "provider fetch it before the audit"
         )
-    return max(configured, key=lambda one: (one.made_by != PROVIDER, certificate.CLASSES[one.class_name].n))
+    return max(configured, key=lambda one: (one.made_by in (AUDITOR, CEREMONY), certificate.CLASSES[one.class_name].n))
 
 
 def _links(inquiry: Inquiry, say: Say) -> SignedLinks:
     """The provider's one list, about exactly the records that this auditor has."""
-    window, tenants = inquiry.window, inquiry.window.manifest.tenants
+    window = inquiry.window
     data = inquiry.asker.links()
-    signed = SignedLinks.decode(data)
-    signed.verify(window.manifest.provider_key)
-    if signed.body.manifest != window.digest:
-        raise EstimateError("the links are of another window")
-    if [one.tenant for one in signed.body.tenants] != [one.tenant for one in tenants]:
-        raise EstimateError("the links must cover every tenant of the manifest, in its order")
-    for one in signed.body.tenants:
-        own = [record.digest for record in inquiry.records if record.tenant == one.tenant]
-        if (one.records, one.records_digest) != (len(own), certificate.records_digest(own)):
-            raise Refused(
-                f"the links of tenant {one.tenant!r} are about other records than those in the log",
-                tenant=one.tenant,
-                stated=one.records,
-                counted=len(own),
-            )
+    with held("the list of links: "):  # the provider signed that this is its answer
+        signed = SignedLinks.decode(data)
+        signed.verify(window.manifest.provider_key)
+        if signed.body.manifest != window.digest:
+            raise Refused("the links are of another window")
+    _about_the_records(inquiry, signed)
     first = SignedLinks.decode(inquiry.auditor.first_links(window.digest, data))
     if first.body != signed.body:
-        first.verify(window.manifest.provider_key)
+        _by_the_provider(first, window)
         raise Refused(
             "the provider signed a second list of links for this window: there is one, fixed before any block is asked "
             "for",
@@ -236,12 +240,35 @@ def _links(inquiry: Inquiry, say: Say) -> SignedLinks:
     return signed
 
 
+def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
+    """The provider's signed list covers exactly the records that its signed log has."""
+    if [one.tenant for one in signed.body.tenants] != [one.tenant for one in inquiry.window.manifest.tenants]:
+        raise Refused("the links must cover every tenant of the manifest, in its order", links=signed.body.digest())
+    for one in signed.body.tenants:
+        own = [record.digest for record in inquiry.records if record.tenant == one.tenant]
+        if (one.records, one.records_digest) != (len(own), certificate.records_digest(own)):
+            raise Refused(
+                f"the links of tenant {one.tenant!r} are about other records than those in the log",
+                tenant=one.tenant,
+                stated=one.records,
+                counted=len(own),
+            )
+
+
+def _by_the_provider(first: SignedLinks, window: Window) -> None:
+    """The list that this auditor kept is one that the provider signed."""
+    try:
+        first.verify(window.manifest.provider_key)
+    except AuditError as error:
+        raise Undecided(f"the list of links that this auditor kept: {error}", OWN_FOLDER) from None
+
+
 def _check_tenant(
     inquiry: Inquiry, key: BlockKey, scope: Scope, listed: TenantLinks, own: Sequence[Logged]
 ) -> TenantEstimate:
     links, tau, n = listed.links(), scope.policy.tau, scope.cls.n
     if any(b - a > tau for a, b in links):
-        raise EstimateError(f"tenant {scope.tenant!r}: a link joins records that are more than tau = {tau} apart")
+        raise Refused(f"tenant {scope.tenant!r}: a link joins records that are more than tau = {tau} apart")
     found = estimate.components([one.record.signed.request.account for one in own], links)
     if full_count(len(own), tau, n) <= inquiry.effort.full:
         kind, wanted, said = FULL, full_blocks(len(own), tau, n), Caught.everything()
@@ -282,15 +309,8 @@ def _check_blocks(
     for start in range(0, len(wanted), BATCH):
         part = wanted[start : start + BATCH]
         inquiry.progress(f"tenant {scope.tenant}: block {start} of {len(wanted)}")
-        try:
-            data = inquiry.asker.blocks(scope.key_digest, scope.tenant, part)
+        data = inquiry.asker.blocks(scope.key_digest, scope.tenant, part)
+        which = f"tenant {scope.tenant!r}, blocks {start}..{start + len(part) - 1}: "
+        with held(which, tenant=scope.tenant, blocks=part):
             blocks = [certificate.make_block(scope, ranks, c_e, listing) for ranks in part]
             certificate.verify_blocks(inquiry.group, key, generators, scope, blocks, BlockBatch.decode(data))
-        except TransportError:
-            raise
-        except AuditError as error:
-            more = error.evidence if isinstance(error, Refused) else {}
-            raise Refused(
-                f"tenant {scope.tenant!r}, blocks {start}..{start + len(part) - 1}: {error}",
-                **{"tenant": scope.tenant, "blocks": part, **more},
-            ) from None

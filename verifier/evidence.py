@@ -7,38 +7,82 @@ Nothing here decides anything.  Evidence is whatever the provider says, so every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ragseal.kernel.attestation import Answer, Receipt
 from ragseal.kernel.certificate import BlockKey
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.encoding import decode_any
-from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
+from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 
-AUDITOR, CEREMONY, PROVIDER = "auditor", "ceremony", "provider"  #: who made a key
+AUDITOR, CEREMONY, PROVIDER, UNKNOWN = "auditor", "ceremony", "provider", "unknown"  #: who made a key
 OWNER = "auditor"  #: the auditor's name in a beacon
+
+# Ways out of a missing verdict.
+DELIVER_AGAIN = (
+    "nobody signed what was delivered, so it says nothing about the provider: audit again, over TLS or another network"
+)
+ASK_AGAIN = "audit again later; if it stays so, ask whoever runs the provider"
+OWN_FOLDER = "restore the auditor's folder from a backup; without it this window cannot be audited here"
+OWN_BUILD = "audit with the version of ragseal that the window was made for, or ask the provider which one that is"
+OWN_CLOCK = "set this machine's clock right and audit again"
+OWN_MISTAKE = "check this installation: the auditor's own arithmetic or files do not hold"
 
 
 class Refused(AuditError):
-    """A check that does not hold, with the numbers that show it."""
+    """What the provider signed does not hold: the only error that is a FAIL.  Carries what shows it.
+
+    Raise it for bytes that nobody but the provider could have made: entries under a signed checkpoint, a manifest, a
+    receipt's body, a signed delivery or refusal.  Whatever somebody else could have sent, and whatever rests on the
+    auditor's own files, clock or build, is :class:`Undecided`.
+    """
 
     def __init__(self, message: str, **evidence: Any) -> None:
         super().__init__(message)
         self.evidence: dict[str, Any] = evidence
 
 
+class Undecided(AuditError):
+    """No verdict follows: nobody's signature shows who is at fault.  Says what would lead to one."""
+
+    def __init__(self, message: str, way_out: str, **evidence: Any) -> None:
+        super().__init__(message)
+        self.way_out = way_out
+        self.evidence: dict[str, Any] = evidence
+
+
+@contextmanager
+def held(context: str = "", **evidence: Any) -> Iterator[None]:
+    """Inside, bytes are checked that the provider signed: what does not hold there is a :class:`Refused`.
+
+    What ends without a verdict (a peer that is away, own files, :class:`Undecided`) passes as it is.
+    """
+    try:
+        yield
+    except (TransportError, ConfigurationError, Undecided):
+        raise
+    except Refused as error:
+        raise Refused(f"{context}{error}", **{**evidence, **error.evidence}) from None
+    except AuditError as error:
+        raise Refused(f"{context}{error}", **evidence) from None
+
+
+T = TypeVar("T")
+
+
 class Evidence(Protocol):
     """Where an audit gets the provider's side from: over gRPC, or in a test from memory.
 
     Raises:
-        TransportError: the provider cannot be reached; there is no verdict then.
-        AuditError: the provider refuses to deliver, or what it delivers is malformed: a FAIL of the step that asked.
+        TransportError: the provider cannot be reached, or was busy for longer than the auditor waits.
+        Undecided: it answers with an error that it did not sign, or with more than is read.
     """
 
     def checkpoint(self) -> bytes:
@@ -56,8 +100,12 @@ class Evidence(Protocol):
     def deliver(self, ask: Ask, proof: bytes) -> bytes:
         """What comes for an ask that ``proof``, the auditor's signature, goes with: Delivery or Refusal if all is well.
 
-        An ask is for the registry, proofs, links or blocks (:mod:`ragseal.kernel.inquiry`).
+        An ask is for the registry, proofs, links or blocks (:mod:`ragseal.kernel.inquiry`).  Asked once: an ask grows
+        old, so it is repeated with a new one, by :meth:`patiently`.
         """
+
+    def patiently(self, once: Callable[[], T]) -> T:
+        """``once``, again while it raises TransportError or BudgetError and there is patience left."""
 
 
 class Key(Protocol):
@@ -137,6 +185,8 @@ class Auditor:
     #: (manifest digest, SignedLinks) -> the list that this auditor saw first, on disk before this returns
     first_links: Callable[[bytes, bytes], bytes] = newest_links
     sign: Callable[[Ask], bytes] = mute  #: an ask -> the signature of this auditor's identity
+    #: (log, other windows of the period as (name, manifest digest), the audited manifest's) -> what is known of them
+    neighbours: Callable[[Any, Sequence[tuple[str, bytes]], bytes], Sequence[Any]] = lambda log, windows, audited: ()
     since: int | None = None  #: the period begins no later than this (seconds since 1970), whatever the policy says
 
 

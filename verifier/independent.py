@@ -32,6 +32,7 @@ MOST_QUERIES = 5_000  #: beyond, its convolutions take minutes
 LEAST_DELTA = 1e-12  #: it drops tails of 1e-15
 _PLD, _PMF = "dp_accounting.pld.privacy_loss_distribution", "dp_accounting.pld.pld_pmf"
 _RDP = "dp_accounting.rdp.rdp_privacy_accountant"
+_NOT = "not asked: "
 _POINTS = 4096  # of one query's losses on either side of 0
 
 
@@ -42,7 +43,7 @@ class Opinion:
     implementation: str
     accountant: str
     epsilon: float | None  #: nothing where it was not asked
-    agrees: bool  #: also where it was not asked
+    agrees: bool | None  #: None where it was not asked
     remark: str = ""
 
 
@@ -54,14 +55,20 @@ def second_opinion(cls: CircuitClass, report: EpsilonReport) -> Opinion:
             importlib.import_module(module)
     except ImportError:
         return Opinion(
-            "dp-accounting", report.accountant, None, True, "not installed: pip install 'ragseal[accounting]'"
+            "dp-accounting",
+            report.accountant,
+            None,
+            None,
+            "not asked: not installed, pip install 'ragseal[accounting]'",
         )
     name = f"dp-accounting {version}"
     delta = report.delta.table - report.delta.others
     if report.compositions > MOST_QUERIES or not LEAST_DELTA <= delta < 1:
-        return Opinion(name, report.accountant, None, True, f"beyond what it composes: {report.compositions} queries")
+        return Opinion(
+            name, report.accountant, None, None, _NOT + f"beyond what it composes: {report.compositions} queries"
+        )
     if report.delta_inf * 1000 >= delta:
-        return Opinion(name, report.accountant, None, True, "the table's end matters, which the ideal law lacks")
+        return Opinion(name, report.accountant, None, None, _NOT + "the table's end matters, which the ideal law lacks")
     epsilon = _composed(cls, report, delta) + 2 * report.field_bias
     return Opinion(name, report.accountant, epsilon, abs(epsilon - report.epsilon) <= TOLERANCE * report.epsilon)
 

@@ -9,15 +9,18 @@ from typing import TypeVar
 
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import MESSAGES, SignedManifest
-from ragseal.kernel.encoding import Message, decode_any
-from ragseal.kernel.errors import AuditError, LedgerError
+from ragseal.kernel.encoding import Message, decode_any, peek_tag
+from ragseal.kernel.errors import AuditError
+from ragseal.kernel.params import PROTOCOL_VERSION
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.evidence import Evidence, Refused
+from ragseal.verifier.evidence import ASK_AGAIN, DELIVER_AGAIN, OWN_BUILD, Evidence, Refused, Undecided
 
 MAX_ENTRIES = 1 << 22  #: an audit holds the log in memory
-ENTRIES = (*MESSAGES, Record)  #: every kind of message that a log of this protocol holds
+MAX_LOG_BYTES = 1 << 30  #: the same; with all that is made of them entries take about eight times their bytes
+PAGE = 4096  #: entries asked for at once
+ENTRIES: tuple[type[Message], ...] = (*MESSAGES, Record)  #: every kind of message that a log of this protocol holds
 
 M = TypeVar("M", bound=Message)
 
@@ -48,12 +51,13 @@ class LogView:
         """A newer signed checkpoint is not of a smaller log, nor of another one of the same size.
 
         Raises:
-            Refused: the log shrank or was rewritten.
+            Undecided: it is older: anybody can show an old note again.
+            Refused: the log was rewritten.
         """
         size, root = newer.checkpoint.size, newer.checkpoint.root
         both = {"older": self.signed.note.encode().decode(), "newer": newer.note.encode().decode()}
         if size < self.size:
-            raise Refused(f"the log shrank from {self.size} to {size} entries", **both)
+            raise _stale(size, self.size, "the log that this auditor read before", both)
         if size == self.size and root != self.signed.checkpoint.root:
             raise Refused(f"the log was forked: two roots for its first {size} entries", **both)
 
@@ -61,41 +65,58 @@ class LogView:
         """This log continues the tree of an older signed checkpoint.
 
         Raises:
-            Refused: it shrank or was rewritten; the two signed notes together are the proof of it.
+            Undecided: that checkpoint is newer: whoever is between can show an old note of this log.
+            Refused: it was rewritten; the two signed notes together are the proof of it.
         """
         size, root = older.checkpoint.size, older.checkpoint.root
         both = {"older": older.note.encode().decode(), "newer": self.signed.note.encode().decode()}
         if size > self.size:
-            raise Refused(f"the log shrank: {whose} has size {size}, the log now {self.size}", **both)
+            raise _stale(self.size, size, whose, both)
         if self.tree.root(size) != root:
             raise Refused(f"the log was forked: its first {size} entries do not give the root of {whose}", **both)
 
 
-def read_log(evidence: Evidence, log_key: NoteVerifier, known: LogView | None = None) -> LogView:
+def _stale(served: int, known: int, whose: str, notes: dict[str, str]) -> Undecided:
+    """A signed note of fewer entries is no fork: it was true once, and whoever kept it can serve it."""
+    return Undecided(
+        f"the log that is served has {served} entries, {whose} has {known}: it is an old copy, or the log shrank",
+        "audit again, over another network: a provider that cannot show the newer log never gets a verdict",
+        **notes,
+    )
+
+
+def read_log(
+    evidence: Evidence, log_key: NoteVerifier, known: LogView | None = None, most: int = MAX_LOG_BYTES
+) -> LogView:
     """Fetch the newest checkpoint and every entry below it, and hash the entries to its root.
 
-    With the ``known`` beginning of the log only what follows it is fetched; all of it is hashed again.
+    With the ``known`` beginning of the log only what follows it is fetched; all of it is hashed again.  ``most``: bytes
+    of entries that are held.
 
     Raises:
-        LedgerError: wrong signature or origin, entries that do not give the root, an oversized log.
-        Refused: an entry that is no message of this protocol.
+        LedgerError, EncodingError: a note that is none, or not signed by this key for this log.
+        Undecided: entries that do not give the root, which nobody signed; an oversized log; an unknown kind of entry.
+        Refused: an entry under the signed root that is no message of this protocol.
     """
     signed = open_checkpoint(evidence.checkpoint(), log_key)
     size = signed.checkpoint.size
     if size > MAX_ENTRIES:
-        raise LedgerError(f"the log has {size} entries, an audit reads at most {MAX_ENTRIES}")
+        raise Undecided(
+            f"the log has {size} entries, an audit reads at most {MAX_ENTRIES}", "ask the provider for a new log"
+        )
     if known is not None:
         known.precedes(signed)
         if known.size == size:
             return known
-    before = known.entries if known is not None else ()
-    entries = (*before, *evidence.entries(len(before), size))
+    entries = _entries(evidence, known.entries if known is not None else (), size, most)
     if len(entries) != size:
-        raise LedgerError(f"the log gave {len(entries)} of {size} entries")
+        raise Undecided(f"the log gave {len(entries)} of {size} entries", ASK_AGAIN)
     tree = MerkleTree(entries)
     if tree.root() != signed.checkpoint.root:
-        raise Refused(
-            "the entries do not hash to the signed root: an entry was altered, dropped or reordered",
+        raise Undecided(
+            "the entries do not hash to the signed root: on the way or at the provider one was altered, dropped or "
+            "reordered",
+            DELIVER_AGAIN,
             size=size,
             signed_root=signed.checkpoint.root,
             computed_root=tree.root(),
@@ -104,10 +125,39 @@ def read_log(evidence: Evidence, log_key: NoteVerifier, known: LogView | None = 
     return LogView(signed, entries, (*decoded, *_messages(entries, len(decoded))), tree)
 
 
+def _entries(evidence: Evidence, known: tuple[bytes, ...], size: int, most: int) -> tuple[bytes, ...]:
+    """All entries, page by page, so that no more than a page is held beyond ``most`` bytes."""
+    entries, held = list(known), sum(map(len, known))
+    while len(entries) < size:
+        page = evidence.entries(len(entries), min(len(entries) + PAGE, size))
+        entries += page
+        held += sum(map(len, page))
+        if held > most:
+            raise Undecided(
+                f"the log has more than {most} bytes in its first {len(entries)} of {size} entries",
+                "give --log-bytes, if this machine has eight times the memory, or ask the provider for a new log",
+            )
+        if not page:
+            break
+    return tuple(entries)
+
+
 def _messages(entries: Sequence[bytes], start: int) -> Iterator[Message]:
     """Decoded entries; decoding is strict and runs every message's own validate()."""
     for index, data in enumerate(entries[start:], start):
         try:
             yield decode_any(data, ENTRIES)
         except AuditError as error:
-            raise Refused(f"entry {index} is no message of this protocol: {error}", index=index) from None
+            if _foreign(data):
+                raise Undecided(f"entry {index} is of a kind that this build does not know", OWN_BUILD) from None
+            raise Refused(f"entry {index} is no message of this protocol: {error}", index=index, entry=data) from None
+
+
+def _foreign(data: bytes) -> bool:
+    """Whether an entry names a kind or a version of the protocol that another build may know."""
+    try:
+        tag = peek_tag(data)
+    except AuditError:
+        return False
+    version = data[1 + len(tag) : 3 + len(tag)]
+    return tag not in {kind.TAG for kind in ENTRIES} or version != PROTOCOL_VERSION.to_bytes(2, "big")

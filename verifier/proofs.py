@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from ragseal.kernel import attestation, commitment
 from ragseal.kernel.attestation import BatchItem, ProofBatch, Statement
 from ragseal.kernel.curve import Group
-from ragseal.kernel.errors import AuditError, ProofError, TransportError
+from ragseal.kernel.errors import ProofError
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.attestation import Logged
 from ragseal.verifier.commitment import Say, Window, quiet
-from ragseal.verifier.evidence import Key, Refused
+from ragseal.verifier.evidence import Key, Refused, held
 
 BATCH = 256  #: records asked for at once: a failure names its batch, and progress shows
 
@@ -49,14 +49,9 @@ def check_proofs(basis: Basis, asker: Asker, wanted: Sequence[Logged], say: Say 
         part = wanted[start : start + BATCH]
         first, last = part[0].record.seq, part[-1].record.seq
         seqs = [one.record.seq for one in part]
-        try:
-            batch = ProofBatch.decode(asker.proofs(seqs))
-            check_batch(basis, part, batch)
-        except TransportError:
-            raise
-        except AuditError as error:
-            more = error.evidence if isinstance(error, Refused) else {}
-            raise Refused(f"proofs of records {first}..{last}: {error}", **{"batch": batches, **more}) from None
+        data = asker.proofs(seqs)
+        with held(f"proofs of records {first}..{last}: ", batch=batches):
+            check_batch(basis, part, ProofBatch.decode(data))
         say(batches=batches + 1, proofs=start + len(part))
 
 

@@ -14,9 +14,10 @@ from typing import Any
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.durable import write_durably
-from ragseal.verifier import claim
+from ragseal.verifier import claim, guess
 from ragseal.verifier.estimate import SAMPLED
-from ragseal.verifier.verification import SAMPLED_PASS, UNSAFE, Verdict
+from ragseal.verifier.evidence import PROVIDER, UNKNOWN
+from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
 
 JSON_NAME, PAGE_NAME = "report.json", "report.html"
 _LARGE = 1 << 53  # beyond this JSON readers lose digits: such integers are written as text
@@ -45,32 +46,41 @@ def plain(value: Any) -> Any:
 
 def build(verdict: Verdict) -> dict[str, Any]:
     """Everything the audit found, as plain values."""
-    budget, window, failure = verdict.budget, verdict.window, verdict.failure
+    budget, window = verdict.budget, verdict.window
     manifest = window.manifest if window else None
     notes = list(claim.DOES_NOT_SAY)
     if verdict.verdict == SAMPLED_PASS:
         notes.insert(0, claim.SAMPLED)
     if verdict.estimation and verdict.estimation.certificate == SAMPLED:
         notes.insert(0, claim.sampled_estimate(verdict.estimation))
-    if verdict.verdict == UNSAFE:
+    if {verdict.keys, verdict.estimation.made_by if verdict.estimation else ""} & {PROVIDER, UNKNOWN} and window:
         notes.insert(0, claim.UNSAFE)
+    if verdict.verdict == NO_VERDICT:
+        notes.insert(0, claim.NO_VERDICT)
     values: dict[str, Any] = {
         "verdict": verdict.verdict,
         "line": verdict.line(),
-        "epsilon_audit": budget.epsilon if budget and not failure else None,
-        "delta": budget.delta if budget and not failure else None,
+        "tone": verdict.tone,
+        "epsilon_audit": budget.epsilon if budget and verdict.passed else None,
+        "delta": budget.delta if budget and verdict.passed else None,
+        "attacker_guess": guess.details(budget.epsilon, budget.epsilon_account, budget.delta, budget.report.k_max)
+        if budget and verdict.passed
+        else None,
         "mode": verdict.mode,
         "keys": verdict.keys,
         "records": verdict.records,
         "proven": verdict.proven,
         "beta": verdict.beta,
         "confidence": verdict.confidence,
-        "window": manifest.window if manifest else None,
-        "origin": manifest.origin if manifest else None,
-        "manifest": window.digest if window else None,
-        "failure": None
-        if failure is None
-        else {"step": failure.number, "message": failure.message, "evidence": failure.evidence},
+        "window": verdict.about[0] if verdict.about else None,
+        "origin": verdict.origin or None,
+        "manifest": verdict.about[1] if verdict.about else None,
+        "failure": _ending(verdict.failure),
+        "no_verdict": _ending(verdict.obstacle),
+        "other_windows_of_the_period": [
+            {"window": one.window, "manifest": one.manifest, "verdict": one.verdict} for one in verdict.neighbours
+        ],
+        "set_aside": [{"file": one.file, "why": one.why} for one in verdict.set_aside],
         "tenants": [
             {
                 "tenant": tally.tenant,
@@ -103,6 +113,13 @@ def build(verdict: Verdict) -> dict[str, Any]:
         },
     }
     return {key: plain(value) for key, value in values.items()}
+
+
+def _ending(ending: Ending | None) -> dict[str, Any] | None:
+    if ending is None:
+        return None
+    more = {} if ending.failed else {"way_out": ending.way_out}
+    return {"step": ending.number, "message": ending.message, **more, "evidence": ending.evidence}
 
 
 def to_json(report: Mapping[str, Any]) -> bytes:

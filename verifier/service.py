@@ -2,7 +2,8 @@
 """The auditor as a service: hands out its proving keys, takes part in beacons, audits on request.
 
 Only configured providers can be audited: whoever asks for an audit cannot point the auditor at an address of their
-choice.  One audit runs at a time, a few wait; reports stay on disk in the auditor's folder.
+choice.  Who asks is on this machine or shows a certificate, and asks a few times per hour; one audit runs at a time, a
+few wait; the newest reports stay on disk in the auditor's folder.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from ragseal.ledger.rpc import answers, bind, new_server, streams
 from ragseal.ledger.tls import ServerTls
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier.beacon import Participant, Stage
-from ragseal.verifier.conduct import Target, class_build, conduct
+from ragseal.verifier.conduct import Target, Terms, class_build, conduct
 from ragseal.verifier.evidence import AUDITOR, CEREMONY
+from ragseal.verifier.limits import Limiter, caller_of, check_caller, prune
+from ragseal.verifier.outcome import NO_VERDICT
 from ragseal.verifier.report import JSON_NAME
 from ragseal.verifier.sample import Sample
 from ragseal.verifier.state import State
@@ -41,6 +44,8 @@ SERVICE = "ragseal.v1.VerifierService"
 CHUNK = 1 << 20
 WAITING = 8  #: audits that may wait for the one at hand
 KEPT = 256  #: finished audits that GetReport still knows
+AUDITS_AN_HOUR, REPORTS_A_MINUTE = 12, 120  #: of one caller
+MAX_WINDOW_NAME = 128
 POLL, POLL_AWAY = 0.5, 2.0  #: seconds between two looks at a log, and at a provider that is away
 
 T = TypeVar("T")
@@ -104,6 +109,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self._targets = targets
         self._jobs: dict[str, Job] = {}
         self._queue: asyncio.Queue[Job] = asyncio.Queue(WAITING)
+        self._audits, self._asked = Limiter(AUDITS_AN_HOUR, 3600), Limiter(REPORTS_A_MINUTE, 60)
 
     def mount(self, server: Any) -> None:
         """Add the service to a grpc.aio server."""
@@ -121,7 +127,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         out = []
         for line in self._state.key_lines():
             path = self._state.key_path(line) / ZKEY
-            if line.made_by in (AUDITOR, CEREMONY) and path.is_file():
+            if line.maker(self._state.public_key) in (AUDITOR, CEREMONY) and path.is_file():
                 out.append(
                     verifier_pb2.KeyInfo(
                         class_name=line.class_name,
@@ -146,10 +152,14 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
 
     @answers
     async def RequestAudit(self, request: verifier_pb2.RequestAuditRequest, context: Any) -> Any:
+        check_caller(context)
+        if len(request.window) > MAX_WINDOW_NAME:
+            raise EncodingError(f"a window's name has at most {MAX_WINDOW_NAME} characters")
         target = self._targets.get(request.provider)
         if target is None:
             known = ", ".join(sorted(self._targets)) or "none"
             raise ConfigurationError(f"this auditor is not set up for {request.provider[:80]!r}; it audits: {known}")
+        self._audits.take(caller_of(context), time.monotonic())
         job = Job(
             audit_id=secrets.token_hex(16),
             target=target,
@@ -167,12 +177,17 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
 
     @answers
     async def GetReport(self, request: verifier_pb2.GetReportRequest, context: Any) -> Any:
+        check_caller(context)
+        self._asked.take(caller_of(context), time.monotonic())
         job = self._jobs.get(request.audit_id)
         if job is None:
             raise ConfigurationError("no such audit here: RequestAudit returns the id to ask for")
         data = b""
         if job.done and job.folder is not None:
-            data = await asyncio.to_thread((job.folder / JSON_NAME).read_bytes)
+            try:
+                data = await asyncio.to_thread((job.folder / JSON_NAME).read_bytes)
+            except OSError:
+                raise ConfigurationError("the report of this audit was removed: it was too old") from None
         return verifier_pb2.GetReportResponse(done=job.done, line=job.line, report_json=data)
 
     async def work(self) -> None:
@@ -184,16 +199,16 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     def _conduct(self, job: Job) -> None:
         folder = self._state.directory / "reports" / job.audit_id
         try:
-            verdict, _ = conduct(
-                self._state, job.target, surroundings(), window=job.window, sample=job.sample, out=folder
-            )
+            terms = Terms(window=job.window, sample=job.sample)
+            verdict, _ = conduct(self._state, job.target, surroundings(), terms, folder)
             job.folder, job.line = folder, verdict.line()
         except AuditError as error:
-            job.line = f"ERROR no verdict: {type(error).__name__.rstrip('_')}: {error}"
+            job.line = f"{NO_VERDICT} {type(error).__name__}: {error}"
         except Exception:
             log.exception("audit %s failed", job.audit_id)
-            job.line = "ERROR no verdict: internal error; the operator finds it in the log"
+            job.line = f"{NO_VERDICT} internal error; the operator finds it in the log"
         log.info("%s", job.line)
+        prune(folder.parent, time.time())
         job.done = True
 
 

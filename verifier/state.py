@@ -2,13 +2,15 @@
 """The auditor's folder: identity, beacon nonces, remembered checkpoints, and the verifying keys it believes in.
 
     identity.pem            Ed25519 key that the auditor takes part in beacons with (0600)
-    keys.json               configured keys: digest, class, who made them, where they lie
+    keys.json               configured keys: digest, class, who made them, where they lie, signed by the identity
     keys/                   key folders, as :mod:`ragseal.groth16.keys` writes them
     nonces/<manifest>.json  one beacon nonce a manifest and its time, on disk before its commitment leaves (0600)
     nonces/<manifest>.beacon the one beacon that the nonce was released for, on disk before the nonce leaves (0600)
     samples/<manifest>.json one nonce a manifest that samples are drawn with, on disk before a proof is asked for (0600)
     links/<manifest>.bin    the first signed list of links of a window, on disk before a block is asked for
     checkpoints/<log>.note  the newest checkpoint seen of a log
+    verdicts/<manifest>.json what was found of a window (:mod:`ragseal.verifier.verdicts`)
+    reports/<audit>/        reports of audits that were asked for over the wire, the newest ones
 
 Every file is there completely or not at all.  A nonce is never drawn twice for a manifest and a checkpoint is never
 replaced by a smaller one, whatever process is asked.
@@ -16,78 +18,37 @@ replaced by a smaller one, whatever process is asked.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.groth16.keys import VKEY, ZKEY, EstimateView, KeyPaths, KeyView, Shape, install_key, load_key, read_key
 from ragseal.kernel import signature
 from ragseal.kernel.certificate import CLASSES, EstimateClass
-from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, LedgerError
+from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.durable import write_durably
 from ragseal.ledger.keyfile import load_key as load_identity
 from ragseal.ledger.keyfile import save_key as save_identity
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, Auditor, ConfiguredEstimate, ConfiguredKey
+from ragseal.verifier.evidence import UNKNOWN, Auditor, ConfiguredEstimate, ConfiguredKey, Refused
+from ragseal.verifier.files import locked, read_json, write
+from ragseal.verifier.keylines import KEYS_FILE, KeyLine, read_digest
+from ragseal.verifier.verdicts import Verdicts
 
-IDENTITY, KEYS_FILE, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys.json", "keys", "nonces", "checkpoints"
+IDENTITY, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys", "nonces", "checkpoints"
 SAMPLES, LINKS, BEACON = "samples", "links", ".beacon"
 
 Classes = Mapping[str, tuple[CircuitClass, bytes]]  #: name -> class, digest
 Sizes = Mapping[str, tuple[EstimateClass, bytes]]  #: name -> size of the estimate's circuit, digest
-
-
-@dataclass(frozen=True, slots=True)
-class KeyLine:
-    """One entry of keys.json; digests in hexadecimal, ``path`` relative to the folder or absolute."""
-
-    key_digest: str
-    class_name: str
-    class_digest: str
-    made_by: str
-    path: str
-
-    @classmethod
-    def read(cls, values: Any) -> KeyLine:
-        """Raises ConfigurationError: not such an entry."""
-        names = list(cls.__dataclass_fields__)
-        if not isinstance(values, dict) or sorted(values) != sorted(names):
-            raise ConfigurationError(f"{KEYS_FILE}: an entry has exactly the fields {', '.join(names)}")
-        if not all(isinstance(value, str) for value in values.values()):
-            raise ConfigurationError(f"{KEYS_FILE}: every field is text")
-        line = cls(**values)
-        _digest(line.key_digest)
-        _digest(line.class_digest)
-        if line.made_by not in (AUDITOR, CEREMONY, PROVIDER):
-            raise ConfigurationError(
-                f"{KEYS_FILE}: made_by is {AUDITOR}, {CEREMONY} or {PROVIDER}, not {line.made_by!r}"
-            )
-        return line
-
-    @property
-    def digest(self) -> bytes:
-        return bytes.fromhex(self.key_digest)
-
-
-def _digest(text: str) -> bytes:
-    try:
-        value = bytes.fromhex(text)
-    except (ValueError, RecursionError):
-        value = b""
-    if len(value) != 32 or value.hex() != text:
-        raise ConfigurationError(f"{text[:80]!r} is no digest: 64 lower-case hexadecimal digits are expected")
-    return value
 
 
 class State:
@@ -126,28 +87,30 @@ class State:
 
     def key_lines(self) -> list[KeyLine]:
         """Every configured key.  Raises ConfigurationError: keys.json is damaged."""
-        values = _read_json(self.directory / KEYS_FILE, [])
+        values = read_json(self.directory / KEYS_FILE, [])
         if not isinstance(values, list):
             raise ConfigurationError(f"{KEYS_FILE} is damaged: a list is expected")
         return [KeyLine.read(value) for value in values]
 
     def add_key(self, line: KeyLine) -> None:
-        """Configure a key; the same digest again replaces its entry.
+        """Configure a key under this folder's signature; the same digest again replaces its entry.
 
         Raises:
             ConfigurationError: the key is configured with another origin (to change who made a key, remove its entry).
         """
-        with self._locked(KEYS_FILE):
+        with locked(self.directory, KEYS_FILE):
             lines = self.key_lines()
             for other in lines:
-                if other.key_digest == line.key_digest and other.made_by != line.made_by:
+                maker = other.maker(self.public_key)
+                if other.key_digest == line.key_digest and maker not in (UNKNOWN, line.made_by):
                     raise ConfigurationError(
                         f"key {line.key_digest[:16]} is configured as made by {other.made_by!r}; keys do not change "
                         f"hands: remove its entry from {self.directory / KEYS_FILE} first if that was wrong"
                     )
-            kept = [other for other in lines if other.key_digest != line.key_digest] + [line]
+            kept = [other for other in lines if other.key_digest != line.key_digest]
+            kept.append(line.signed(self.identity))
             data = json.dumps([asdict(entry) for entry in kept], indent=1).encode() + b"\n"
-            _write(self.directory / KEYS_FILE, data)
+            write(self.directory / KEYS_FILE, data)
 
     def key_path(self, line: KeyLine) -> Path:
         """The key's folder, or its verifying_key.bin."""
@@ -220,7 +183,11 @@ class State:
 
         return {
             line.digest: ConfiguredKey(
-                line.digest, line.class_name, bytes.fromhex(line.class_digest), line.made_by, loader(line)
+                line.digest,
+                line.class_name,
+                bytes.fromhex(line.class_digest),
+                line.maker(self.public_key),
+                loader(line),
             )
             for line in self.key_lines()
             if line.class_name not in CLASSES
@@ -233,7 +200,7 @@ class State:
             return lambda: load_key(self.key_path(line), sizes[line.class_name][0])
 
         return tuple(
-            ConfiguredEstimate(line.digest, line.class_name, line.made_by, loader(line))
+            ConfiguredEstimate(line.digest, line.class_name, line.maker(self.public_key), loader(line))
             for line in reversed(self.key_lines())
             if line.class_name in sizes and sizes[line.class_name][1].hex() == line.class_digest
         )
@@ -287,7 +254,7 @@ class State:
         another log.
 
         Raises:
-            LedgerError: the log forks from what another process has meanwhile remembered.
+            Refused: the log forks from what another process has meanwhile remembered.
         """
         self.remember(log, seen)
         folder = self.directory / SAMPLES
@@ -314,7 +281,7 @@ class State:
         """Every nonce by manifest digest."""
         out: dict[bytes, bytes] = {}
         for path in sorted((self.directory / NONCES).glob("*.json")):
-            manifest = _digest(path.stem)
+            manifest = read_digest(path.stem)
             nonce = self.nonce(manifest)
             if nonce is not None:
                 out[manifest] = nonce
@@ -324,15 +291,15 @@ class State:
         """By manifest digest, when its nonce was drawn, in seconds since 1970."""
         out: dict[bytes, int] = {}
         for path in sorted((self.directory / NONCES).glob("*.json")):
-            at = _read_json(path, {}).get("drawn_at", 0)
+            at = read_json(path, {}).get("drawn_at", 0)
             if not isinstance(at, int):
                 raise ConfigurationError(f"{path} is damaged: drawn_at is no time")
-            out[_digest(path.stem)] = at
+            out[read_digest(path.stem)] = at
         return out
 
     def beacons(self) -> dict[bytes, int]:
         """By manifest digest, the beacon that its nonce was released for."""
-        return {_digest(p.stem): _read_beacon(p) for p in sorted((self.directory / NONCES).glob(f"*{BEACON}"))}
+        return {read_digest(p.stem): _read_beacon(p) for p in sorted((self.directory / NONCES).glob(f"*{BEACON}"))}
 
     def _nonce_path(self, manifest: bytes) -> Path:
         return self.directory / NONCES / f"{manifest.hex()}.json"
@@ -355,17 +322,21 @@ class State:
         """Remember a checkpoint that was found consistent with the remembered one; a smaller one changes nothing.
 
         Raises:
-            LedgerError: another root for the size that is remembered: a fork.
+            Refused: another root for the size that is remembered: a fork, with both signed notes.
         """
         path = self._checkpoint_path(log)
-        with self._locked(path.name):
+        with locked(self.directory, path.name):
             known = self.remembered(log)
             if known is not None:
                 if known.checkpoint.size == signed.checkpoint.size and known.checkpoint.root != signed.checkpoint.root:
-                    raise LedgerError(f"two checkpoints of {log.name} differ at size {known.checkpoint.size}: a fork")
+                    raise Refused(
+                        f"the log was forked: two checkpoints of {log.name} differ at size {known.checkpoint.size}",
+                        older=known.note.encode().decode(),
+                        newer=signed.note.encode().decode(),
+                    )
                 if known.checkpoint.size >= signed.checkpoint.size:
                     return
-            _write(path, signed.note.encode())
+            write(path, signed.note.encode())
 
     def _checkpoint_path(self, log: NoteVerifier) -> Path:
         return self.directory / CHECKPOINTS / f"{hashlib.sha256(log.vkey().encode()).hexdigest()[:32]}.note"
@@ -392,57 +363,26 @@ class State:
             self.estimates(sizes or {}),
             self.first_links,
             lambda ask: ask.sign(self.identity),
+            Verdicts(self.directory, log).neighbours,
         )
-
-    @contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
-        """One writer at a time to a file that is read, changed and replaced; `serve` and `audit` share the folder."""
-        path = self.directory / f".{name}.lock"
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
-
-def _read_json(path: Path, default: Any) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return default
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise ConfigurationError(f"{path} is damaged: restore it from a copy") from None
 
 
 def _read_nonce(path: Path) -> bytes | None:
-    values = _read_json(path, None)
+    values = read_json(path, None)
     if values is None:
         return None
     if not isinstance(values, dict) or not isinstance(values.get("nonce"), str):
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it")
-    return _digest(values["nonce"])
+    return read_digest(values["nonce"])
 
 
 def _read_beacon(path: Path) -> int:
     try:
-        return int.from_bytes(_digest(path.read_text(encoding="ascii").strip()))
+        return int.from_bytes(read_digest(path.read_text(encoding="ascii").strip()))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
     except (ConfigurationError, UnicodeDecodeError):
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it") from None
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        write_durably(path, data, mode=0o600)
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}; the old content stays") from None
 
 
 def find_class(classes: Classes, name: str) -> tuple[CircuitClass, bytes]:

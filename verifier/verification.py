@@ -15,7 +15,10 @@
 10. noise table    rules T1-T5
 11. epsilon        of k_max accounts over the period's windows; what was advertised follows from the noise
 
-A step that does not hold ends the checklist with a FAIL that names it.  What the caller still owes: an honest
+Three outcomes.  A step that shows that something the provider signed does not hold ends the checklist with a FAIL.  Any
+other error, of whatever kind, ends it in NO VERDICT: bytes that somebody else could have made, a provider that is away
+or busy, the auditor's own files, clock, build or keys.  All steps passed: PASS or SAMPLED-PASS.  What the caller still
+owes: an honest
 configuration (log key, verifying keys, class build), receipts of accounts it trusts, and reading what a verdict does
 not say (protocol section 8; :mod:`ragseal.verifier.report` prints it).
 """
@@ -24,112 +27,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
-from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.verifier.asking import Asker
-from ragseal.verifier.attestation import Logged, Tally, check_receipts, check_records, check_registry
+from ragseal.verifier.attestation import Logged, check_records, check_registry
+from ragseal.verifier.beaconlog import check_beacon
 from ragseal.verifier.blocks import Effort
 from ragseal.verifier.commitment import (
     Life,
     Say,
     Window,
-    check_beacon,
     check_indexes,
     check_key,
     check_life,
     check_manifest,
     check_noise,
+    find_window,
 )
-from ragseal.verifier.epsilon import Budget, check_epsilon, upward
-from ragseal.verifier.estimate import FULL, Estimation, Inquiry, check_coalition, check_estimate
-from ragseal.verifier.evidence import AUDITOR, CEREMONY, Auditor, Evidence, ReceiptFile, Refused
-from ragseal.verifier.log import LogView, read_log
+from ragseal.verifier.epsilon import check_epsilon
+from ragseal.verifier.estimate import Inquiry, check_coalition, check_estimate
+from ragseal.verifier.evidence import (
+    ASK_AGAIN,
+    AUDITOR,
+    CEREMONY,
+    UNKNOWN,
+    Auditor,
+    Evidence,
+    ReceiptFile,
+    Refused,
+    Undecided,
+)
+from ragseal.verifier.log import MAX_LOG_BYTES, LogView, read_log
+from ragseal.verifier.outcome import (
+    FAILED,
+    NOT_ASKED,
+    OK,
+    OPEN,
+    PASS,
+    SAMPLED_PASS,
+    TITLES,
+    Ending,
+    Step,
+    Verdict,
+)
 from ragseal.verifier.proofs import Basis, check_proofs
+from ragseal.verifier.receipts import Promise, check_receipts, sort_receipts
 from ragseal.verifier.sample import Sample, draw, share_bound
 
 EFFORT = Effort()  #: how much certificate of the estimate is asked for by default
-PASS, SAMPLED_PASS, UNSAFE, FAIL = "PASS", "SAMPLED-PASS", "UNSAFE", "FAIL"
-OK, FAILED, NOT_REACHED = "ok", "failed", "not reached"
-
-TITLES = {
-    1: "log",
-    2: "manifest",
-    3: "keys",
-    4: "index openings",
-    5: "beacon",
-    6: "records",
-    7: "receipts",
-    8: "proofs",
-    9: "estimate",
-    10: "noise table",
-    11: "epsilon",
-}
-
-
-class StepFailure(AuditError):
-    """A step of the checklist that does not hold, with its evidence."""
-
-    def __init__(self, number: int, message: str, evidence: dict[str, Any]) -> None:
-        super().__init__(f"step {number} ({TITLES[number]}): {message}")
-        self.number = number
-        self.message = message
-        self.evidence = evidence
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One line of the checklist as it went."""
-
-    number: int
-    title: str
-    status: str
-    evidence: dict[str, Any]
-    seconds: float
-    message: str = ""
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What an audit found.  ``verdict`` is PASS, SAMPLED-PASS, UNSAFE or FAIL."""
-
-    verdict: str = FAIL
-    mode: str = "full"
-    keys: str = "unknown"
-    window: Window | None = None
-    records: int = 0
-    proven: int = 0
-    tallies: tuple[Tally, ...] = ()
-    budget: Budget | None = None
-    estimation: Estimation | None = None
-    beta: float | None = None
-    confidence: Fraction | None = None
-    steps: list[Step] = field(default_factory=list)
-    failure: StepFailure | None = None
-    log: SignedCheckpoint | None = None  #: seen and consistent with what was remembered: to be remembered next
-    seconds: float = 0.0
-
-    def line(self) -> str:
-        """The verdict in one line; what makes it less than it seems stands at the end."""
-        if self.failure is not None or self.budget is None:
-            failure = self.failure
-            what = f" step={failure.number} {TITLES[failure.number]}: {failure.message}" if failure else ""
-            return " ".join(f"{FAIL}{what}".split())
-        text = (
-            f"{self.verdict} epsilon_audit={upward(self.budget.epsilon)} delta={self.budget.delta:g} mode={self.mode} "
-            f"keys={self.keys} records={self.records}"
-        )
-        if self.beta is not None and self.confidence is not None:
-            text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
-        if self.budget.unchecked:
-            text += f" unchecked={self.budget.unchecked}"
-        if self.estimation is not None and self.estimation.certificate != FULL:
-            text += f" estimate={self.estimation.certificate}"
-        return text
+AWAY = "audit again when the provider answers, or with a larger --patience"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +90,8 @@ class Surroundings:
     clock: Callable[[], float]  #: seconds, monotone
     random: Callable[[int], bytes]  #: a cryptographically strong source
     progress: Callable[[int, str], None] = lambda number, title: None
+    deadline: float | None = None  #: by ``clock``: no step begins later
+    log_bytes: int = MAX_LOG_BYTES  #: most of a log that is held in memory
 
 
 def audit(
@@ -156,22 +107,31 @@ def audit(
     """Run the checklist on one window (the newest opened one if ``window`` is empty).
 
     Returns:
-        The verdict; a FAIL names the step and carries its evidence.
-
-    Raises:
-        TransportError: the provider cannot be reached, so nothing was found.
-        ConfigurationError: the auditor's own files are missing or damaged.
+        The verdict.  A FAIL rests on what the provider signed; every other error on the way ends in NO VERDICT.  Both
+        name the step and carry their evidence.
     """
-    result = Verdict(mode="full" if sample is None else "sampled")
+    result = Verdict(mode="full" if sample is None else "sampled", origin=auditor.log_key.name)
     begun = around.clock()
     try:
         _Checklist(evidence, auditor, around, result).run(window, sample, receipts, effort)
-    except StepFailure as failure:
-        result.verdict, result.failure = FAIL, failure
-        done = {step.number for step in result.steps}
-        result.steps += [Step(n, t, NOT_REACHED, {}, 0.0) for n, t in TITLES.items() if n not in done]
+    except Ending as ending:
+        result.end(ending)
     result.seconds = around.clock() - begun
     return result
+
+
+def ending_of(number: int, error: AuditError) -> Ending:
+    """What an error at a step means: only a Refused is the provider's fault; whatever else there is, is no verdict."""
+    if isinstance(error, Refused):
+        return Ending(number, str(error), {**error.evidence, "error": "Refused"})
+    if isinstance(error, Undecided):
+        return Ending(number, str(error), dict(error.evidence), error.way_out)
+    kind = type(error).__name__
+    if isinstance(error, TransportError):
+        return Ending(number, str(error), {"error": kind}, AWAY)
+    if isinstance(error, ConfigurationError):
+        return Ending(number, str(error), {"error": kind}, "put that right in the auditor's folder or command line")
+    return Ending(number, str(error), {"error": kind}, ASK_AGAIN)
 
 
 class _Checklist:
@@ -184,35 +144,37 @@ class _Checklist:
         self.result = result
 
     @contextmanager
-    def step(self, number: int) -> Iterator[Say]:
-        """Times a step, keeps what it says, and turns whatever it refuses into a StepFailure."""
+    def step(self, number: int, status: str = OK) -> Iterator[Say]:
+        """Times a step, keeps what it says, and turns whatever it raises into an Ending."""
         title, kept = TITLES[number], dict[str, Any]()
         begun = self.around.clock()
         self.around.progress(number, title)
         try:
+            if self.around.deadline is not None and begun > self.around.deadline:
+                raise Undecided("the audit's deadline has passed", "audit again with a larger --deadline")
             yield kept.update
-        except (TransportError, ConfigurationError):
-            raise
         except AuditError as error:
-            if isinstance(error, Refused):
-                kept.update(error.evidence)
-            kept["error"] = type(error).__name__
-            self.result.steps.append(Step(number, title, FAILED, kept, self.around.clock() - begun, str(error)))
-            raise StepFailure(number, str(error), kept) from None
-        self.result.steps.append(Step(number, title, OK, kept, self.around.clock() - begun))
+            ending = ending_of(number, error)
+            kept.update(ending.evidence)
+            ended = FAILED if ending.failed else OPEN
+            self.result.steps.append(Step(number, title, ended, kept, self.around.clock() - begun, str(error)))
+            raise Ending(number, ending.message, kept, ending.way_out) from None
+        self.result.steps.append(Step(number, title, status, kept, self.around.clock() - begun))
 
     def run(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile], effort: Effort) -> None:
         result, auditor, evidence, group = self.result, self.auditor, self.evidence, self.around.group
 
         # 1. The log: signed, complete, and the same one as ever.
         with self.step(1) as say:
-            log = read_log(evidence, auditor.log_key)
-            self._append_only(log, receipts, say)
-            result.log = log.signed
+            log = read_log(evidence, auditor.log_key, most=self.around.log_bytes)
+            promises = self._append_only(log, receipts, say)
             auditor.remember(log.signed)
+            result.log, result.log_size = log.signed, log.size
 
         # 2. The manifest: in that log, signed, of a policy that its class can carry, and for the first time.
         with self.step(2) as say:
+            _, found = find_window(log, name)
+            result.about = found.manifest.window, found.manifest.digest()
             window = check_manifest(log, evidence, auditor, name, say)
             result.window = window
             life = check_life(log, window, self.around.now, self.auditor.drawn.get(window.digest, 0), say)
@@ -242,8 +204,10 @@ class _Checklist:
             result.records = len(records)
 
         # 7. The receipts: what accounts were promised is what the log holds.
-        with self.step(7) as say:
-            result.tallies = check_receipts(log, window, records, receipts, auditor.log_key, say)
+        with self.step(7, OK if receipts else NOT_ASKED) as say:
+            result.tallies, aside = check_receipts(log, window, records, promises, say)
+            result.set_aside += aside
+            say(set_aside=[asdict(one) for one in result.set_aside])
 
         # 8. The proofs: noise, selection and tenant of every record, or of a sample that nobody could foresee.
         with self.step(8) as say:
@@ -263,25 +227,29 @@ class _Checklist:
         # 11. Epsilon: of the coalition and period that the policy names.
         with self.step(11) as say:
             result.budget = check_epsilon(log, window, auditor, table, result.tallies, say)
+            period = [(one.window, one.manifest) for one in result.budget.windows]
+            result.neighbours = tuple(auditor.neighbours(log, period, window.digest))
+            say(**{f"window {one.window}": one.verdict for one in result.neighbours})
 
-        if result.keys not in (AUDITOR, CEREMONY) or result.estimation.made_by not in (AUDITOR, CEREMONY):
-            result.verdict = UNSAFE
-        else:
-            result.verdict = PASS if result.proven == result.records and sample is None else SAMPLED_PASS
+        unsafe = unsafe_keys(result)
+        if unsafe is not None:
+            raise unsafe
+        result.verdict = PASS if result.proven == result.records and sample is None else SAMPLED_PASS
 
-    def _append_only(self, log: LogView, receipts: Sequence[ReceiptFile], say: Say) -> None:
+    def _append_only(self, log: LogView, receipts: Sequence[ReceiptFile], say: Say) -> list[Promise]:
         head = log.signed.checkpoint
         say(origin=head.origin, size=head.size, root=head.root, entries=log.size)
         remembered = self.auditor.remembered
         if remembered is not None:
             log.extends(remembered, "the checkpoint that this auditor remembers")
-        for file in receipts:
-            try:
-                older = open_checkpoint(file.receipt.body.checkpoint, self.auditor.log_key)
-            except AuditError as error:
-                raise Refused(f"the checkpoint of receipt {file.name}: {error}", file=file.name) from None
-            log.extends(older, f"the checkpoint of receipt {file.name}")
-        say(remembered_size=remembered.checkpoint.size if remembered else 0, receipt_roots=len(receipts))
+        promises, aside = sort_receipts(log, receipts, self.auditor.log_key)
+        self.result.set_aside += aside
+        say(
+            remembered_size=remembered.checkpoint.size if remembered else 0,
+            receipt_roots=len(promises),
+            set_aside=len(aside),
+        )
+        return promises
 
     def _inquiry(
         self, log: LogView, window: Window, life: Life, records: Sequence[Logged], asker: Asker, effort: Effort
@@ -325,3 +293,17 @@ class _Checklist:
             confidence=float(sample.confidence),
         )
         return wanted
+
+
+def unsafe_keys(result: Verdict) -> Ending | None:
+    """Keys that somebody else than this auditor or a ceremony made bind nobody: whoever makes keys can forge."""
+    for number, made_by in ((3, result.keys), (9, result.estimation.made_by if result.estimation else UNKNOWN)):
+        if made_by not in (AUDITOR, CEREMONY):
+            return Ending(
+                number,
+                f"unsafe: the keys are made by {made_by}, so nothing binds the provider; the epsilon that it would be "
+                "is in the report",
+                {"made_by": made_by},
+                "make keys with keygen, or trust a ceremony's, before the next window",
+            )
+    return None

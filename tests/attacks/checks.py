@@ -27,7 +27,7 @@ from ragseal.prover import attestation as provider
 from ragseal.prover.fixing import Fixer
 from ragseal.prover.window import Window
 from ragseal.verifier import attestation as records
-from ragseal.verifier import commitment, epsilon, estimate, log, proofs, verification
+from ragseal.verifier import beaconlog, commitment, epsilon, estimate, log, proofs, receipts, verification
 from ragseal.verifier.attestation import Logged
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
 from tests.verifier.simulator import account
@@ -88,21 +88,21 @@ RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)
 ENTRIES_HASH_TO_ROOT = Guard(log, "read_log", "do not hash to the signed root")
 LOG_COMPLETE = Guard(log, "read_log", "the log gave")
 LOG_EXTENDS = Guard(log.LogView, "extends", "the log was forked")
-LOG_GROWS = Guard(log.LogView, "extends", "the log shrank")
+LOG_GROWS = Guard(log.LogView, "extends", "_stale(")
 OBSERVER_CONSISTENCY = Both((Check(observer, "check_growth"), Check(witness, "check_growth")))
 OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries before")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 
-MANIFEST_OF_THE_LOG = Guard(commitment, "check_manifest", "not the one in the log")
+MANIFEST_OF_THE_LOG = Guard(commitment, "_one_face", "than the one in the log")
 WINDOW_NAME_ONCE = Guard(commitment, "_never_seen", "it was opened again")
 SEED_ONCE = Guard(commitment, "_never_seen", "the seed commitment was used")
-OPENED_ONCE = Guard(commitment, "check_life", "times")
+OPENED_ONCE = Guard(commitment, "check_life", "the window was opened {len(opens)} times")
 NOT_DATED_BACK = Guard(commitment, "check_life", "dated back")
 
 # --- step 5: the beacon ----------------------------------------------------------------------------------------------
 
-RELEASED_ONCE = Guard(commitment, "check_beacon", "did not release its nonce for this beacon")
+RELEASED_ONCE = Check(beaconlog, "check_own_part")
 
 # --- step 6: records -------------------------------------------------------------------------------------------------
 
@@ -127,15 +127,15 @@ COUNT_AT_CLOSE = Guard(records, "check_records", "counts other records")
 
 # --- step 7: receipts ------------------------------------------------------------------------------------------------
 
-RECEIPT_MATCHES_RECORD = Guard(records, "_receipt", "another record than the one promised")
-ONE_RECEIPT = Guard(records, "check_receipts", "another receipt was given")
-SLOTS_IN_ORDER = Guard(records, "_answer", "slots in increasing order")
-SLOTS_COMMITTED = Guard(records, "_answer", "not those that the record commits to")
-TEXTS_COMMITTED = Guard(records, "_answer", "verify_inclusion")
+RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "another record than the one promised")
+ONE_RECEIPT = Guard(receipts, "check_receipts", "another receipt was given")
+SLOTS_IN_ORDER = Guard(receipts, "_openings", "slots in increasing order")
+SLOTS_COMMITTED = Guard(receipts, "_openings", "not those that the record commits to")
+TEXTS_COMMITTED = Guard(receipts, "_openings", "verify_inclusion")
 
 # --- step 11: epsilon ------------------------------------------------------------------------------------------------
 
-EPSILON_FINITE = Guard(epsilon, "check_epsilon", "no finite epsilon")
+EPSILON_FINITE = Guard(epsilon, "check_epsilon", "no finite epsilon follows")
 ADVERTISED = Guard(epsilon, "check_epsilon", "advertises epsilon")
 
 # --- what a provider refuses of its accounts -------------------------------------------------------------------------
@@ -162,7 +162,7 @@ BLOCK_NORM = Check(certificate, "verify_squared_norm")
 BLOCK_OPENING = Check(certificate, "verify_products")
 LINKS_SIGNED = Check(certificate.SignedLinks, "verify")
 LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of another window")
-LINKS_OF_THE_RECORDS = Guard(estimate, "_links", "are about other records")
+LINKS_OF_THE_RECORDS = Guard(estimate, "_about_the_records", "are about other records")
 COALITION = Check(verification, "check_coalition")
 
 

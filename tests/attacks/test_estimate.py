@@ -21,7 +21,7 @@ from ragseal.groth16.estimate import EstimateBackend, assign, open_estimate_back
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel import certificate, field
 from ragseal.kernel.certificate import Block, BlockBatch, LinkList, TenantLinks, pack_links
-from ragseal.kernel.errors import ConfigurationError, LedgerError, ProofError
+from ragseal.kernel.errors import LedgerError, ProofError
 from ragseal.kernel.params import R
 from ragseal.verifier.blocks import Effort
 from ragseal.verifier.evidence import Auditor, newest_links
@@ -38,9 +38,9 @@ from tests.attacks.checks import (
     without,
 )
 from tests.attacks.removal import Check, nothing
-from tests.attacks.world import KEYS
+from tests.attacks.world import KEYS, undecided
 from tests.verifier.estimates import GROUP, SIZE, Case, Estimator, Lie
-from tests.verifier.simulator import World, policy
+from tests.verifier.simulator import World, policy, pseudonym
 
 NORTH = "north"
 LINKED = [(0, 1), (2, 3)]  #: by rank: alice and bob ask alike, twice
@@ -75,6 +75,7 @@ ASKED = (
     ("bob", unit(-1, -1, -1, 5)),
     ("alice", unit(2, -5, 1, 1)),
 )
+JOINED = tuple(sorted(pseudonym(name) for name in ("alice", "bob")))
 WEST = 2  #: carol's records: her tenant has a block of its own, in which nobody lies
 
 
@@ -107,15 +108,16 @@ def test_the_honest_estimate() -> None:
     verdict = accepted(window())
     assert verdict.estimation is not None
     assert verdict.estimation.details()["c"] == 2
-    assert verdict.estimation.members == ("alice", "bob")
+    assert verdict.estimation.members == JOINED
     assert [len(one.listed) for one in verdict.estimation.tenants] == [2, 0]
     assert "estimate=" not in verdict.line()
 
 
 def test_more_accounts_than_the_policy_counts_on() -> None:
     world = window(k_max=1)
-    verdict = refused(world, "2 accounts ask as one, the policy counts on at most k_max = 1: alice, bob")
+    verdict = undecided(world, 9, "2 accounts ask as one, the policy counts on k_max = 1")
     assert verdict.estimation is not None
+    assert ", ".join(JOINED) in verdict.line(), "what accounts do is not the provider's doing"
     with without(COALITION):
         accepted(world)
 
@@ -150,7 +152,7 @@ def test_mask_altered() -> None:
     world = window(Lie(listed=hide, proven=flipped))
     refused(world, "its proof does not hold")
     with without(BLOCK_PAIRING):
-        assert accepted(world).estimation.members == ("alice", "bob")  # type: ignore[union-attr]
+        assert accepted(world).estimation.members == JOINED  # type: ignore[union-attr]
 
 
 #: alice's and bob's question once more: three records that are all alike
@@ -164,9 +166,9 @@ def test_links_inside_a_component_need_no_listing_of_a_spanning_list() -> None:
 
     verdict = accepted(window(Lie(listed=two_of_three, spanning=True), asked=THRICE))
     assert verdict.estimation is not None
-    assert verdict.estimation.members == ("alice", "bob")
+    assert verdict.estimation.members == JOINED
     assert [one.details()["list"] for one in verdict.estimation.tenants] == ["spanning", "spanning"]
-    refused(window(Lie(listed=two_of_three), asked=THRICE), "witness does not satisfy")
+    undecided(window(Lie(listed=two_of_three), asked=THRICE), 9, "witness does not satisfy")  # it cannot deliver
 
 
 def test_spanning_list_that_separates_what_is_linked() -> None:
@@ -380,7 +382,7 @@ def test_sample_is_the_auditors() -> None:
     """Blocks follow from the auditor's nonce: asked again they are the same, and others are not taken."""
     effort, memory, world = Effort(full=0, sampled=3), Memory(), window()
     verdict = accepted(world, effort=effort, auditor=memory.auditor(world))
-    assert verdict.line().endswith(" estimate=sampled")
+    assert " estimate=sampled window=" in verdict.line()
     first = list(world.estimator.asked)
     world.estimator.asked.clear()
     accepted(world, effort=effort, auditor=memory.auditor(world))
@@ -433,20 +435,28 @@ def test_keys_of_the_provider_are_unsafe() -> None:
     world = window()
     auditor = world.auditor()
     mine = replace(auditor.estimates[0], made_by="provider")
-    assert world.audit(auditor=replace(auditor, estimates=(mine,))).verdict == "UNSAFE"
+    undecided(world, 9, "unsafe: the keys are made by provider", auditor=replace(auditor, estimates=(mine,)))
 
 
 def test_no_key_no_verdict() -> None:
     world = window()
-    with pytest.raises(ConfigurationError, match="ragseal-verifier keygen"):
-        world.audit(auditor=replace(world.auditor(), estimates=()))
+    undecided(world, 9, "ragseal-verifier keygen", auditor=replace(world.auditor(), estimates=()))
 
 
-def test_a_provider_that_does_not_deliver_fails() -> None:
+def test_another_key_in_the_auditors_folder_is_no_verdict() -> None:
+    """The auditor's own mistake: the file of its key holds another one, and every proof would seem false."""
+    world = window()
+    configured = world.auditor().estimates[0]
+    wrong = replace(configured, digest=bytes(32))
+    undecided(world, 9, "holds another key", auditor=replace(world.auditor(), estimates=(wrong,)))
+
+
+def test_a_provider_that_does_not_deliver_gets_no_verdict() -> None:
+    """It signed nothing: it may be away, or somebody else may answer for it."""
     world = window()
 
     def nothing_there() -> Any:
         raise LedgerError("no estimate here")
 
     world.estimator.signed = nothing_there  # type: ignore[method-assign]
-    refused(world, "no estimate here")
+    undecided(world, 9, "no estimate here")

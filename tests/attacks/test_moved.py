@@ -17,7 +17,18 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hints import seed_commitment
 from ragseal.verifier.evidence import ConfiguredKey
 from tests.attacks.checks import PAIRING, without
-from tests.attacks.world import KEYS, AttackWorld, Cheat, Machine, accepted, machine, make_tenant, queried, refused
+from tests.attacks.world import (
+    KEYS,
+    AttackWorld,
+    Cheat,
+    Machine,
+    accepted,
+    machine,
+    make_tenant,
+    queried,
+    refused,
+    undecided,
+)
 
 
 def _deliver(world: AttackWorld, seq: int, entry: ProofEntry) -> None:
@@ -106,12 +117,12 @@ def test_proof_under_another_key() -> None:
 
 
 def test_window_under_the_providers_key() -> None:
-    """Who makes keys can forge: an unknown key is refused, one that is known to be the provider's gives UNSAFE."""
+    """Who makes keys can forge: neither an unknown key nor one that is known to be the provider's gives a verdict."""
     world = _all_under(machine("tiny", KEYS / "attacks"))
     stranger = replace(world.auditor(), keys={})
-    refused(world, 3, "not in this auditor's configuration", auditor=stranger)
+    undecided(world, 3, "not in this auditor's configuration", auditor=stranger)
     world.made_by = "provider"
-    assert world.audit().verdict == "UNSAFE"
+    undecided(world, 3, "unsafe: the keys are made by provider")
     world.made_by = "auditor"
     accepted(world)
 
@@ -134,14 +145,14 @@ def test_window_under_a_key_of_another_class() -> None:
         key = ConfiguredKey(geo.key.digest, name, digest, "auditor", load)
         return replace(world.auditor(), keys={geo.key.digest: key})
 
-    refused(
+    undecided(
         world,
         3,
         "made for another circuit class",
         auditor=configured("tiny-geo", geo.digest, lambda: geo.key),
     )
     as_tiny = configured("tiny", tiny.digest, lambda: KeyView(load_classes()["tiny"], geo.key.vk))
-    refused(world, 3, "keys never cross circuit classes", auditor=as_tiny)
+    undecided(world, 3, "keys never cross circuit classes", auditor=as_tiny)
     with pytest.raises(ProofError, match="keys never cross circuit classes"):
         KeyView(tiny.cls, geo.key.vk)
     accepted(world, auditor=configured("tiny", tiny.digest, lambda: geo.key))

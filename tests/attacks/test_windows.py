@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import Manifest, SignedManifest, WindowOpen
+from ragseal.kernel.commitment import BeaconOpening, Manifest, SignedManifest, WindowOpen, beacon_value
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
@@ -32,7 +32,7 @@ from tests.attacks.checks import (
     without,
 )
 from tests.attacks.removal import Removable
-from tests.attacks.world import AttackWorld, accepted, policy, queried, refused
+from tests.attacks.world import AttackWorld, accepted, policy, queried, refused, undecided
 from tests.verifier.simulator import key_of
 
 
@@ -101,27 +101,36 @@ def opened_twice() -> AttackWorld:
 
 
 def dated_back() -> AttackWorld:
-    """The window's times lie before the moment at which this auditor drew the nonce that its beacon holds."""
+    """The window's times lie before the moment at which this auditor drew the nonce, by the auditor's own clock."""
     world = queried()
     world.drawn[world.digest] = world.messages[world.at(WindowOpen)].time + 601
     return world
 
 
 def sealed_again_for_a_better_beacon() -> AttackWorld:
-    """The auditor released its nonce for one seal; with the nonce in hand the provider sealed again."""
-    world = queried()
-    world.beacons[world.digest] = world.beacon ^ 1
+    """The auditor released its nonce for one seal; with the nonce in hand the provider sealed again, and says so."""
+    world = AttackWorld()
+    world.commit()
+    first = world.beacon
+    at = world.at(BeaconOpening, 2)
+    nonces = [("provider", world.provider_nonce), ("auditor", world.nonces[world.digest])]
+    world.messages.insert(at, world.seal_entry("provider", "auditor"))
+    world.beacon = beacon_value(world.digest, nonces)
+    world.messages[-1] = replace(world.messages[-1], beacon=world.beacon)  # type: ignore[type-var]
+    world.beacons[world.digest] = first
+    for account in ("alice", "carol", "bob"):
+        world.ask(account)
+    world.close()
     return world
 
 
 CHEATS: dict[Callable[[], AttackWorld], tuple[int, str, Removable]] = {
     forked_ledger: (1, "the log was forked", LOG_EXTENDS),
-    policy_shown_is_another: (2, "a manifest that is not the one in the log", MANIFEST_OF_THE_LOG),
+    policy_shown_is_another: (2, "shows another manifest of this window", MANIFEST_OF_THE_LOG),
     policy_changed_after_opening: (2, "occurs in two manifests: it was opened again", WINDOW_NAME_ONCE),
     reopened_with_the_same_seed: (2, "the seed commitment was used by an earlier window", SEED_ONCE),
     opened_twice: (2, "the window was opened 2 times", OPENED_ONCE),
-    dated_back: (2, "it is dated back", NOT_DATED_BACK),
-    sealed_again_for_a_better_beacon: (5, "did not release its nonce for this beacon", RELEASED_ONCE),
+    sealed_again_for_a_better_beacon: (5, "was sealed again once the nonce was known", RELEASED_ONCE),
 }
 
 
@@ -133,11 +142,21 @@ def test_windows_that_change(cheat: Callable[[], AttackWorld]) -> None:
         accepted(cheat(), window="w1")
 
 
+def test_a_window_that_is_dated_back() -> None:
+    """It never passes; but the clock that it contradicts is the auditor's own, so it does not convict either."""
+    undecided(dated_back(), 2, "it is dated back", window="w1")
+    with without(NOT_DATED_BACK):
+        accepted(dated_back(), window="w1")
+
+
 def test_a_shrunken_ledger() -> None:
-    """Without this check the smaller log still does not give the root that was seen: the tree has no such size."""
-    refused(shrunken_ledger(), 1, "the log shrank")
+    """It never passes; but an old signed note is one that anybody may have kept, so it does not convict either.
+
+    Without this check the smaller log still does not give the root that was seen: the tree has no such size.
+    """
+    undecided(shrunken_ledger(), 1, "or the log shrank")
     with without(LOG_GROWS):
-        refused(shrunken_ledger(), 1, "are not in a tree of")
+        undecided(shrunken_ledger(), 1, "are not in a tree of")
 
 
 def test_a_fork_told_by_an_accounts_receipt() -> None:

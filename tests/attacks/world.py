@@ -497,6 +497,16 @@ def refused(world: simulator.World, step: int, match: str, **options: Any) -> Ve
     return verdict
 
 
+def undecided(world: simulator.World, step: int, match: str, **options: Any) -> Verdict:
+    """The audit ends without a verdict at this step for this reason: nobody's signature shows who is at fault."""
+    verdict = world.audit(**options)
+    assert verdict.verdict == "NO VERDICT", verdict.line()
+    assert verdict.obstacle is not None
+    assert verdict.obstacle.number == step, verdict.line()
+    assert match in verdict.obstacle.message, verdict.line()
+    return verdict
+
+
 def accepted(world: simulator.World, **options: Any) -> Verdict:
     """The audit of every record ends in PASS."""
     verdict = world.audit(**options)

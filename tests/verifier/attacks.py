@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by name: a way to build a world, the step that must fail, and what it must say."""
+"""Attacks by name: a way to build a world, the step that must end the audit, as what, and what it must say."""
 
 from __future__ import annotations
 
@@ -9,42 +9,60 @@ from collections.abc import Callable
 from typing import Any
 
 from ragseal.verifier import page, report
+from ragseal.verifier.outcome import FAIL, NO_VERDICT
 from tests.verifier.simulator import World
 
 
 class Attacks:
-    """Register with :meth:`add`; a builder returns a world, or a world and options of the audit."""
+    """A builder returns a world, or a world and options of the audit.
+
+    :meth:`add` is for what the provider signed and ends in FAIL, :meth:`open` for what somebody else may have done.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, str, Callable[[], Any]]] = {}
+        self._known: dict[str, tuple[int, str, str, Callable[[], Any]]] = {}
 
-    def add(self, step: int, match: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    def _register(self, verdict: str, step: int, match: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
         def register(make: Callable[[], Any]) -> Callable[[], Any]:
             assert make.__name__ not in self._known
-            self._known[make.__name__] = (step, match, make)
+            self._known[make.__name__] = (step, match, verdict, make)
             return make
 
         return register
+
+    def add(self, step: int, match: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+        return self._register(FAIL, step, match)
+
+    def open(self, step: int, match: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+        return self._register(NO_VERDICT, step, match)
 
     def names(self) -> list[str]:
         return list(self._known)
 
     def run(self, name: str) -> None:
-        """The audit ends in FAIL at that step, says why, and its report can be written."""
-        step, match, make = self._known[name]
+        """The audit ends at that step as it must, says why, and its report can be written."""
+        step, match, kind, make = self._known[name]
         made = make()
         world, options = made if isinstance(made, tuple) else (made, {})
         assert isinstance(world, World)
         verdict = world.audit(**options)
-        assert verdict.verdict == "FAIL", verdict.line()
-        assert verdict.failure is not None
-        assert verdict.failure.number == step, verdict.line()
-        assert re.search(match, verdict.failure.message), verdict.line()
-        assert verdict.line().startswith(f"FAIL step={step} ")
+        assert verdict.verdict == kind, verdict.line()
+        ending = verdict.failure if kind == FAIL else verdict.obstacle
+        assert ending is not None
+        assert ending.number == step, verdict.line()
+        assert re.search(match, ending.message), verdict.line()
+        assert verdict.line().startswith(f"{kind} step={step} ")
+        assert verdict.line().endswith(" log=test.example/log")
         statuses = {s.number: s.status for s in verdict.steps}
-        assert statuses[step] == "failed"
-        assert all(statuses[n] == "ok" for n in range(1, step))
+        assert statuses[step] == ("failed" if kind == FAIL else "no verdict")
+        assert all(statuses[n] in ("ok", "not asked") for n in range(1, step))
         assert all(statuses[n] == "not reached" for n in range(step + 1, 12))
         values = report.build(verdict)
-        assert json.loads(report.to_json(values))["failure"]["step"] == step
-        assert ">FAIL<" in page.render(values)
+        written = json.loads(report.to_json(values))
+        found, other = ("failure", "no_verdict") if kind == FAIL else ("no_verdict", "failure")
+        assert written[found]["step"] == step
+        assert written[other] is None
+        assert written["tone"] == ("bad" if kind == FAIL else "none")
+        assert written["epsilon_audit"] is None
+        assert bool(written[found].get("way_out")) == (kind == NO_VERDICT)
+        assert f">{kind}<" in page.render(values)

@@ -482,7 +482,9 @@ class World:
         return [ReceiptFile(f"answer-{i}", a.receipt, a) for i, a in enumerate(self.answers)]
 
     def audit(self, **options: Any) -> Verdict:
-        around = Surroundings(GROUP, options.pop("now", NOW), lambda: 0.0, random.Random(7).randbytes)
+        more = {name: options.pop(name) for name in ("log_bytes", "deadline") if name in options}
+        clock = options.pop("clock", lambda: 0.0)
+        around = Surroundings(GROUP, options.pop("now", NOW), clock, random.Random(7).randbytes, **more)
         auditor = options.pop("auditor", None) or self.auditor()
         return audit(SimulatedEvidence(self), auditor, around, **options)
 
@@ -534,6 +536,9 @@ class SimulatedEvidence:
             case BlocksAsk():
                 payload = self.estimate_proofs(ask.manifest, ask.key_digest, ask.tenant, ask.blocks)
         return Delivery.sign(self.world.provider, ask.digest(), payload).encode()
+
+    def patiently(self, once: Callable[[], Any]) -> Any:
+        return once()
 
     def registry(self) -> bytes:
         return Registry(tuple(self.world.registry)).encode()

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ragseal.kernel.attestation import Record
-from ragseal.verifier.__main__ import EXIT_NO_PASS, main
+from ragseal.verifier.__main__ import main
+from ragseal.verifier.auditing import EXIT_NO_VERDICT
 from ragseal.verifier.state import State
 from tests.verifier.simulator import World, pseudonym
 from tests.verifier.wire import provider
@@ -54,8 +55,6 @@ def test_classes_are_listed() -> None:
     [
         ("keygen", "--class", "huge"),
         ("audit", "--log-key", "nonsense"),
-        ("audit", "--log-key", LOG_KEY, "--provider", "nowhere"),
-        ("audit", "--log-key", LOG_KEY, "--provider", "127.0.0.1:1"),
         ("beacon", "--log-key", LOG_KEY, "--provider", "127.0.0.1:1"),
         ("serve", "--provider", "127.0.0.1:1"),
         ("serve", "--listen", "0.0.0.0:0"),
@@ -91,15 +90,30 @@ def test_audit_prints_the_verdict_last_and_tells_by_its_status(tmp_path: Path) -
         common = ("audit", "--state", str(tmp_path / "auditor"), "--provider", address, "--log-key", LOG_KEY)
         for extra in ((), ("--json",), ("--sample", "2"), ("--receipts", str(receipts))):
             result = run(*common, "--out", str(tmp_path / "report"), *extra)
-            # The simulator's class digest is not this build's: FAIL at step 2 is the right verdict here.
-            assert result.exit_code == EXIT_NO_PASS, result.output
+            # The simulator's window has another auditor, which says nothing about the provider.
+            assert result.exit_code == EXIT_NO_VERDICT, result.output
             last = result.stdout.rstrip().splitlines()[-1]
             line = json.loads(last)["line"] if extra == ("--json",) else last
-            assert line.startswith("FAIL step=2 manifest: ")
+            assert line.startswith("NO VERDICT step=2 manifest: ")
+            assert line.endswith(" log=test.example/log")
+            assert f"window=w1@{world.digest.hex()[:8]}" in line
         (receipts / "bad.receipt").write_bytes(b"nonsense")
-        result = run(*common, "--receipts", str(receipts))
-        assert (result.exit_code, "bad.receipt" in result.output) == (1, True)
-    assert json.loads((tmp_path / "report" / "report.json").read_bytes())["verdict"] == "FAIL"
+        result = run(*common, "--receipts", str(receipts), "--out", str(tmp_path / "report"))
+        assert (result.exit_code, "bad.receipt" in result.output) == (EXIT_NO_VERDICT, True), "set aside, not an end"
+    values = json.loads((tmp_path / "report" / "report.json").read_bytes())
+    assert values["verdict"] == "NO VERDICT"
+    assert [one["file"] for one in values["set_aside"]] == ["bad.receipt"]
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1"])
+def test_a_provider_that_is_not_there_leaves_a_report(tmp_path: Path, address: str) -> None:
+    run("init", "--state", str(tmp_path / "auditor"))
+    common = ("audit", "--state", str(tmp_path / "auditor"), "--log-key", LOG_KEY, "--patience", "0")
+    result = run(*common, "--provider", address, "--out", str(tmp_path / "report"))
+    assert result.exit_code == EXIT_NO_VERDICT, result.output
+    assert result.stdout.startswith("NO VERDICT step="), result.output
+    values = json.loads((tmp_path / "report" / "report.json").read_bytes())
+    assert values["no_verdict"]["way_out"]
 
 
 def test_show_decodes_messages(tmp_path: Path) -> None:

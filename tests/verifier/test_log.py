@@ -11,10 +11,12 @@ import pytest
 from ragseal.kernel.attestation import Record
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteSigner
+from ragseal.verifier import log
 from tests.verifier.attacks import Attacks
 from tests.verifier.simulator import (
     OPENS,
     ORIGIN,
+    SimulatedEvidence,
     World,
     key_of,
     resign,
@@ -22,11 +24,12 @@ from tests.verifier.simulator import (
 
 ATTACKS = Attacks()
 attack = ATTACKS.add
+undecided = ATTACKS.open
 
 # --- step 1: log -----------------------------------------------------------------------------------------------------
 
 
-@attack(1, "do not hash to the signed root")
+@undecided(1, "do not hash to the signed root")
 def altered_entry() -> Any:
     world = World.honest()
     note = world.checkpoint()
@@ -35,7 +38,7 @@ def altered_entry() -> Any:
     return _with_note(world, note)
 
 
-@attack(1, "do not hash to the signed root")
+@undecided(1, "do not hash to the signed root")
 def reordered_entries() -> Any:
     world = World.honest()
     note = world.checkpoint()
@@ -44,7 +47,7 @@ def reordered_entries() -> Any:
     return _with_note(world, note)
 
 
-@attack(1, "gave 15 of 16 entries")
+@undecided(1, "gave 15 of 16 entries")
 def dropped_entry() -> Any:
     world = World.honest()
     note = world.checkpoint()
@@ -57,24 +60,47 @@ def _with_note(world: World, note: bytes) -> World:
     return world
 
 
-@attack(1, "no signature by a known key")
+@undecided(1, "no signature by a known key")
 def checkpoint_by_another_key() -> Any:
     world = World.honest()
     return _with_note(world, world.checkpoint(NoteSigner(ORIGIN, key_of("thief"))))
 
 
-@attack(1, "an audit reads at most")
+@undecided(1, "an audit reads at most")
 def oversized_log() -> Any:
     world = World.honest()
     return _with_note(world, Checkpoint(ORIGIN, 1 << 40, bytes(32)).sign(world.signer))
 
 
-@attack(1, "is no message of this protocol")
-def foreign_entry() -> Any:
+def _ending_in(data: bytes) -> World:
     world = World.honest()
     world.messages.append(world.messages[-1])
-    world.raw[len(world.messages) - 1] = b"\x05hello"
+    world.raw[len(world.messages) - 1] = data
     return world
+
+
+@undecided(1, "of a kind that this build does not know")
+def foreign_entry() -> Any:
+    """A later version of the protocol may know it."""
+    return _ending_in(b"\x05hello")
+
+
+@undecided(1, "of a kind that this build does not know")
+def entry_of_a_later_version() -> Any:
+    known = World.honest().messages[-1].encode()
+    at = 1 + known[0]
+    return _ending_in(known[:at] + b"\x00\x07" + known[at + 2 :])
+
+
+@attack(1, "is no message of this protocol")
+def malformed_entry() -> Any:
+    """A kind that is known, and bytes that no version of it has: the log's root is signed over them."""
+    return _ending_in(World.honest().messages[-1].encode()[:-1])
+
+
+@attack(1, "is no message of this protocol")
+def entry_without_a_tag() -> Any:
+    return _ending_in(b"\x00")
 
 
 @attack(1, "the log was forked")
@@ -87,7 +113,7 @@ def forked_from_remembered() -> Any:
     return honest
 
 
-@attack(1, "the log shrank")
+@undecided(1, "it is an old copy, or the log shrank")
 def shrunk_since_remembered() -> Any:
     world = World.honest()
     world.messages.append(world.messages[-1])
@@ -108,16 +134,61 @@ def forked_from_receipt() -> Any:
     return world, {"receipts": receipts}
 
 
-@attack(1, "the checkpoint of receipt answer-0")
-def receipt_of_another_log() -> Any:
+@undecided(1, "the checkpoint of receipt answer-. has")
+def older_than_a_receipt() -> Any:
+    """Whoever is between serves a note that was true once."""
+    world = World.honest()
+    receipts = world.receipts()
+    del world.messages[-3:]
+    return world, {"receipts": receipts}
+
+
+@attack(1, "the log was forked")
+def forked_by_an_unsigned_receipt() -> Any:
+    """The receipt is nobody's word; the note inside is the log's own."""
+    world, options = forked_from_receipt()
+    receipts = options["receipts"]
+    receipts[0] = replace(receipts[0], receipt=replace(receipts[0].receipt, signature=bytes(64)))
+    return world, options
+
+
+def test_receipt_of_another_log_is_set_aside() -> None:
     world = World.honest()
     receipts = world.receipts()
     note = world.checkpoint(NoteSigner(ORIGIN, key_of("thief")))
     body = replace(world.answers[0].receipt.body, checkpoint=note)
     receipts[0] = replace(receipts[0], receipt=resign(world, world.answers[0].receipt, body))
-    return world, {"receipts": receipts}
+    verdict = world.audit(receipts=receipts)
+    assert verdict.verdict == "PASS", verdict.line()
+    (aside,) = verdict.set_aside
+    assert aside.file == "answer-0"
+    assert "its checkpoint is none of this log" in aside.why
+
+
+def test_a_log_of_too_many_bytes_is_not_held() -> None:
+    """Entries are counted in bytes too, page by page."""
+    world = World.honest()
+    size = sum(map(len, world.entries()))
+    assert world.audit(log_bytes=size).verdict == "PASS"
+    verdict = world.audit(log_bytes=size - 1)
+    assert verdict.line().startswith(f"NO VERDICT step=1 log: the log has more than {size - 1} bytes"), verdict.line()
+
+
+def test_no_more_than_a_page_is_fetched_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "PAGE", 2)
+    world = World.honest()
+    asked: list[tuple[int, int]] = []
+    honest = SimulatedEvidence.entries
+
+    def entries(self: SimulatedEvidence, start: int, stop: int) -> list[bytes]:
+        asked.append((start, stop))
+        return honest(self, start, stop)
+
+    monkeypatch.setattr(SimulatedEvidence, "entries", entries)
+    assert world.audit(log_bytes=1).verdict == "NO VERDICT"
+    assert asked == [(0, 2)]
 
 
 @pytest.mark.parametrize("name", ATTACKS.names())
-def test_attack_fails_at_its_step(name: str) -> None:
+def test_attack_ends_at_its_step(name: str) -> None:
     ATTACKS.run(name)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import sys
 import tomllib
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from ragseal.kernel.accounting import FULL, epsilon_audit
 from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.idealchannel import ideal_channel
 from ragseal.kernel.params import class_from_mapping
-from ragseal.verifier import independent, page, report
+from ragseal.verifier import epsilon, independent, page, report
 from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.verification import Verdict
 from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
@@ -46,10 +48,97 @@ def refused(world: World, step: int, match: str, auditor: Auditor | None = None)
     assert (verdict.failure.number, match in verdict.line()) == (step, True), verdict.line()
 
 
+def undecided(world: World, step: int, match: str, auditor: Auditor | None = None) -> None:
+    verdict = world.audit(auditor=auditor or world.auditor(), now=NOW + 100 * HOUR)
+    assert verdict.obstacle is not None, verdict.line()
+    assert (verdict.obstacle.number, match in verdict.line()) == (step, True), verdict.line()
+
+
 def details(verdict: Verdict) -> dict[str, Any]:
     assert verdict.budget is not None
     values: dict[str, Any] = report.build(verdict)["epsilon"]
     return values
+
+
+def test_the_audited_window_counts_whatever_rounding_does_to_its_times() -> None:
+    """The period begins half a minute after a full one; the log says full minutes, so the window seems to lie before.
+
+    It would be left out of its own period, and its epsilon be that of nothing.
+    """
+    world = World()
+    start = OPENS + 30
+    world.commit("w0", policy_=policy(opens=start, closes=start + HOUR, period_start=start))
+    world.messages[-1] = replace(world.messages[-1], time=OPENS)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, OPENS))
+    assert [one.window for one in audited(world).budget.windows] == ["w0"]  # type: ignore[union-attr]
+
+
+def test_a_window_of_the_minute_in_which_the_period_began_counts() -> None:
+    """By full minutes nobody can tell whether it ended before the period began or after."""
+    world = World()
+    window(world, 0)
+    window(world, 1, period_start=OPENS + 630)  # w0 was closed at OPENS + 600, rounded down
+    assert [one.window for one in audited(world).budget.windows] == ["w0", "w1"]  # type: ignore[union-attr]
+    later = World()
+    window(later, 0)
+    window(later, 1, period_start=OPENS + 660)
+    assert [one.window for one in audited(later).budget.windows] == ["w1"]  # type: ignore[union-attr]
+
+
+def test_many_windows_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every window of the log is looked at once: what each account asked is not gone through for each of them."""
+    monkeypatch.setattr(epsilon, "_hold", lambda signed, index: None)
+    world = World()
+    world.commit("w0")
+    record = world.ask("alice")
+    number = 1000
+    messages: list[Any] = []
+    for i in range(number):
+        manifest = replace(world.manifest, window=f"x{i}")
+        digest = manifest.digest()
+        messages += [
+            SignedManifest(manifest, bytes(64)),
+            WindowOpen(digest, 1, OPENS),
+            replace(record, manifest=digest),
+            WindowClose(digest, 1, OPENS),
+        ]
+    view: Any = SimpleNamespace(
+        messages=messages,
+        size=len(messages),
+        of=lambda kind: ((i, m) for i, m in enumerate(messages) if isinstance(m, kind)),
+        manifests=lambda: [(i, m) for i, m in enumerate(messages) if isinstance(m, SignedManifest)],
+    )
+    last: Any = SimpleNamespace(manifest=manifest, digest=digest)
+    steps = 0
+
+    def count(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal steps
+        if frame.f_code.co_filename != epsilon.__file__:
+            return None
+        steps += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        found = epsilon.period(view, last, world.auditor())
+    finally:
+        sys.settrace(before)
+    assert len(found.windows) == number
+    assert steps < 200 * number, "a step for every pair of windows makes a thousand a window"
+
+
+def test_an_auditors_own_period_that_has_no_finite_epsilon_is_no_verdict() -> None:
+    """The provider's policies are bounded; only the beginning that this auditor chose counts w0 in."""
+    world = World()
+    window(world, 0, gain=12, lo=0, hi=4000, n_max=3000, k_max=2, epsilon_account="1000000")
+    window(world, 1, period_start=OPENS + HOUR)
+    assert audited(world).verdict == "PASS"
+    undecided(world, 11, "no finite epsilon", replace(world.auditor(), since=OPENS))
+    honest = World()
+    window(honest, 0, gain=12, lo=0, hi=4000, n_max=3000, k_max=2, epsilon_account="1000000")
+    window(honest, 1)
+    refused(honest, 11, "no finite epsilon")
 
 
 def test_windows_add_up_and_the_odometer_says_how() -> None:
@@ -135,14 +224,14 @@ def test_another_law_in_between_is_added_with_its_share_of_delta() -> None:
     assert set(reports) == {"tiny", "tiny-geo"}
     assert found.budget.epsilon == pytest.approx(sum(one.epsilon for one in reports.values()), rel=1e-12)
     assert all(one.delta.policy == pytest.approx(5e-7) for one in reports.values())
-    refused(world, 11, "lacks")
+    undecided(world, 11, "no circuit class")
 
 
-def test_another_noise_table_in_between_is_refused() -> None:
+def test_another_noise_table_in_between_leaves_no_verdict() -> None:
     world = World()
     window(world, 0, table_digest=noise.build_table("geometric").digest())
     window(world, 1)
-    refused(world, 11, "another noise table")
+    undecided(world, 11, "not the canonical gaussian table")
 
 
 def test_places_of_an_earlier_class_have_to_be_proven() -> None:
@@ -151,7 +240,7 @@ def test_places_of_an_earlier_class_have_to_be_proven() -> None:
     window(world, 1)
     own = world.auditor()
     weak = replace(CLS, name="weak", a=CLS.a * 2)
-    refused(world, 11, "not proven enough", replace(own, classes={**own.classes, "weak": (weak, bytes(32))}))
+    undecided(world, 11, "not proven enough", replace(own, classes={**own.classes, "weak": (weak, bytes(32))}))
 
 
 def test_records_of_a_window_that_never_opened_leave_no_epsilon() -> None:
@@ -283,9 +372,11 @@ def test_an_audit_does_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     (opinion,) = without["second_implementation"].values()
     assert opinion["epsilon"] is None
     assert "not installed" in opinion["remark"]
+    assert opinion["remark"].startswith("not asked")
+    assert opinion["agrees"] is None, "nobody agreed"
 
 
-def test_an_implementation_that_disagrees_fails_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_implementation_that_disagrees_leaves_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("dp_accounting")
     channel = ideal_channel
 
@@ -295,9 +386,9 @@ def test_an_implementation_that_disagrees_fails_the_audit(monkeypatch: pytest.Mo
     monkeypatch.setattr("ragseal.verifier.independent.ideal_channel", wider)
     monkeypatch.setattr(independent, "one_query_curve", lambda law, N, K, shift: wider(law, N, K, shift).curve())
     monkeypatch.setattr(independent, "_composed", independent._composed.__wrapped__)  # nothing kept from other tests
-    refused(World.honest(), 11, "dp-accounting")
+    undecided(World.honest(), 11, "dp-accounting")
 
 
-def test_routes_that_disagree_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_routes_that_disagree_leave_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(odometer, "epsilon_audit", lambda *a, **k: replace(epsilon_audit(*a, **k), agree=False))
-    refused(World.honest(), 11, "disagree")
+    undecided(World.honest(), 11, "disagree")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.verifier import claim, page, report
+from ragseal.verifier import claim, guess, page, report
 from ragseal.verifier.blocks import Effort
 from ragseal.verifier.sample import Sample
 from tests.verifier.simulator import World, asked, policy, pseudonym
@@ -60,7 +61,37 @@ def test_qualified_verdicts_say_so() -> None:
     assert sampled["does_not_say"][0] == claim.SAMPLED
     world = World.honest()
     world.made_by = "provider"
-    assert report.build(world.audit())["does_not_say"][0] == claim.UNSAFE
+    said = report.build(world.audit())["does_not_say"]
+    assert said[:2] == [claim.NO_VERDICT, claim.UNSAFE]
+
+
+def test_a_verdict_says_how_good_a_guess_is() -> None:
+    """Also beside epsilon, rounded up, for one account and the coalition; a PASS is as green as epsilon is small."""
+    verdict = World.honest().audit()
+    values = report.build(verdict)
+    guessed = values["attacker_guess"]
+    assert verdict.budget is not None
+    assert 50 < guessed["account_per_cent"] < guessed["coalition_per_cent"] <= 100
+    epsilon, delta = verdict.budget.epsilon, verdict.budget.delta
+    exact = 100 * (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
+    assert exact <= guessed["coalition_per_cent"] < exact + 0.011
+    assert values["tone"] == ("good" if epsilon <= 3 else "mid" if epsilon <= 4 else "weak")
+    assert f"{guessed['coalition_per_cent']:.2f} %" in guessed["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "per_cent", "tone"),
+    [(0.0, 50.01, "good"), (3.0, 95.26, "good"), (4.0, 98.21, "mid"), (4.01, 98.22, "weak"), (85.77, 100.0, "weak")],
+)
+def test_best_guess(epsilon: float, per_cent: float, tone: str) -> None:
+    assert guess.per_cent(epsilon, 1e-6) == per_cent
+    assert guess.tone(epsilon) == tone
+
+
+def test_best_guess_at_the_ends() -> None:
+    assert guess.best_guess(0.0, 0.0) == pytest.approx(0.5)
+    assert guess.best_guess(0.0, 1.0) == 1.0
+    assert guess.best_guess(math.inf, 0.0) == guess.best_guess(math.nan, 0.0) == 1.0
 
 
 class Outline(HTMLParser):
@@ -203,7 +234,7 @@ def test_the_page_shows_the_coalition() -> None:
 def test_a_sampled_certificate_says_what_it_leaves_open() -> None:
     world = World.honest()
     values = report.build(world.audit(effort=Effort(full=0, sampled=2)))
-    assert values["line"].endswith(" estimate=sampled")
+    assert " estimate=sampled window=" in values["line"]
     assert values["estimate"]["certificate"] == "sampled"
     assert values["estimate"]["caught"]["confidence"] == 0.99
     said = values["does_not_say"][0]

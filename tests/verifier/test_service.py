@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +20,8 @@ from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, E
 from ragseal.ledger.rpc import call, error_of, open_channel
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier import service
-from ragseal.verifier.conduct import Target
+from ragseal.verifier.conduct import Target, Terms
+from ragseal.verifier.limits import Limiter, check_caller, prune
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import KeyLine, State
 from tests.verifier.simulator import World
@@ -110,23 +113,24 @@ def test_an_audit_runs_in_the_background_and_its_report_stays(state: State) -> N
             request = verifier_pb2.RequestAuditRequest(provider=where, window="w1")
             audit_id = ask(address, "RequestAudit", request).audit_id
             found = finished(address, audit_id)
-    # The simulator's class digest is not this build's, so the very first policy check refuses.
-    assert found.line.startswith("FAIL step=2 manifest: the policy names another circuit class")
+    # The simulator's window has another auditor.
+    assert found.line.startswith("NO VERDICT step=2 manifest: window 'w1' names the auditor")
     values = json.loads(found.report_json)
-    assert values["failure"]["step"] == 2
+    assert values["no_verdict"]["step"] == 2
     assert (state.directory / "reports" / audit_id / "report.html").is_file()
     assert state.remembered(world.signer.verifier) is not None
 
 
-def test_a_provider_that_is_away_gives_no_verdict(state: State) -> None:
+def test_a_provider_that_is_away_gives_no_verdict(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "Terms", functools.partial(Terms, patience=0.0))
     world = World.honest()
     with provider(world) as (where, _):
         pass
     with auditor(state, {where: Target(where, world.signer.verifier)}) as address:
         audit_id = ask(address, "RequestAudit", verifier_pb2.RequestAuditRequest(provider=where)).audit_id
         found = finished(address, audit_id)
-    assert found.line.startswith("ERROR no verdict: Transport")
-    assert found.report_json == b""
+    assert found.line.startswith("NO VERDICT step=1 log: ")
+    assert json.loads(found.report_json)["verdict"] == "NO VERDICT"
 
 
 def test_waiting_audits_are_bounded(state: State) -> None:
@@ -142,3 +146,74 @@ def test_waiting_audits_are_bounded(state: State) -> None:
 def test_unknown_reports_are_refused(state: State) -> None:
     with auditor(state, {}) as address, pytest.raises(AuditError, match="no such audit"):
         ask(address, "GetReport", verifier_pb2.GetReportRequest(audit_id="../../etc"))
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+class Call:
+    """What a handler knows of its caller."""
+
+    def __init__(self, peer: str, **auth: list[bytes]) -> None:
+        self._peer, self._auth = peer, auth
+
+    def peer(self) -> str:
+        return self._peer
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return self._auth
+
+
+def test_audits_are_for_this_machine_and_for_callers_with_a_certificate() -> None:
+    for peer in ("ipv4:127.0.0.1:5000", "ipv6:%5B::1%5D:5000", "ipv6:[::1]:5000", "unix:/run/x", "unix:"):
+        check_caller(Call(peer))
+    for peer in ("ipv4:198.51.100.7:5000", "ipv6:%5B2001:db8::1%5D:5000"):
+        check_caller(Call(peer, x509_common_name=[b"provider"]))
+        with pytest.raises(ConfigurationError, match="--tls-clients"):
+            check_caller(Call(peer))
+        with pytest.raises(ConfigurationError, match="--tls-clients"):
+            check_caller(Call(peer, transport_security_type=[b"ssl"]))
+
+
+def test_callers_are_asked_to_come_again() -> None:
+    limiter = Limiter(3, 60)
+    for _ in range(3):
+        limiter.take("a", 0.0)
+    with pytest.raises(BudgetError, match="ask again in 20 s"):
+        limiter.take("a", 0.0)
+    limiter.take("b", 0.0)
+    with pytest.raises(BudgetError):
+        limiter.take("a", 19.0)
+    limiter.take("a", 20.5)
+
+
+def test_audits_of_one_caller_are_limited(state: State) -> None:
+    target = Target("127.0.0.1:9", World().signer.verifier)
+    with auditor(state, {"127.0.0.1:9": target}, working=False) as address:
+        request = verifier_pb2.RequestAuditRequest(provider="127.0.0.1:9")
+        seen = []
+        for _ in range(service.AUDITS_AN_HOUR + 1):
+            try:
+                ask(address, "RequestAudit", request)
+            except BudgetError as error:
+                seen.append(str(error))
+        assert "too many calls" in seen[-1]
+        assert "too many calls" not in seen[0], "the queue is full before that"
+        with pytest.raises(BudgetError, match="too many calls"):
+            for _ in range(3 * service.REPORTS_A_MINUTE):
+                with pytest.raises(ConfigurationError):
+                    ask(address, "GetReport", verifier_pb2.GetReportRequest(audit_id="none"))
+
+
+def test_old_reports_are_removed(tmp_path: Path) -> None:
+    for number in range(6):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        (folder / "report.json").write_text("{}")
+        os.utime(folder, (1000.0 * number, 1000.0 * number))
+    (tmp_path / "a file").write_text("stays")
+    prune(tmp_path, 5000.0, kept=4, days=2000 / 86_400)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "4", "5", "a file"]
+    prune(tmp_path, 5000.0, kept=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["4", "5", "a file"]
+    prune(tmp_path / "nowhere", 5000.0)

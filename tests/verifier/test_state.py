@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.certificate import CLASSES
-from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.verifier.evidence import Refused
 from ragseal.verifier.state import KeyLine, State, find_class
 from tests.verifier.simulator import CLASS_DIGEST, CLS, World, key_of
 
@@ -76,10 +79,10 @@ def test_keys_are_kept_with_who_made_them(state: State) -> None:
     assert state.key_lines() == []
     state.add_key(LINE)
     state.add_key(LINE)
-    assert State(state.directory).key_lines() == [LINE]
+    assert [replace(line, signature="") for line in State(state.directory).key_lines()] == [LINE]
     with pytest.raises(ConfigurationError, match="do not change hands"):
         state.add_key(KeyLine(LINE.key_digest, "tiny", LINE.class_digest, "provider", LINE.path))
-    assert state.key_lines() == [LINE]
+    assert [line.made_by for line in state.key_lines()] == ["auditor"]
     configured = state.configured({"tiny": (CLS, CLASS_DIGEST)})
     assert set(configured) == {LINE.digest}
     assert (configured[LINE.digest].made_by, configured[LINE.digest].class_name) == ("auditor", "tiny")
@@ -123,8 +126,9 @@ def test_checkpoints_only_grow(state: State) -> None:
     assert found is not None
     assert found.checkpoint == large.checkpoint
     world.messages.append(world.messages[0])
-    with pytest.raises(LedgerError, match="a fork"):
+    with pytest.raises(Refused, match="forked") as raised:
         state.remember(log, open_checkpoint(world.checkpoint(), log))
+    assert {"older", "newer"} <= set(raised.value.evidence)
 
 
 def test_a_damaged_checkpoint_is_named(state: State) -> None:
@@ -141,6 +145,29 @@ def test_unknown_class_names_the_known() -> None:
     with pytest.raises(CommitmentError, match="this build has tiny"):
         find_class({"tiny": (CLS, CLASS_DIGEST)}, "huge")
     assert key_of("x")
+
+
+def test_a_keys_file_of_another_folder_makes_nobody_an_auditors_key(state: State, tmp_path: Path) -> None:
+    """Attack or mistake: keys.json copied into another auditor's folder, or made_by written by hand."""
+    classes, sizes = {"tiny": (CLS, CLASS_DIGEST)}, {SIZE.name: (SIZE, bytes.fromhex("cd" * 32))}
+    for line in (LINE, BLOCK_LINE):
+        state.add_key(line)
+    other = State.create(tmp_path / "other", Ed25519PrivateKey.generate())
+    shutil.copy(state.directory / "keys.json", other.directory / "keys.json")
+    assert other.configured(classes)[LINE.digest].made_by == "unknown"
+    assert [one.made_by for one in other.estimates(sizes)] == ["unknown"]
+    assert [one.made_by for one in state.estimates(sizes)] == ["auditor"]
+    values = json.loads((state.directory / "keys.json").read_text())
+    theirs = KeyLine("12" * 32, "tiny", "cd" * 32, "provider", "keys/theirs")
+    state.add_key(theirs)
+    values = json.loads((state.directory / "keys.json").read_text())
+    for value in values:
+        value["made_by"] = "auditor"
+    (state.directory / "keys.json").write_text(json.dumps(values))
+    found = state.configured(classes)
+    assert (found[theirs.digest].made_by, found[LINE.digest].made_by) == ("unknown", "auditor")
+    other.add_key(LINE)
+    assert other.configured(classes)[LINE.digest].made_by == "auditor", "added here, it is this folder's word"
 
 
 # --- the estimate ----------------------------------------------------------------------------------------------------

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ragseal.kernel import errors
 from ragseal.kernel.commitment import (
     WindowClose,
 )
-from ragseal.kernel.errors import TransportError
+from ragseal.kernel.errors import AuditError, TransportError
+from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.verifier import verification
-from ragseal.verifier.evidence import Refused
+from ragseal.verifier import report, verification
 from ragseal.verifier.sample import Sample
 from tests.verifier.simulator import (
     CLOSES,
@@ -26,6 +28,7 @@ from tests.verifier.simulator import (
     SimulatedEvidence,
     World,
     asked,
+    key_of,
     policy,
 )
 
@@ -38,7 +41,8 @@ def test_honest_window_passes() -> None:
     verdict = world.audit(receipts=world.receipts())
     assert verdict.failure is None, verdict.line()
     assert verdict.line().startswith("PASS epsilon_audit=")
-    assert verdict.line().endswith(" delta=1e-06 mode=full keys=auditor records=7")
+    what = f"window=w1@{world.digest.hex()[:8]} log=test.example/log"
+    assert verdict.line().endswith(f" delta=1e-06 mode=full keys=auditor records=7 {what}")
     assert [step.number for step in verdict.steps] == list(range(1, 12))
     assert {step.status for step in verdict.steps} == {"ok"}
     assert [(t.tenant, t.total, t.checked, t.acknowledged) for t in verdict.tallies] == [
@@ -50,6 +54,7 @@ def test_honest_window_passes() -> None:
 
 def test_without_receipts_the_last_records_are_unacknowledged() -> None:
     verdict = World.honest().audit()
+    assert verdict.steps[6].status == "not asked", "no receipt was given, so none is ok"
     assert [(t.tenant, t.acknowledged) for t in verdict.tallies] == [("north", 3), ("south", 1)]
 
 
@@ -71,7 +76,7 @@ def test_empty_window_passes() -> None:
     world = World()
     world.commit()
     world.close()
-    assert world.audit().line().endswith(" records=0")
+    assert " records=0 window=w1@" in world.audit().line()
 
 
 def test_provider_made_keys_are_unsafe() -> None:
@@ -79,8 +84,16 @@ def test_provider_made_keys_are_unsafe() -> None:
     world.made_by = "provider"
     for options in ({}, {"sample": Sample(2)}):
         verdict = world.audit(**options)
-        assert verdict.verdict == "UNSAFE"
-        assert " keys=provider " in verdict.line()
+        assert verdict.line().startswith("NO VERDICT step=3 keys: unsafe: the keys are made by provider"), (
+            verdict.line()
+        )
+        assert verdict.tone == "none"
+        assert verdict.budget is not None
+        assert {step.status for step in verdict.steps} <= {"ok", "not asked"}
+        values = report.build(verdict)
+        assert values["epsilon_audit"] is None
+        assert values["attacker_guess"] is None
+        assert values["epsilon"]["epsilon_audit"] == verdict.budget.epsilon, "what it would be is in the report"
 
 
 def test_ceremony_keys_are_named() -> None:
@@ -94,7 +107,7 @@ def test_sampled_audit() -> None:
     verdict = world.audit(sample=Sample(3))
     assert verdict.line().startswith("SAMPLED-PASS epsilon_audit=")
     assert " mode=sampled keys=auditor records=7 proven=3 beta=" in verdict.line()
-    assert verdict.line().endswith(" confidence=0.99")
+    assert " confidence=0.99 window=w1@" in verdict.line()
     assert [len(seqs) for seqs in world.asked] == [3]
     tenants = {("south" if seq in (2, 4) else "north") for seq in world.asked[0]}
     assert tenants == {"north", "south"}, "stratified: every tenant is sampled"
@@ -168,6 +181,59 @@ def test_receipts_of_another_window_are_checked_against_the_log() -> None:
     assert verdict.steps[6].evidence["of_other_windows"] == 7
 
 
+# --- what the auditor asks for with its signature --------------------------------------------------------------------
+
+
+def _answering(answer: Callable[[World, Any], bytes], kinds: tuple[type, ...] = ASKS) -> verification.Verdict:
+    world = World.honest()
+    evidence = SimulatedEvidence(world)
+    honest = evidence.deliver
+
+    def deliver(ask: Any, proof: bytes) -> bytes:
+        return answer(world, ask) if isinstance(ask, kinds) else honest(ask, proof)
+
+    evidence.deliver = deliver  # type: ignore[method-assign]
+    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+    return verification.audit(evidence, world.auditor(), around)
+
+
+STEP_OF = {RegistryAsk: 6, ProofsAsk: 8, LinksAsk: 9, BlocksAsk: 9}
+
+
+@pytest.mark.parametrize("kind", ASKS)
+def test_a_signed_delivery_that_does_not_hold_fails(kind: type) -> None:
+    verdict = _answering(lambda w, ask: Delivery.sign(w.provider, ask.digest(), b"nonsense").encode(), (kind,))
+    assert verdict.line().startswith(f"FAIL step={STEP_OF[kind]} "), verdict.line()
+
+
+@pytest.mark.parametrize("kind", ASKS)
+def test_a_delivery_that_the_provider_did_not_sign_for_this_ask_is_no_verdict(kind: type) -> None:
+    thief = key_of("thief")
+    for answer in (
+        lambda w, ask: Delivery.sign(thief, ask.digest(), b"nonsense").encode(),
+        lambda w, ask: Delivery.sign(w.provider, bytes(32), b"nonsense").encode(),
+        lambda w, ask: Refusal.sign(thief, ask.digest(), "I will not").encode(),
+        lambda w, ask: Refusal.sign(w.provider, bytes(32), "I will not").encode(),
+        lambda w, ask: b"nonsense",
+        lambda w, ask: b"",
+    ):
+        verdict = _answering(answer, (kind,))
+        assert verdict.line().startswith(f"NO VERDICT step={STEP_OF[kind]} "), verdict.line()
+        assert "not the provider's word" in verdict.line()
+
+
+@pytest.mark.parametrize("kind", ASKS)
+def test_a_signed_refusal_is_withholding_but_of_blocks(kind: type) -> None:
+    """Blocks are proven under a key that this auditor chose, and a provider may not have it."""
+    verdict = _answering(lambda w, ask: Refusal.sign(w.provider, ask.digest(), "I will not").encode(), (kind,))
+    outcome = "NO VERDICT" if kind is BlocksAsk else "FAIL"
+    assert verdict.line().startswith(f"{outcome} step={STEP_OF[kind]} "), verdict.line()
+    ending = verdict.failure or verdict.obstacle
+    assert ending is not None
+    assert {"ask", "refusal"} <= set(ending.evidence)
+    assert ("withheld" in ending.message) == (outcome == "FAIL")
+
+
 # --- what is no verdict ----------------------------------------------------------------------------------------------
 
 
@@ -195,18 +261,33 @@ def _audit_without(call: str, error: Exception) -> verification.Verdict:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_provider_that_cannot_be_reached_gets_no_verdict(call: str) -> None:
-    with pytest.raises(TransportError):
-        _audit_without(call, TransportError("away"))
+    verdict = _audit_without(call, TransportError("away"))
+    assert verdict.line().startswith(f"NO VERDICT step={CALLS[call]} "), verdict.line()
+    assert "--patience" in verdict.line()
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_provider_that_refuses_fails(call: str) -> None:
-    verdict = _audit_without(call, Refused("will not"))
-    assert verdict.failure is not None
-    assert verdict.failure.number == CALLS[call]
+KINDS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, AuditError)]
 
 
-def test_truncated_and_extended_deliveries_fail() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("call", [call for call in CALLS if call != "manifest"])
+def test_only_an_explicit_refusal_is_a_fail(call: str, kind: type[AuditError]) -> None:
+    """Safe by default: whatever error is raised on the way, unless it says that the provider's signature shows."""
+    verdict = _audit_without(call, kind("whatever"))
+    assert verdict.line().startswith(f"NO VERDICT step={CALLS[call]} "), verdict.line()
+    assert verdict.obstacle is not None
+    assert verdict.obstacle.way_out
+
+
+def test_a_deadline_ends_the_checklist() -> None:
+    ticks = itertools.count()
+    verdict = World.honest().audit(clock=lambda: float(next(ticks)), deadline=8.0)
+    assert verdict.verdict == "NO VERDICT"
+    assert "the audit's deadline has passed" in verdict.line()
+    assert World.honest().audit(clock=lambda: float(next(ticks)), deadline=1e9).verdict == "PASS"
+
+
+def test_signed_deliveries_that_do_not_hold_fail_and_unsigned_ones_do_not() -> None:
     world = World.honest()
     honest = world.batch(world.digest, range(7)).encode()
     file = TENANTS["north"].file.encode()
@@ -220,8 +301,9 @@ def test_truncated_and_extended_deliveries_fail() -> None:
             setattr(evidence, name, lambda *a, bad=bad: bad)
             around = verification.Surroundings(GROUP, NOW, lambda: 0.0, rng.randbytes)
             verdict = verification.audit(evidence, broken.auditor(), around)
-            assert verdict.failure is not None
-            assert verdict.failure.number == step
+            ending = verdict.failure if step == 8 else verdict.obstacle
+            assert ending is not None, verdict.line()
+            assert ending.number == step
 
 
 def test_checkpoint_that_was_seen_is_handed_back_even_when_a_later_step_fails() -> None:
@@ -245,6 +327,6 @@ def test_breaking_off_does_not_undo_what_was_seen() -> None:
 
     evidence.proofs = drop  # type: ignore[method-assign]
     around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
-    with pytest.raises(TransportError):
-        verification.audit(evidence, replace(world.auditor(), remember=seen.append), around)
+    verdict = verification.audit(evidence, replace(world.auditor(), remember=seen.append), around)
+    assert verdict.line().startswith("NO VERDICT step=8 proofs: the connection was dropped"), verdict.line()
     assert [one.checkpoint for one in seen] == [open_checkpoint(world.checkpoint(), world.signer.verifier).checkpoint]

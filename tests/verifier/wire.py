@@ -12,7 +12,7 @@ from typing import Any
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening
 from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.inquiry import ASKS
-from ragseal.ledger.rpc import answers, bind, new_server
+from ragseal.ledger.rpc import answers, bind, new_server, streams
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 from tests.verifier.simulator import SimulatedEvidence, World
 
@@ -24,10 +24,12 @@ class Provider(provider_pb2_grpc.ProviderServiceServicer):
         self.world = world
         self.evidence = SimulatedEvidence(world)
         self.trouble: Exception | None = None  #: raised by every unary call
+        self.troubles = -1  #: how often; for ever by default
         self.endless = False  #: streams never end
 
     def _check(self) -> None:
-        if self.trouble is not None:
+        if self.trouble is not None and self.troubles != 0:
+            self.troubles -= 1
             raise self.trouble
 
     @answers
@@ -54,7 +56,9 @@ class Provider(provider_pb2_grpc.ProviderServiceServicer):
             if not self.endless:
                 return
 
+    @streams
     async def GetIndex(self, request: provider_pb2.GetIndexRequest, context: Any) -> AsyncIterator[Any]:
+        self._check()
         async for chunk in self._send(self.evidence.index_file(request.manifest, request.tenant)):
             yield chunk
 

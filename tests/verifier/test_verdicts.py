@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Results are kept by window, and a PASS names the windows of its period that have none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.commitment import WindowClose
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.verifier import auditing, report
+from ragseal.verifier.blocks import Effort
+from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.sample import Sample
+from ragseal.verifier.state import State
+from ragseal.verifier.verdicts import Verdicts
+from tests.verifier.simulator import CLOSES, NOW, OPENS, World, policy
+
+LATER = NOW + 7200
+
+
+class Desk:
+    """An auditor with a folder, who audits a world and keeps what it finds."""
+
+    def __init__(self, folder: Path, world: World) -> None:
+        self.state = State.create(folder, Ed25519PrivateKey.generate())
+        self.world = world
+        self.kept = Verdicts(self.state.directory, world.signer.verifier)
+
+    def audit(self, **options: Any) -> Verdict:
+        auditor = replace(options.pop("auditor", None) or self.world.auditor(), neighbours=self.kept.neighbours)
+        verdict = self.world.audit(auditor=auditor, now=LATER, **options)
+        self.kept.keep(verdict, LATER)
+        return verdict
+
+
+def second(world: World) -> None:
+    """An empty window behind whatever is there."""
+    world.enter_manifest("w2", policy_=policy(opens=CLOSES, closes=CLOSES + 3600))
+    world.enter_beacon()
+    world.messages[-1] = replace(world.messages[-1], time=CLOSES + 60)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, CLOSES + 3000))
+
+
+def bad() -> World:
+    """Its first window fails: an account was given more than its budget."""
+    world = World()
+    world.commit()
+    for _ in range(4):
+        world.ask("alice")
+    world.close()
+    return world
+
+
+def status(verdict: Verdict, alone: bool = False) -> int:
+    return auditing.status_of(verdict, alone, "")
+
+
+def test_an_empty_window_behind_a_bad_one_does_not_pass_quietly(tmp_path: Path) -> None:
+    world = bad()
+    second(world)
+    desk = Desk(tmp_path / "auditor", world)
+    newest = desk.audit()
+    assert newest.verdict == "PASS"
+    assert newest.about is not None
+    what = f"beside=w1:not-audited window=w2@{newest.about[1].hex()[:8]} log=test.example/log"
+    assert newest.line().endswith(what), newest.line()
+    assert (status(newest), status(newest, alone=True)) == (5, 0)
+    failed = desk.audit(window="w1")
+    assert (failed.verdict, status(failed)) == ("FAIL", 3)
+    newest = desk.audit()
+    assert " beside=w1:FAIL " in newest.line()
+    assert status(newest) == 5
+    values = report.build(newest)
+    assert [(one["window"], one["verdict"]) for one in values["other_windows_of_the_period"]] == [("w1", "FAIL")]
+
+
+def test_once_every_window_has_passed_nothing_stands_beside(tmp_path: Path) -> None:
+    world = World.honest()
+    first = (world.digest, world.beacon, world.manifest)
+    desk = Desk(tmp_path / "auditor", world)
+    assert status(desk.audit()) == 0
+    second(world)
+    found = desk.audit()
+    assert "beside=" not in found.line()
+    assert (found.verdict, status(found)) == ("PASS", 0)
+    # An entry of the first window that came after its audit: what was found of it is about another log.
+    world.messages.append(WindowClose(first[0], 7, OPENS + 3000))
+    found = desk.audit()
+    assert " beside=w1:changed-after-its-audit " in found.line(), found.line()
+    assert status(found) == 5
+
+
+def test_a_failure_stays_and_an_absence_takes_nothing_away(tmp_path: Path) -> None:
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    (path,) = _files(desk, desk.audit())
+    assert json.loads(path.read_text())["verdict"] == "PASS"
+    away = desk.audit(auditor=replace(world.auditor(), keys={}))
+    assert away.verdict == "NO VERDICT"
+    assert json.loads(path.read_text())["verdict"] == "PASS"
+    sampled = desk.audit(sample=Sample(2))
+    assert sampled.verdict == "SAMPLED-PASS"
+    assert json.loads(path.read_text())["verdict"] == "PASS"
+    other = World.honest()
+    files = other.receipts()
+    body = replace(files[2].receipt.body, seq=1)
+    from tests.verifier.simulator import resign
+
+    files[2] = replace(files[2], receipt=resign(other, files[2].receipt, body), answer=None)
+    assert desk.audit(receipts=files).verdict == "FAIL"
+    without = desk.audit()
+    assert " beside=w1:FAIL " in without.line(), "leaving the receipts out does not unmake what they showed"
+    assert (without.verdict, status(without)) == ("PASS", 5)
+
+
+def test_a_fork_stays_with_the_log(tmp_path: Path) -> None:
+    world = World.honest()
+    world.remember()
+    remembered = world.remembered
+    other = World.honest()
+    other.messages[2] = other.commit_entry("auditor", bytes(32), other.auditor_key)
+    desk = Desk(tmp_path / "auditor", other)
+    assert desk.audit(auditor=replace(other.auditor(), remembered=remembered)).line().startswith("FAIL step=1 ")
+    desk.world = world
+    assert " beside=%28the-log%29:FAIL " in desk.audit().line().replace("%20", "-")
+
+
+def test_results_of_another_log_do_not_count(tmp_path: Path) -> None:
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    (path,) = _files(desk, desk.audit())
+    second(world)
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, "log": "another+log"}))
+    assert " beside=w1:not-audited " in desk.audit().line()
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b'{"verdict": "PASS"}'])
+def test_a_damaged_result_is_named_and_no_verdict(tmp_path: Path, data: bytes) -> None:
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    (path,) = _files(desk, desk.audit())
+    path.write_bytes(data)
+    second(world)
+    verdict = world.audit(auditor=replace(world.auditor(), neighbours=desk.kept.neighbours), now=LATER)
+    assert verdict.line().startswith("NO VERDICT step=11 "), verdict.line()
+    assert path.name in verdict.line()
+    with pytest.raises(ConfigurationError):
+        desk.kept.keep(World.honest().audit(), LATER)
+
+
+def test_what_is_required_of_a_pass() -> None:
+    verdict = World.honest().audit()
+    assert verdict.budget is not None
+    assert auditing.not_enough(verdict, verdict.budget.epsilon, True) == ""
+    said = auditing.not_enough(verdict, verdict.budget.epsilon / 2, False)
+    assert "--require-epsilon" in said
+    assert auditing.status_of(verdict, False, said) == 6
+    sampled = World.honest().audit(sample=Sample(2))
+    assert auditing.not_enough(sampled, None, False) == ""
+    assert "--require-full" in auditing.not_enough(sampled, None, True)
+    estimate = World.honest().audit(effort=Effort(full=0, sampled=2))
+    assert "coalition estimate" in auditing.not_enough(estimate, None, True)
+    failed = bad().audit()
+    assert auditing.status_of(failed, False, "") == auditing.EXIT_FAIL
+
+
+def _files(desk: Desk, verdict: Verdict) -> list[Path]:
+    assert verdict.about is not None
+    return [desk.state.directory / "verdicts" / f"{verdict.about[1].hex()}.json"]

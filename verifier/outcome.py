@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an audit ends in: PASS or SAMPLED-PASS; FAIL, by the provider's own signature; NO VERDICT, all else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+from urllib.parse import quote
+
+from ragseal.kernel.errors import AuditError
+from ragseal.ledger.checkpoint import SignedCheckpoint
+from ragseal.verifier import guess
+from ragseal.verifier.commitment import Window
+from ragseal.verifier.epsilon import Budget, upward
+from ragseal.verifier.estimate import FULL, Estimation
+from ragseal.verifier.receipts import SetAside, Tally
+
+PASS, SAMPLED_PASS, FAIL, NO_VERDICT = "PASS", "SAMPLED-PASS", "FAIL", "NO VERDICT"
+OK, FAILED, OPEN, NOT_ASKED, NOT_REACHED = "ok", "failed", "no verdict", "not asked", "not reached"
+NOT_AUDITED, CHANGED = "not audited", "changed after its audit"  #: of another window of the period
+NAMED = 8  #: other windows that the verdict's line names; the report names all
+
+TITLES = {
+    0: "own folder",
+    1: "log",
+    2: "manifest",
+    3: "keys",
+    4: "index openings",
+    5: "beacon",
+    6: "records",
+    7: "receipts",
+    8: "proofs",
+    9: "estimate",
+    10: "noise table",
+    11: "epsilon",
+}
+
+
+class Ending(AuditError):
+    """The step at which a checklist ended, why, and what shows it; ``failed`` if the provider's signature does."""
+
+    def __init__(self, number: int, message: str, evidence: dict[str, Any], way_out: str = "") -> None:
+        super().__init__(f"step {number} ({TITLES[number]}): {message}")
+        self.number = number
+        self.message = message
+        self.evidence = evidence
+        self.way_out = way_out  #: of a NO VERDICT; empty for a FAIL
+
+    @property
+    def failed(self) -> bool:
+        return not self.way_out
+
+    def line(self) -> str:
+        after = f"; {self.way_out}" if self.way_out else ""
+        return f"step={self.number} {TITLES[self.number]}: {self.message}{after}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the checklist as it went."""
+
+    number: int
+    title: str
+    status: str
+    evidence: dict[str, Any]
+    seconds: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another window of the same budget period, and what is known of it: a verdict, NOT_AUDITED or CHANGED."""
+
+    window: str
+    manifest: bytes
+    verdict: str
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict in (PASS, SAMPLED_PASS)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What an audit found."""
+
+    verdict: str = NO_VERDICT
+    mode: str = "full"
+    keys: str = "not reached"
+    origin: str = ""  #: name of the log, from the auditor's own key of it
+    about: tuple[str, bytes] | None = None  #: name and manifest digest of the window, once it was found in the log
+    window: Window | None = None
+    records: int = 0
+    proven: int = 0
+    tallies: tuple[Tally, ...] = ()
+    set_aside: list[SetAside] = field(default_factory=list)
+    budget: Budget | None = None
+    estimation: Estimation | None = None
+    beta: float | None = None
+    confidence: Fraction | None = None
+    steps: list[Step] = field(default_factory=list)
+    failure: Ending | None = None  #: of a FAIL
+    obstacle: Ending | None = None  #: of a NO VERDICT
+    neighbours: Sequence[Neighbour] = ()  #: the other windows of the period
+    log: SignedCheckpoint | None = None  #: seen and consistent with what was remembered
+    log_size: int = 0
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict in (PASS, SAMPLED_PASS)
+
+    @property
+    def beside(self) -> tuple[Neighbour, ...]:
+        """Other windows of the period that no PASS is known of."""
+        return tuple(one for one in self.neighbours if not one.passed)
+
+    @property
+    def tone(self) -> str:
+        """The colour class: a PASS is as green as its epsilon is small."""
+        if self.passed and self.budget is not None:
+            strength = guess.tone(self.budget.epsilon)
+            return guess.MID if strength == guess.GOOD and self.verdict == SAMPLED_PASS else strength
+        return guess.BAD if self.verdict == FAIL else guess.NONE
+
+    def end(self, ending: Ending) -> None:
+        """A FAIL or a NO VERDICT, from this step on."""
+        if ending.failed:
+            self.verdict, self.failure = FAIL, ending
+        else:
+            self.verdict, self.obstacle = NO_VERDICT, ending
+        done = {step.number for step in self.steps}
+        self.steps += [Step(n, t, NOT_REACHED, {}, 0.0) for n, t in TITLES.items() if n and n not in done]
+
+    def line(self) -> str:
+        """The verdict in one line; what makes it less than it seems stands at the end, and then what it is about."""
+        ending = self.failure or self.obstacle
+        said = [self.verdict, ending.line() if ending is not None else self._numbers()]
+        if self.passed and self.beside:
+            named = [f"{_word(one.window)}:{one.verdict.replace(' ', '-')}" for one in self.beside[:NAMED]]
+            more = [f"and-{len(self.beside) - NAMED}-more"] if len(self.beside) > NAMED else []
+            said.append(f"beside={','.join(named + more)}")
+        if self.about is not None:
+            said.append(f"window={_word(self.about[0])}@{self.about[1].hex()[:8]}")
+        said.append(f"log={_word(self.origin)}")
+        return " ".join(" ".join(said).split())
+
+    def _numbers(self) -> str:
+        if self.budget is None:
+            return ""
+        text = (
+            f"epsilon_audit={upward(self.budget.epsilon)} delta={self.budget.delta:g} mode={self.mode} "
+            f"keys={self.keys} records={self.records}"
+        )
+        if self.beta is not None and self.confidence is not None:
+            text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
+        if self.budget.unchecked:
+            text += f" unchecked={self.budget.unchecked}"
+        if self.estimation is not None and self.estimation.certificate != FULL:
+            text += f" estimate={self.estimation.certificate}"
+        return text
+
+
+def _word(name: str) -> str:
+    """A name without blanks and without what separates it from the next field."""
+    return quote(name, safe="/.:+-_~")

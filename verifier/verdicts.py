@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the auditor found of each window, kept: ``verdicts/<manifest>.json``.
+
+A PASS is about one window, and its epsilon about the whole period, so the verdict's line names the other windows of the
+period of which this folder has no PASS.  Else an empty window opened behind a bad one would be all that anybody sees.
+
+A FAIL stays: it rests on signed bytes, and an audit with fewer receipts does not unmake them.  A later NO VERDICT, of a
+provider that was away, does not unmake a PASS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.files import locked, read_json, write
+from ragseal.verifier.log import LogView
+from ragseal.verifier.outcome import CHANGED, FAIL, NO_VERDICT, NOT_AUDITED, PASS, SAMPLED_PASS, Neighbour, Verdict
+
+FOLDER = "verdicts"
+_RANKS = (NO_VERDICT, SAMPLED_PASS, PASS, FAIL)  #: a later one further to the right replaces an earlier one
+THE_LOG = "(the log)"  #: stands for a window's name where the log itself was found forked
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One window's result as it is kept."""
+
+    window: str
+    manifest: str
+    log: str  #: the log's key
+    verdict: str
+    line: str
+    at: int  #: seconds since 1970
+    size: int  #: of the log that was audited
+    epsilon: str
+
+    @classmethod
+    def read(cls, path: Path) -> Kept | None:
+        """None if there is none.  Raises ConfigurationError: damaged."""
+        values = read_json(path, None)
+        if values is None:
+            return None
+        kinds = {"at": int, "size": int}
+        if not isinstance(values, dict) or set(values) != set(cls.__dataclass_fields__):
+            raise ConfigurationError(f"{path} is damaged: remove it and audit that window again")
+        if not all(type(values[name]) is kinds.get(name, str) for name in values) or values["verdict"] not in _RANKS:
+            raise ConfigurationError(f"{path} is damaged: remove it and audit that window again")
+        return cls(**values)
+
+
+class Verdicts:
+    """The results of an auditor's folder about one log."""
+
+    def __init__(self, directory: Path, log: NoteVerifier) -> None:
+        self.directory = directory / FOLDER
+        self.vkey = log.vkey()
+
+    def _path(self, manifest: bytes) -> Path:
+        """A window's file, or without a manifest that of the log."""
+        name = manifest.hex() if manifest else f"log-{hashlib.sha256(self.vkey.encode()).hexdigest()[:32]}"
+        return self.directory / f"{name}.json"
+
+    def keep(self, verdict: Verdict, now: int) -> None:
+        """Keep what an audit found; the weightier of two results stays.
+
+        Raises:
+            ConfigurationError: the disk refuses, or the file is damaged.
+        """
+        if verdict.about is None and verdict.failure is None:
+            return  # nothing was found about anything
+        name, digest = verdict.about or (THE_LOG, b"")
+        made = Kept(
+            window=name,
+            manifest=digest.hex(),
+            log=self.vkey,
+            verdict=verdict.verdict,
+            line=verdict.line(),
+            at=now,
+            size=verdict.log_size,
+            epsilon=str(verdict.budget.epsilon) if verdict.budget and verdict.passed else "",
+        )
+        try:
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from None
+        path = self._path(digest)
+        with locked(self.directory, path.name):
+            known = Kept.read(path)
+            if known is None or known.log != self.vkey or _RANKS.index(made.verdict) >= _RANKS.index(known.verdict):
+                write(path, json.dumps(asdict(made), indent=1).encode() + b"\n")
+
+    def neighbours(self, log: LogView, windows: Sequence[tuple[str, bytes]], audited: bytes) -> tuple[Neighbour, ...]:
+        """What is known of these windows (name, manifest digest), the audited one's earlier FAIL and the log's too."""
+        found = []
+        for name, digest in windows:
+            known = Kept.read(self._path(digest))
+            if digest == audited:
+                if known is not None and known.log == self.vkey and known.verdict == FAIL:
+                    found.append(Neighbour(name, digest, FAIL))
+            elif known is None or known.log != self.vkey:
+                found.append(Neighbour(name, digest, NOT_AUDITED))
+            else:
+                late = known.verdict != FAIL and _touched(log, digest, known.size)
+                found.append(Neighbour(name, digest, CHANGED if late else known.verdict))
+        whole = Kept.read(self._path(b""))
+        if whole is not None and whole.verdict == FAIL:
+            found.append(Neighbour(THE_LOG, b"", FAIL))
+        return tuple(found)
+
+
+def _touched(log: LogView, manifest: bytes, since: int) -> bool:
+    """Whether the log has an entry of a window after the size at which it was audited."""
+    return any(_belongs(message, manifest) for message in log.messages[since:])
+
+
+def _belongs(message: Any, manifest: bytes) -> bool:
+    return bool(getattr(message, "manifest", None) == manifest)
