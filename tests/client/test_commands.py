@@ -19,7 +19,6 @@ from ragseal.client import Client
 from ragseal.client.__main__ import main
 from ragseal.client.receipts import _plain, export, kept
 from ragseal.kernel.attestation import Receipt, Record
-from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.rpc import answers, bind, new_server
