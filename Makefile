@@ -9,6 +9,7 @@ CORPUS ?= stdlib
 EMBEDDER ?= minilm
 OTHER := $(filter-out minilm,$(EMBEDDER))
 export PYTHONUNBUFFERED := 1
+export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
 .PHONY: setup demo test test-extras lint bench protos clean
 

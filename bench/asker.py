@@ -8,6 +8,7 @@ memory and leaves the checks of the answer to whoever runs it: every answer is k
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -16,13 +17,31 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, Request, SignedRequest
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, SignedManifest, beacon_commitment
+from ragseal.kernel.attestation import (
+    NO_RECEIPT,
+    Answer,
+    Prepare,
+    Prepared,
+    Request,
+    SealedAnswer,
+    SignedRequest,
+    open_answer,
+)
+from ragseal.kernel.commitment import (
+    AccountAsk,
+    BeaconCommit,
+    BeaconOpening,
+    Membership,
+    SignedManifest,
+    beacon_commitment,
+)
 from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.ledger.rpc import call
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 
 PEER = "the provider"
+AUDITOR_KEY = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"bench auditor").digest())
 
 
 @dataclass
@@ -30,10 +49,27 @@ class Kept:
     """One answered request: what was sent, what came back, and when."""
 
     sent: bytes
-    received: bytes
+    received: bytes  #: SealedAnswer
+    proof: bytes  #: the signature that fetched it, and fetches it again
+    seal_secret: bytes  #: what opens it
     began: float  #: of the Prepare, monotonic seconds
     prepared: float
     ended: float
+
+    def open(self) -> Answer:
+        """The answer in clear."""
+        return open_answer(SealedAnswer.decode(self.received), self.seal_secret)
+
+
+@dataclass
+class Waiting:
+    """A signed request whose answer is still awaited."""
+
+    sent: bytes
+    proof: bytes
+    seal_secret: bytes
+    began: float
+    prepared: float
 
 
 @dataclass
@@ -45,7 +81,8 @@ class Asker:
     signed_manifest: SignedManifest
     timeout: float = 30.0
     kept: list[Kept] = field(default_factory=list)
-    signed: tuple[bytes, float, float] | None = None  #: (request, when its Prepare was sent and answered)
+    pseudonym: str = ""  #: how its window calls it, once it is registered there
+    signed: Waiting | None = None
     last_receipt: bytes = NO_RECEIPT
     waiting: tuple[Prepare, bytes, bytes] | None = None  #: the Prepare of ``signed``
     ready: list[tuple[Prepare, bytes, bytes]] = field(default_factory=list)  #: made beforehand
@@ -53,9 +90,16 @@ class Asker:
     def prepare_message(self, query: str, embedding: bytes) -> tuple[Prepare, bytes, bytes]:
         """A Prepare, its bytes and their signature: nothing in it depends on an answer, so it may be made early."""
         manifest = self.signed_manifest.manifest.digest()
-        message = Prepare(manifest, self.name, secrets.token_bytes(16), secrets.token_bytes(32), query, embedding)
+        message = Prepare(manifest, self.pseudonym, secrets.token_bytes(16), secrets.token_bytes(32), query, embedding)
         body = message.encode()
         return message, body, signature.sign(self.key, "prepare", body)
+
+    async def introduce(self, stub: Any) -> None:
+        """Learn the pseudonym under which the window knows this account; AuditError as the provider gives it."""
+        body = AccountAsk(self.signed_manifest.manifest.digest(), self.name).encode()
+        request = provider_pb2.GetAccountRequest(canonical=body, signature=signature.sign(self.key, "account", body))
+        reply = await call(stub.GetAccount, request, PEER, self.timeout)
+        self.pseudonym = Membership.decode(reply.canonical).account.pseudonym
 
     async def ask(self, stub: Any, query: str, embedding: bytes) -> Kept:
         """One question to its end; what was signed before comes first.  AuditError as the provider gives it."""
@@ -70,11 +114,12 @@ class Asker:
         )
         prepared = Prepared.decode(reply.canonical)
         manifest = self.signed_manifest.manifest
+        seal_secret = secrets.token_bytes(SEAL_KEY_BYTES)
         request = Request(
             origin=manifest.origin,
             window=manifest.window,
             manifest=message.manifest,
-            account=self.name,
+            account=self.pseudonym,
             ctr=len(self.kept) + 1,
             request_id=message.request_id,
             query_digest=message.query_digest(),
@@ -83,16 +128,19 @@ class Asker:
             checked=prepared.embedding == message.embedding,
             nonce=secrets.token_bytes(16),
             last_receipt=self.last_receipt,
+            seal_key=public_of(seal_secret),
         )
         sent = SignedRequest(request, signature.sign(self.key, "request", request.encode())).encode()
-        self.signed, self.waiting = (sent, began, time.monotonic()), (message, body, proof)
+        fetch = signature.sign(self.key, "retrieve", sent)
+        self.signed, self.waiting = Waiting(sent, fetch, seal_secret, began, time.monotonic()), (message, body, proof)
 
     async def finish(self, stub: Any) -> Kept:
         """Send the signed request (again) until its answer is here."""
         assert self.signed is not None
-        sent, began, prepared = self.signed
-        done = Kept(sent, await retrieve(stub, sent, self.timeout), began, prepared, time.monotonic())
-        self.last_receipt = Answer.decode(done.received).receipt.digest()
+        own = self.signed
+        received = await retrieve(stub, own.sent, own.proof, self.timeout)
+        done = Kept(own.sent, received, own.proof, own.seal_secret, own.began, own.prepared, time.monotonic())
+        self.last_receipt = SealedAnswer.decode(received).receipt.digest()
         self.kept.append(done)
         self.signed = None
         return done
@@ -108,9 +156,9 @@ def provider_stub(channel: Any) -> Any:
     return provider_pb2_grpc.ProviderServiceStub(channel)  # type: ignore[no-untyped-call]
 
 
-async def retrieve(stub: Any, sent: bytes, timeout: float = 30.0) -> bytes:
+async def retrieve(stub: Any, sent: bytes, proof: bytes, timeout: float = 30.0) -> bytes:
     """The answer to a signed request, undecoded; AuditError as the provider gives it."""
-    reply = await call(stub.Retrieve, provider_pb2.RetrieveRequest(canonical=sent), PEER, timeout)
+    reply = await call(stub.Retrieve, provider_pb2.RetrieveRequest(canonical=sent, signature=proof), PEER, timeout)
     return bytes(reply.canonical)
 
 
@@ -121,9 +169,9 @@ async def manifest(stub: Any) -> SignedManifest:
 
 
 async def open_window(stub: Any) -> SignedManifest:
-    """Take the newest window through its beacon, as the only participant."""
+    """Take the newest window through its beacon, as its auditor and only participant."""
     signed = await manifest(stub)
-    digest, key, nonce = signed.manifest.digest(), Ed25519PrivateKey.generate(), secrets.token_bytes(32)
+    digest, key, nonce = signed.manifest.digest(), AUDITOR_KEY, secrets.token_bytes(32)
     public, made = signature.public_bytes(key), beacon_commitment("auditor", nonce)
     body = BeaconCommit(digest, "auditor", public, made, bytes(64)).body()
     committed = BeaconCommit(digest, "auditor", public, made, signature.sign(key, "beacon-commit", body))

@@ -7,7 +7,7 @@ import hashlib
 from collections import Counter
 
 from bench.asker import Kept
-from ragseal.kernel.attestation import Answer, Record
+from ragseal.kernel.attestation import Record, SealedAnswer
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.encoding import peek_tag
 from ragseal.ledger.checkpoint import open_checkpoint
@@ -92,8 +92,11 @@ class Book:
         require(point.root == self.roots[point.size], f"two roots were signed for size {point.size}: a fork")
 
     def check_answer(self, kept: Kept) -> int:
-        """An acknowledged answer: its record is in the book, where the receipt says; returns its ledger index."""
-        answer = Answer.decode(kept.received)
+        """An acknowledged answer: its record is in the book, where the receipt says, and its account can open it.
+
+        Returns its ledger index.
+        """
+        answer = SealedAnswer.decode(kept.received)
         body = answer.receipt.body
         require(answer.record.signed.encode() == kept.sent, f"entry {body.index}: another request than was sent")
         require(body.index < len(self.entries), f"entry {body.index} was acknowledged, the log has {len(self.entries)}")
@@ -102,6 +105,7 @@ class Book:
         self.check_note(body.checkpoint)
         point = open_checkpoint(body.checkpoint, self.log).checkpoint
         verify_inclusion(leaf_hash(entry), body.index, point.size, answer.receipt.path, point.root)
+        require(kept.open().openings.digest() == body.openings_digest, f"entry {body.index}: other openings")
         return body.index
 
     def count(self, manifest: bytes) -> int:

@@ -180,6 +180,8 @@ class Run:
             self.signed = await open_window(stub)
             self.askers = [Asker(name, account_key(name), self.signed, 20.0) for name in account_names(ACCOUNTS)]
             self.checked = [0] * ACCOUNTS
+            for asker in self.askers:
+                await asker.introduce(stub)
         await self._check(remote, stub)
         ending = asyncio.Event()
         work = [asyncio.create_task(self._ask(asker, stub, ending, i)) for i, asker in enumerate(self.askers)]
@@ -253,14 +255,14 @@ class Run:
                 tally.acknowledged += 1
                 tally.notes += 1
             self.checked[at] = len(asker.kept)
-            recorded = (asker.name, len(asker.kept) + 1) in places
+            recorded = (asker.pseudonym, len(asker.kept) + 1) in places
             require(not recorded or asker.signed is not None, f"{asker.name}: a record of no request")
             if asker.signed is not None:
                 tally.cut_off += 1
                 tally.cut_off_recorded += recorded
             if asker.kept:
                 kept = self.dice.choice(asker.kept[-20:])
-                again = await retrieve(stub, kept.sent)
+                again = await retrieve(stub, kept.sent, kept.proof)
                 require(again == kept.received, f"{asker.name}: other bytes for a request that was answered")
                 tally.given_again += 1
         require(before == sum(a.signed is not None for a in self.askers), "the harness lost a request")

@@ -32,6 +32,7 @@ from bench.experiment import machine
 from bench.process import Process
 from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
 from ragseal.embedder import quantise
+from ragseal.kernel.attestation import COARSE_TIME, SealedAnswer
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.keyfile import load_key
@@ -61,11 +62,12 @@ def ask_all(address: str, signed: bytes, names: list[str], seconds: float, gate:
 
     async def work() -> Share:
         askers = [Asker(name, account_key(name), manifest, 60.0) for name in names]
-        for n, asker in enumerate(askers):
-            asks = [(n + i) % len(QUERIES) for i in range(READY)]
-            asker.ready = [asker.prepare_message(QUERIES[i], vectors[i]) for i in reversed(asks)]
         channel = open_channel(address)
         stub, refused = provider_stub(channel), []
+        for n, asker in enumerate(askers):
+            await asker.introduce(stub)
+            asks = [(n + i) % len(QUERIES) for i in range(READY)]
+            asker.ready = [asker.prepare_message(QUERIES[i], vectors[i]) for i in reversed(asks)]
         await asyncio.to_thread(gate.wait)
         end, began = time.monotonic() + seconds, time.process_time()
 
@@ -95,11 +97,14 @@ async def check(address: str, state: Path, shares: list[Share], manifest: Signed
     """Every acknowledged answer is in the record book, and the book holds nothing else."""
     log = NoteSigner(Settings.load(state / "provider.toml").origin, load_key(state / "log.pem")).verifier
     book, channel = Book(log), open_channel(address)
+    answers = [kept for share in shares for asked in share.kept.values() for kept in asked]
+    last = max((SealedAnswer.decode(kept.received).receipt.body.index for kept in answers), default=0)
     try:
-        await book.follow(RemoteLedger(channel))
+        until = time.monotonic() + COARSE_TIME + 10  # `serve` shows records on the coarse tick
+        while await book.follow(RemoteLedger(channel)) <= last and time.monotonic() < until:
+            await asyncio.sleep(0.5)
     finally:
         await channel.close()
-    answers = [kept for share in shares for asked in share.kept.values() for kept in asked]
     places = {book.check_answer(kept) for kept in answers}
     require(len(places) == len(answers), "two answers share a ledger entry")
     require(book.count(manifest.manifest.digest()) == len(answers), "the book holds records that nobody was told of")

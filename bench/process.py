@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A provider as a real process: ``python -m bench.process STATE``, or the real ``ragseal-provider serve``.
 
-What differs from ``serve`` is where query vectors come from (:class:`bench.scene.TableEmbedder`); with ``--profile``
-the process writes what its threads did where its time went.
+What differs from ``serve`` is where query vectors come from (:class:`bench.scene.TableEmbedder`), and that the public
+log shows records at once, since a round of kills is shorter than the coarse tick; with ``--profile`` the process writes
+what its threads did where its time went.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def main(directory: Path, tick: float, listen: str, profile: Path | None) -> Non
             click.echo(json.dumps({"listening": address, "seconds": round(time.monotonic() - began, 3)}))
             sys.stdout.flush()
 
-        conduct = Conduct(eager=False, tick=tick, beacon=BeaconRules(1, 60.0))
+        conduct = Conduct(eager=False, tick=tick, beacon=BeaconRules(1, 60.0), publish=0)
         asyncio.run(service.run(provider, conduct, service.Listening(listen), ready))
     finally:
         ending.set()

@@ -21,10 +21,12 @@ from ragseal.groth16.scores import score_matrix
 from ragseal.kernel import attestation, commitment, field, hints, opening
 from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record, Request, SignedRequest, Statement
 from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.sealing import public_of
 from ragseal.verifier.attestation import Logged
 from ragseal.verifier.proofs import Basis
 
 DIMENSION = 384
+SEAL_KEY = public_of(b"s" * 32)
 TENANT = "bench"
 
 
@@ -91,7 +93,7 @@ def make(bench: Bench, seq: int) -> Instance:
     request = Request(
         "example.org/bench", "w", b"m" * 32, "account", seq + 1, bytes(16), bytes(32),
         commitment.embedding_commitment(group, bench.generators, e, r), b"i" * 32, True,
-        secrets.token_bytes(16), bytes(32),
+        secrets.token_bytes(16), bytes(32), SEAL_KEY,
     )  # fmt: skip
     noise_key = hints.noise_key(bench.seed, bench.beacon, request.ctx())
     w = policy.gain * (bench.scored.scores(e).astype(np.int64) - policy.lo)

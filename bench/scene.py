@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from bench.asker import AUDITOR_KEY
 from ragseal.circuits.build import build, class_digest, load_classes
 from ragseal.embedder import EmbedderIdentity, Vectors, load_embedder, quantise
 from ragseal.embedder.interface import Progress, Role
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover import commitment, index, machinery
 from ragseal.prover.corpora import Document
@@ -87,12 +87,13 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
     try:
         tools = machinery.assemble(state, lambda _: None)
         tools.keys.folder(keys.digest).symlink_to(keys.directory.resolve())
+        state.remember_auditor(keys.digest, signature.public_bytes(AUDITOR_KEY))
         texts = [Document(f"report-{i}", f"report {i} speaks of topic {i * 7 % 64}") for i in range(documents)]
         embedder, draw = tools.embedder, Edges().draw
         embed = lambda wanted: quantise(embedder.embed(list(wanted)))  # noqa: E731
         index.ingest(state, TENANT, cls.N, embedder.dimension, texts, embed, draw)
         names = account_names(accounts)
-        public = [Account(name, TENANT, signature.public_bytes(account_key(name))) for name in names]
+        public = [commitment.Registration(name, TENANT, signature.public_bytes(account_key(name))) for name in names]
         commitment.add_accounts(state, public)
         provider = Provider(state, tools)
     except BaseException:

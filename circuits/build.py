@@ -37,7 +37,25 @@ FLAGS = ("--r1cs", "--wasm", "--sym", "--O1")
 CONSTANTS = "poseidon_constants.circom"
 #: SHA-256 of the only file that is included from elsewhere: what is compiled must be what the class digest speaks of.
 CONSTANTS_DIGEST = "94c9e4b5ea891ab4d1ba626f1d719f8c661014d9b628f6096c803f75f39e3eee"
-DEFAULT_CACHE = Path("var/build")
+BUILD_VARIABLE = "RAGSEAL_BUILD"  #: folder of compiled circuits
+
+
+def default_cache() -> Path:
+    """Where compiled circuits lie: RAGSEAL_BUILD, else "circuits" in RAGSEAL_CACHE, else in the user's cache folder.
+
+    The user's cache folder is "ragseal" in XDG_CACHE_HOME or ~/.cache: whatever folder a program runs in, a circuit is
+    compiled once.
+    """
+    own, shared, base = (os.environ.get(name) for name in (BUILD_VARIABLE, "RAGSEAL_CACHE", "XDG_CACHE_HOME"))
+    if own:
+        return Path(own)
+    if shared:
+        return Path(shared) / "circuits"
+    # a relative XDG_CACHE_HOME counts as none, says the XDG base directory specification
+    return Path(base if base and os.path.isabs(base) else os.path.expanduser("~/.cache")) / "ragseal" / "circuits"
+
+
+DEFAULT_CACHE = default_cache()
 
 Progress = Callable[[str], None]
 

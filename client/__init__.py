@@ -3,7 +3,7 @@
 
     from ragseal.client import Client
     with Client("localhost:7800", "account", log_key="example.org/rag+...", embedder="minilm") as client:
-        print(client.ask("How do I parse JSON?").ranked)
+        print(client.ask("How do I parse JSON?").best)
 
 See :mod:`ragseal.client.client`.  Names are loaded at first use: listing receipts needs neither numpy nor gRPC.
 """

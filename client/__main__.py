@@ -20,7 +20,7 @@ from ragseal.client.folder import need
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, version
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
@@ -35,6 +35,7 @@ LOG_KEY = click.option(
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
+@version("ragseal-client")
 def main() -> None:
     """Ask a provider privately and keep proof of what it answered.
 
@@ -125,6 +126,8 @@ def _connected(
 @connection
 def ask(text: str, as_json: bool, **where: Any) -> None:
     """Ask one question; print the texts, best first, after every check."""
+    if not text.strip():
+        raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with _connected(**where) as client:
         result = client.ask(text)
     _show(result, as_json)
@@ -153,6 +156,7 @@ def _show(result: Result, as_json: bool) -> None:
     facts = {
         "texts": shown,
         "returned_slots": list(result.returned),
+        "documents": len(result.slots),
         "checked": result.checked,
         "window": request.window,
         "ctr": request.ctr,
@@ -161,6 +165,7 @@ def _show(result: Result, as_json: bool) -> None:
         "receipt": result.receipt.digest().hex(),
     }
     lines = [f"{i}. [slot {item['slot']}] {_printable(str(item['text']))}" for i, item in enumerate(shown, 1)]
+    lines.append(f"-- {result.held}")
     lines.append(
         f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
         f"window {request.window}, query {request.ctr}, ledger entry {body.index}"

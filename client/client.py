@@ -21,10 +21,10 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
+from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import (
     NONCE_BYTES,
@@ -36,54 +36,28 @@ from ragseal.client.attestation import (
     encode_embedding,
 )
 from ragseal.client.classes import known_class
-from ragseal.client.commitment import ClassOf, check_manifest, check_window
+from ragseal.client.commitment import ClassOf
 from ragseal.client.evidence import Evidence
-from ragseal.client.link import Announced, LedgerLink, ProviderLink, Retrieved, Stage
-from ragseal.client.opening import MOST_ENTRIES, find_opening
+from ragseal.client.history import History, Shown
+from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Retrieved, Stage, refusable
 from ragseal.client.result import Ranked, Result, make_result
 from ragseal.client.window import Exchange, WindowState
 from ragseal.embedder import Embedder, load_embedder, quantise
 from ragseal.groth16.group import default_group
 from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
-from ragseal.kernel.commitment import AccountAsk, Membership, SignedManifest, generators
+from ragseal.kernel.commitment import generators
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import (
     AttestationError,
     AuditError,
-    CommitmentError,
     ConfigurationError,
-    LedgerError,
     TransportError,
 )
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
-from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 
 __all__ = ["Client", "Ranked", "Result"]
-
-PAGE = 64  #: entries of the log that are asked for at once
-
-T = TypeVar("T")
-
-
-class _RefusedError(Exception):
-    """The provider refused a call with a reason of its own: no answer was given, nothing was checked."""
-
-    def __init__(self, reason: AuditError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
-
-
-def _refusable(call: Callable[[], T], first: _RefusedError | None = None) -> T:
-    """What a call brings; a refusal becomes a _RefusedError (``first`` where an earlier one is the better reason)."""
-    try:
-        return call()
-    except TransportError:
-        raise
-    except AuditError as reason:
-        raise (first or _RefusedError(reason)) from None
 
 
 class Client:
@@ -127,8 +101,8 @@ class Client:
             ConfigurationError: no account there, no log key, another pinned key, an embedder that is not installed.
             LedgerError: another process uses the folder.
         """
-        self._mutex = threading.Lock()
-        self._accept_unchecked, self._auditor_key = accept_unchecked, auditor_key
+        self._mutex, self._closed = threading.Lock(), False
+        self._accept_unchecked = accept_unchecked
         self._entropy, self._clock = entropy, clock
         self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
         self._group = group if group is not None else default_group()
@@ -142,6 +116,10 @@ class Client:
             if provider_key is not None:
                 self.state.pin_provider(provider_key)
             self._provider, self._ledger = _links(provider, ledger, tls, timeout)
+            self._history = History(self.state, self._log, self._ledger)
+            self._acceptance = Acceptance(
+                self.state, self._log, self._provider, self._history, self._embedder, self._class_of, auditor_key
+            )
         except BaseException:
             self.state.close()
             raise
@@ -157,10 +135,16 @@ class Client:
         return pinned
 
     def close(self) -> None:
-        """Close connections and release the folder."""
-        self._provider.close()
-        self._ledger.close()
-        self.state.close()
+        """Close connections and release the folder, after the query under way; again is harmless."""
+        with self._mutex:
+            self._closed = True
+            self._provider.close()
+            self._ledger.close()
+            self.state.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConfigurationError("this client is closed: make a new one on the same folder")
 
     def __enter__(self) -> Client:
         return self
@@ -177,22 +161,27 @@ class Client:
         asked the same text, its answer is the result and nothing new is spent.
 
         Raises:
+            AttestationError: an empty text; nothing was sent.
+            ConfigurationError: the client is closed, or its folder damaged.
             BudgetError: n_max queries of this window are used up.
             AttestationError, LedgerError, CommitmentError, ProofError, EncodingError: a check failed; the message says
                 where the evidence lies.
             TransportError: the provider or its ledger cannot be reached, or the window is not open yet; ask again.
         """
+        if not text.strip():
+            raise AttestationError("the question is empty: nothing was sent, and no query of the budget was used")
         with self._mutex:
+            self._check_open()
             window, memory = self._window(renew=self._stage != "open")
             try:
                 return self._ask(window, memory, text)
-            except _RefusedError as refusal:
+            except RefusedError as refusal:
                 renewed, memory = self._window(renew=True)
                 if renewed.digest == window.digest:
                     raise refusal.reason from None
             try:  # the window changed under us; what the old one still owes is left to resume()
                 return self._ask(renewed, memory, text)
-            except _RefusedError as refusal:
+            except RefusedError as refusal:
                 raise refusal.reason from None
 
     def _ask(self, window: Window, memory: WindowState, text: str) -> Result:
@@ -208,6 +197,7 @@ class Client:
     def resume(self) -> list[Result]:
         """Complete what is pending in every window, closed ones too, oldest first; errors as for :meth:`ask`."""
         with self._mutex:
+            self._check_open()
             done: list[Result] = []
             for memory in self.state.windows():
                 pending = memory.pending()
@@ -217,7 +207,7 @@ class Client:
                     window = Window(manifest, memory.digest, account, index, cls)
                     try:
                         done.append(self._finish(window, memory, pending))
-                    except _RefusedError as refusal:
+                    except RefusedError as refusal:
                         raise refusal.reason from None
             return done
 
@@ -227,80 +217,13 @@ class Client:
         if self._current is None or renew or self._clock() >= self._current[0].manifest.policy.closes:
             evidence = self._evidence()
             announced = self._provider.announced()
-            with evidence.on_failure():
-                self._current = self._accept(announced, evidence)
+            try:
+                with evidence.on_failure():
+                    window, memory, self._stage = self._acceptance.accept(announced, evidence)
+            except RefusedError as refusal:
+                raise refusal.reason from None
+            self._current = window, memory
         return self._current
-
-    def _accept(self, announced: Announced, evidence: Evidence) -> tuple[Window, WindowState]:
-        evidence.add("received-manifest", announced.manifest)
-        signed = SignedManifest.decode(announced.manifest)
-        pinned = self.state.provider_key()
-        check_manifest(signed, log=self._log, provider_key=pinned, auditor_key=self._auditor_key)
-        window = check_window(
-            signed,
-            self._membership(signed, evidence),
-            name=self.state.name,
-            public_key=self.state.key.public,
-            class_of=self._class_of,
-        )
-        if self._embedder is not None and self._embedder.identity().digest() != window.manifest.embedder:
-            raise CommitmentError("the window commits to another embedder than this client's: its e would mean nothing")
-        if all(known.digest != window.digest for known in self.state.windows()):
-            self._find_in_log(announced, evidence)
-        memory = self.state.window(signed, window.account)
-        self.state.pin_provider(window.manifest.provider_key)
-        self._stage = announced.stage
-        if announced.stage == "open" and not memory.opened:
-            self._stage = self._find_opening(announced, window, memory, evidence)
-        return window, memory
-
-    def _membership(self, signed: SignedManifest, evidence: Evidence) -> Membership:
-        """This account's line of the registry: from its folder, or asked for with its signature."""
-        digest = signed.manifest.digest()
-        ask = AccountAsk(digest, self.state.name).encode()
-        received = self._provider.account(ask, self.state.key.sign("account", ask))
-        return Membership.decode(evidence.add("received-membership", received))
-
-    def _find_opening(self, announced: Announced, window: Window, memory: WindowState, evidence: Evidence) -> Stage:
-        """Look for the window's opening in the log that everybody sees, and check the beacon that it rests on."""
-        note = evidence.add("received-checkpoint", self._ledger.checkpoint())
-        point = open_checkpoint(note, self._log).checkpoint
-        newest = self._consistent(point, evidence)
-        start, entries = announced.ledger_index + 1, list[bytes]()
-        stop = min(point.size, start + MOST_ENTRIES)
-        found: int | None = None
-        while found is None and start + len(entries) < stop:
-            at = start + len(entries)
-            for offset, entry in enumerate(self._ledger.entries(at, min(PAGE, stop - at))):
-                path = self._ledger.inclusion(at + offset, point.size)
-                verify_inclusion(leaf_hash(entry), at + offset, point.size, path, point.root)
-                entries.append(evidence.add(f"entry-{at + offset}", entry))
-                found = find_opening(window.manifest, window.digest, entries)
-                if found is not None:
-                    break
-        if newest:
-            self.state.remember_checkpoint(note)
-        if found is None:
-            return "preparing"
-        memory.remember_opening(entries[found])
-        return "open"
-
-    def _find_in_log(self, announced: Announced, evidence: Evidence) -> None:
-        """A manifest seen for the first time is in the log that everybody sees, before anything is sent under it."""
-        note = evidence.add("received-checkpoint", self._ledger.checkpoint())
-        point = open_checkpoint(note, self._log).checkpoint
-        newest = self._consistent(point, evidence)
-        index = announced.ledger_index
-        if index >= point.size:
-            raise LedgerError(f"the manifest would be entry {index}, the log has {point.size}")
-        path = self._ledger.inclusion(index, point.size)
-        evidence.add("received-inclusion", b"".join(path))
-        try:
-            verify_inclusion(leaf_hash(announced.manifest), index, point.size, path, point.root)
-        except LedgerError as error:
-            raise LedgerError(f"the log does not hold the manifest that the provider shows: {error}") from None
-        if newest:
-            self.state.remember_checkpoint(note)
 
     # --- phase B ---
 
@@ -330,7 +253,7 @@ class Client:
         evidence = self._evidence(memory)
         evidence.add("sent-prepare", body)
         evidence.add("sent-prepare-signature", signature)
-        received = evidence.add("received-prepared", _refusable(lambda: self._provider.prepare(body, signature)))
+        received = evidence.add("received-prepared", refusable(lambda: self._provider.prepare(body, signature)))
         with evidence.on_failure():
             prepared = Prepared.decode(received)
             bases = self._bases(window.manifest.policy.dimension)
@@ -366,58 +289,28 @@ class Client:
             answer = open_answer(SealedAnswer.decode(received.answer), exchange.seal_secret)
             previous = None if last is None else last.receipt
             checkpoint = check_answer(self._group, window, self._log, mine, answer, previous)
-            newest = self._consistent(checkpoint, evidence, received.consistency)
-        if newest:
-            self.state.remember_checkpoint(answer.receipt.body.checkpoint)
+            newest = self._history.agrees(checkpoint, evidence, received.consistency)
+        self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
         memory.complete(answer)
         return make_result(exchange, answer, self._embedder)
 
     def _retrieve(self, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
         """The sealed answer.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
-        known = self.state.checkpoint()
-        proof, size = self.state.key.sign("retrieve", sent), 0 if known is None else known.checkpoint.size
+        proof, size = self.state.key.sign("retrieve", sent), self._history.size
         try:
             return self._provider.retrieve(sent, proof, size)
         except TransportError:
             raise
         except AuditError as reason:
-            refusal = _RefusedError(reason)
-        again = _refusable(
+            refusal = RefusedError(reason)
+        again = refusable(
             lambda: self._provider.prepare(exchange.prepare.encode(), exchange.prepare_signature), refusal
         )
         evidence.add("received-prepared-again", again)
         with evidence.on_failure():
             if again != exchange.prepared.encode():
                 raise AttestationError("the provider answers the same Prepare with other bytes than before")
-        return _refusable(lambda: self._provider.retrieve(sent, proof, size))
-
-    def _consistent(self, checkpoint: Checkpoint, evidence: Evidence, given: Sequence[bytes] = ()) -> bool:
-        """The checkpoint and the remembered one are of one history; True if the new one is to be remembered.
-
-        Args:
-            given: the path between the two, where it came with the checkpoint; else the ledger is asked.
-        """
-        known = self.state.checkpoint()
-        if known is None:
-            return True
-        evidence.add("remembered-checkpoint", known.note.encode())
-        old, new = sorted((known.checkpoint, checkpoint), key=lambda c: c.size)
-        path: Sequence[bytes] = given if old.size < new.size else ()
-        if old.size < new.size and not path:
-            try:
-                path = self._ledger.consistency(old.size, new.size)
-            except TransportError:
-                raise
-            except AuditError as error:
-                raise LedgerError(
-                    f"the log does not prove that size {old.size} is the beginning of size {new.size}: {error}"
-                ) from None
-        evidence.add("received-consistency", b"".join(path))
-        try:
-            verify_consistency(old.size, new.size, path, old.root, new.root)
-        except LedgerError as error:
-            raise LedgerError(f"the log's checkpoint contradicts the one this account remembers: {error}") from None
-        return checkpoint.size > known.checkpoint.size
+        return refusable(lambda: self._provider.retrieve(sent, proof, size))
 
     # --- parts ---
 

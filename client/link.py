@@ -8,8 +8,13 @@ refuses.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
+
+from ragseal.kernel.errors import AuditError, TransportError
+
+T = TypeVar("T")
 
 Stage = Literal["preparing", "open", "closed"]  #: only an open window takes queries
 
@@ -73,3 +78,24 @@ class LedgerLink(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+class RefusedError(Exception):
+    """The provider refused a call with a reason of its own: no answer was given, nothing was checked."""
+
+    def __init__(self, reason: AuditError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def refusable(call: Callable[[], T], first: RefusedError | None = None) -> T:
+    """What a call brings; a refusal becomes a RefusedError (``first`` where an earlier one is the better reason)."""
+    try:
+        return call()
+    except TransportError:
+        raise
+    except AuditError as reason:
+        raise (first or RefusedError(reason)) from None

@@ -49,12 +49,16 @@ def find_opening(manifest: Manifest, digest: bytes, entries: Sequence[bytes]) ->
         if getattr(message, "manifest", None) != digest:
             continue
         if isinstance(message, BeaconCommit):
-            commits.setdefault(message.owner, message)
+            if seal is None:  # later ones could be chosen knowing a nonce
+                commits.setdefault(message.owner, message)
         elif isinstance(message, BeaconSeal):
+            if AUDITOR in openings:
+                raise CommitmentError("the window's beacon was sealed again after its auditor had opened")
             seal = message
         elif isinstance(message, BeaconOpening):
-            openings.setdefault(message.owner, message.nonce)
-            order.append(message.owner)
+            if seal is not None and message.owner in seal.owners:
+                openings.setdefault(message.owner, message.nonce)
+                order.append(message.owner)
         elif isinstance(message, WindowOpen):
             _complete(manifest, digest, commits, seal, openings, order, message)
             return at

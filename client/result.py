@@ -43,6 +43,17 @@ class Result:
     checked: bool  #: the committed e is this client's own, entry by entry
     ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder
 
+    @property
+    def best(self) -> Ranked | None:
+        """The first of ``ranked``; None where the noise gave empty slots only, or there is no embedder to rank with."""
+        return self.ranked[0] if self.ranked else None
+
+    @property
+    def held(self) -> str:
+        """How many of the returned slots held a document, for people; says why where none did."""
+        said = f"{len(self.slots)} of {len(self.returned)} returned slots held a document"
+        return said if self.slots else f"{said}: that is the noise, see `ragseal-provider plan`"
+
 
 def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -> Result:
     """A checked answer as the caller sees it; ranked where there is an embedder."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import sys
 import time
 from collections import defaultdict
@@ -18,15 +17,17 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
-from ragseal.circuits.build import build, load_classes
+from ragseal.circuits.build import BUILD_VARIABLE, build, load_classes
 from ragseal.client import Client
 from ragseal.client.remote import ProviderOverGrpc
 from ragseal.client.result import Result
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.policy import MINILM, measured, policy_text
+from ragseal.demo.folder import claim
+from ragseal.demo.policy import MINILM, coalition_epsilon, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
-from ragseal.demo.scenario import Scenario, scenario
+from ragseal.demo.scenario import Scenario, check_arguments, scenario
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.tls import BY_DEFAULT
@@ -37,6 +38,10 @@ NO_PASS = 3  #: the auditor's exit status for UNSAFE and FAIL, which are verdict
 BEACON_SECONDS = 120.0
 
 out = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def _indented(text: str) -> None:
+    out.print(f"          {text}", markup=False)
 
 
 class Stopwatch:
@@ -50,7 +55,7 @@ class Stopwatch:
     def stage(self, name: str, text: str) -> None:
         self.end()
         self._name, self._began = name, time.monotonic()
-        out.print(f"[bold]{time.monotonic() - self._start:6.1f} s[/]  {text}")
+        out.print(f"[bold]{time.monotonic() - self._start:6.1f} s[/]  {escape(text)}")
 
     def end(self) -> None:
         if self._name is not None:
@@ -115,7 +120,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
     provider, verifier = f"127.0.0.1:{provider_port}", f"127.0.0.1:{verifier_port}"
 
     watch.stage("circuit", f"circuit of class {plan.class_name} (compiled once, cached by content)")
-    build(load_classes()[plan.class_name], CACHE / "build", lambda text: out.print(f"          {text}"))
+    build(load_classes()[plan.class_name], CACHE / "build", _indented)
     watch.stage("keys", "the auditor makes its keys (once)")
     run("verifier", "init", "--state", verifier_home)
     run("verifier", "keygen", "--state", verifier_home, "--class", plan.class_name, show=True)
@@ -159,9 +164,13 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
             watch.stage("policy", f"score window and theta for {embedder}, measured on the demo's own texts")
             choice = measured(plan, model)
         policy = folder / "policy.toml"
-        policy.write_text(policy_text(plan, choice))
+        rules = policy_text(plan, choice)
+        policy.write_text(rules)
         watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
-        run("prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", show=True)
+        run(
+            "prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo",
+            "--yes-epsilon-is", coalition_epsilon(rules), show=True,
+        )  # fmt: skip
         watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
         processes.start(
             "provider", "prover", "serve", "--state", provider_home, "--listen", provider, "--tick", "0.1",
@@ -219,19 +228,21 @@ def machine() -> str:
 @click.option("--corpus", default="stdlib", show_default=True, help="stdlib, or beir:PATH.")
 @click.option("--class", "class_name", help="Circuit class; by default the smallest that fits.")
 @click.option("--embedder", default=DEFAULT, show_default=True, help="minilm, or sentence-transformers:NAME.")
-@click.option("--out", "folder", type=click.Path(path_type=Path), default=CACHE / "demo", show_default=True)
+@click.option("--out", "folder", type=click.Path(path_type=Path), default=CACHE / "demo", show_default=True,
+              help="Folder of the demo's own: new, empty, or of an earlier run, which is deleted.")  # fmt: skip
 def main(corpus: str, class_name: str | None, embedder: str, folder: Path) -> None:
     """Run one audit window end to end."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    os.environ[BUILD_VARIABLE] = str(CACHE / "build")  # what the processes compile stays where `make clean` finds it
     watch = Stopwatch()
     try:
+        check_arguments(corpus, class_name, embedder)
+        claim(folder)
         watch.stage("corpus", f"corpus {corpus}")
         line = window(scenario(corpus, folder, class_name), folder, watch, embedder)
     except AuditError as error:
-        out.print(f"[bold red]demo failed:[/] {error}")
+        out.print(f"[bold red]demo failed:[/] {escape(str(error))}")
         sys.exit(1)
-    out.print(f"report: {folder / 'report.json'} and {folder / 'report.html'}")
+    out.print(f"report: {folder / 'report.json'} and {folder / 'report.html'}", markup=False)
     click.echo(line)
     sys.exit(0 if line.startswith("PASS") else 1)
 

@@ -8,6 +8,7 @@ own corpus and queries, which are public: a provider may do so with public texts
 from __future__ import annotations
 
 import math
+import tomllib
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, islice
@@ -18,9 +19,12 @@ from ragseal.circuits.build import load_classes
 from ragseal.demo.corpus import COLLUDING
 from ragseal.demo.scenario import Scenario
 from ragseal.embedder import Embedder, quantise
+from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
+from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import SCORE_UNIT
+from ragseal.kernel.rounding import upward
 from ragseal.prover.corpora import open_corpus
 
 TARGET_MU = 3.0  #: score window over noise scale of one query: what the demo pays for useful answers
@@ -72,6 +76,23 @@ def measured(plan: Scenario, embedder: Embedder) -> Choice:
             "repeat may have: no theta tells them from a coalition"
         )
     return Choice(lo, min(1.0, hi), Fraction((max(0, nearest) + repeat) // 2, SCORE_UNIT**2))
+
+
+def coalition_epsilon(text: str) -> str:
+    """Epsilon of the coalition under a policy file of :func:`policy_text`, as `commit` wants it said: rounded up."""
+    values = tomllib.loads(text)
+    cls = load_classes()[values["class"]]
+    report = epsilon_audit(
+        cls,
+        build_table(cls.law),
+        gain=values["gain"],
+        lo=round(Fraction(str(values["lo"])) * SCORE_UNIT**2),
+        hi=round(Fraction(str(values["hi"])) * SCORE_UNIT**2),
+        k_max=values["k_max"],
+        n_max=values["n_max"],
+        delta=Fraction(values["delta"]),
+    )
+    return upward(report.epsilon)
 
 
 def policy_text(plan: Scenario, choice: Choice) -> str:

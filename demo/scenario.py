@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ragseal.circuits.build import load_classes
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
+from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.corpora import open_corpus, read_beir_queries
 
@@ -58,6 +59,21 @@ def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
         for account, text in zip(BEIR_ACCOUNTS, (shared, shared, second, third), strict=True):
             queries.append(DemoQuery(account, BEIR_TENANT, text))
     return Scenario(class_name, {BEIR_TENANT: corpus}, dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT), queries)
+
+
+def check_arguments(corpus: str, class_name: str | None, embedder: str) -> None:
+    """What can be known of the demo's arguments before it touches anything.
+
+    Raises:
+        ConfigurationError: no such corpus, class or embedder, or too few queries.
+    """
+    load_embedder(embedder)
+    if class_name is not None and class_name not in load_classes():
+        raise ConfigurationError(f"no circuit class {class_name!r}: one of {', '.join(load_classes())}")
+    if corpus.startswith("beir:"):
+        beir_scenario(corpus, class_name)
+    elif corpus != "stdlib":
+        raise ConfigurationError(f"unknown corpus {corpus!r}: use stdlib or beir:PATH")
 
 
 def scenario(corpus: str, folder: Path, class_name: str | None) -> Scenario:

@@ -28,7 +28,7 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_nam
 from ragseal.ledger.observer import AlarmError, Observer, Progress, Step
 from ragseal.ledger.page import Site, serve
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.terminal import client_tls, keep_no_core
+from ragseal.ledger.terminal import CONTEXT, client_tls, keep_no_core, log_to_stderr, version
 from ragseal.ledger.tls import ClientTls
 from ragseal.ledger.witness import Witness
 
@@ -37,7 +37,8 @@ ALARM = 3  #: exit status after an alarm; 1: anything else that failed, 2: wrong
 Command = Callable[..., None]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings=CONTEXT)
+@version("ragseal-observer")
 def main() -> None:
     """Watch a provider's public ledger.
 
@@ -48,8 +49,8 @@ def main() -> None:
     \b
     Start like this:
       ragseal-observer keygen --name observer.example
-      ragseal-observer follow --provider 127.0.0.1:7401 --log-key KEY --once
-      ragseal-observer page   --provider 127.0.0.1:7401 --log-key KEY --http 8080
+      ragseal-observer follow --provider 127.0.0.1:7800 --log-key KEY --once
+      ragseal-observer page   --provider 127.0.0.1:7800 --log-key KEY --http 8080
 
     KEY is the log's public key as its provider publishes it (name+id+base64). Get it from somewhere else than the
     provider's server. Exit status: 0 all well, 1 something failed, 2 wrong usage, 3 alarm.
@@ -162,6 +163,8 @@ def follow(peer: Peer, state: Path, once: bool, interval: float, as_json: bool) 
     alarm nothing is cosigned until you have moved the evidence folder away.
     """
 
+    log_to_stderr()
+
     async def run() -> None:
         async with peer.connect() as remote:
             with open_witness(state) as witness:
@@ -262,6 +265,8 @@ def page(peer: Peer, state: Path, out: Path | None, port: int | None, keys: tupl
     if (out is None) == (port is None):
         raise click.UsageError("give either --out FOLDER or --http PORT")
     witnesses = [NoteVerifier.from_vkey(key) for key in keys]
+
+    log_to_stderr()
 
     async def run() -> None:
         async with peer.connect() as remote:

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The log's book of cosignatures: what witnesses handed in, in order of arrival, beside the log.
+"""The log's book of cosignatures: the newest line of every witness, in order of arrival, beside the log.
 
-Trust: none is needed for the contents (every line verifies by itself); losing the book loses witnesses' times.
+Anybody may hand one in.  Witnesses that the operator named have places of their own, which nothing that others send can
+take or hide; the rest share a limited room, from which the oldest line goes when a new one comes.  Trust: none is
+needed for the contents (every line verifies by itself); losing the book loses the witnesses' newest lines, and each
+hands in another one at its next look.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.ledger.durable import write_durably
 from ragseal.ledger.note import (
     COSIGNATURE,
     Note,
@@ -26,9 +31,12 @@ from ragseal.ledger.note import (
 from ragseal.ledger.published import PublicLog
 
 MAX_CLOCK_SKEW = 60  #: seconds that a witness's clock may be ahead
-MIN_INTERVAL = 5  #: seconds between two cosignatures of one witness over the same size
+MIN_INTERVAL = 5  #: seconds between two cosignatures of one witness, by its own clock
 MAX_STRANGERS = 64  #: witnesses that the operator did not name
-MAX_NOTE_LINES = 32  #: cosignatures shown with a checkpoint
+MAX_NAMED = 24  #: witnesses that the operator named
+MAX_NOTE_LINES = 32  #: cosignatures shown with a checkpoint, named witnesses' first; more than MAX_NAMED
+MAX_WAITING = 4  #: strangers' cosignatures that may wait for the disk at once
+FILE_LINES = 4 * (MAX_STRANGERS + MAX_NAMED)  #: from here on the file is written anew with the newest lines only
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +51,33 @@ class Cosigned:
     def time(self) -> int:
         return int.from_bytes(self.signature.blob[:8], "big")
 
+    def encode(self) -> bytes:
+        """Its line in the book's file."""
+        return f"{self.size} {self.witness.vkey()} {encode_base64(self.signature.blob)}\n".encode()
+
 
 class CosignatureBook:
-    """Accepts, keeps (file ``cosignatures`` in the ledger's directory) and serves cosignatures.  Thread-safe."""
+    """Accepts, keeps (file ``cosignatures`` in the ledger's directory) and serves cosignatures.  Thread-safe.
+
+    The file grows by one synced line a cosignature and is replaced as a whole, in one step, after FILE_LINES of them.
+    """
 
     def __init__(self, directory: Path, log: PublicLog, named: Iterable[NoteVerifier] = ()) -> None:
-        """``named`` witnesses never compete with strangers for room.  Raises LedgerError if the book is damaged."""
-        self._log, self._named = log, {key.vkey() for key in named}
+        """``named`` witnesses never compete with strangers for room.
+
+        Raises:
+            ConfigurationError: too many named, the key of a log, or two named keys that readers cannot tell apart.
+            LedgerError: the book is damaged, or the log is shorter than what was cosigned.
+        """
+        self._log, self._named = log, check_named(named, log.verifier)
         self._path = directory / "cosignatures"
         self._lock = threading.Lock()
-        self._items: list[Cosigned] = []
-        self._last: dict[str, Cosigned] = {}
+        self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+        self._newest: dict[str, Cosigned] = {}  # by vkey, in order of arrival; replaced, never changed: read unlocked
+        self._lines = 0
         try:
+            for unfinished in directory.glob(f".{self._path.name}.*"):  # a crash while the file was written anew
+                unfinished.unlink()
             data = self._path.read_bytes() if self._path.exists() else b""
             whole = data[: data.rfind(b"\n") + 1]
             if whole != data:  # the last line was being written when the power went
@@ -63,7 +86,7 @@ class CosignatureBook:
             raise LedgerError(f"cannot read {self._path}: {error.strerror}") from None
         for number, line in enumerate(whole.splitlines(), 1):
             try:
-                self._remember(_parse(line))
+                self._load(_parse(line))
             except AuditError as error:
                 raise LedgerError(f"{self._path} line {number}: {error}. Move the file away to start anew") from None
 
@@ -72,8 +95,9 @@ class CosignatureBook:
 
         Raises:
             EncodingError: a malformed key or line.
-            LedgerError: beyond the log, older than this witness's last, from the future, or it does not verify.
-            BudgetError: too soon after the last one, or no room for more unknown witnesses.
+            LedgerError: beyond the log, older than this witness's last, from the future, it does not verify, or a
+                stranger's key that readers would take for another one.
+            BudgetError: too soon after this witness's last one, or too many strangers at once.
         """
         witness = NoteVerifier.from_vkey(vkey)
         if witness.algorithm != COSIGNATURE:
@@ -83,49 +107,82 @@ class CosignatureBook:
         time = witness.verify(point.text(), signature)
         if time > now + MAX_CLOCK_SKEW:
             raise LedgerError(f"the cosignature's time is {time - now} s ahead of this log's clock")
+        new = Cosigned(size, witness, signature)
+        if vkey in self._named:
+            self._keep(new)
+            return
+        if not self._waiting.acquire(blocking=False):
+            raise BudgetError("too many witnesses at once: try again, or ask the operator to name this key")
+        try:
+            self._keep(new)
+        finally:
+            self._waiting.release()
+
+    def _keep(self, new: Cosigned) -> None:
+        """A verified cosignature takes its place if its turn has come."""
         with self._lock:
-            last = self._last.get(vkey)
-            new = Cosigned(size, witness, signature)
+            last = self._newest.get(new.witness.vkey())
+            if last == new:
+                return
             if last is not None:
-                if last == new:
-                    return
-                if size < last.size or time < last.time:
+                if new.size < last.size or new.time < last.time:
                     raise LedgerError(
-                        f"{witness.name} cosigned size {last.size} at {last.time} already: only later ones"
+                        f"{new.witness.name} cosigned size {last.size} at {last.time} already: only later ones"
                     )
-                if size == last.size and time < last.time + MIN_INTERVAL:
-                    raise BudgetError(f"one cosignature of a size every {MIN_INTERVAL} s is enough: wait")
-            elif vkey not in self._named and len(self._last.keys() - self._named) >= MAX_STRANGERS:
-                raise BudgetError("no room for more unknown witnesses: ask the operator to name this key")
-            self._write(new)
-            self._remember(new)
+                if new.time < last.time + MIN_INTERVAL:
+                    raise BudgetError(f"one cosignature every {MIN_INTERVAL} s is enough: wait")
+            following = self._with(new)
+            if self._lines >= FILE_LINES:
+                self._rewrite(following)
+            else:
+                self._write(new)
+            self._newest = following
 
     def latest(self) -> bytes | None:
-        """The note of the largest cosigned size with its cosignatures; None before the first."""
-        with self._lock:
-            size = max((item.size for item in self._last.values()), default=None)
+        """The note of the largest cosigned size with its cosignatures; None before the first.
+
+        Only sizes of named witnesses count once one has cosigned: no stranger can put a note of its own before theirs.
+        """
+        items = list(self._newest.values())
+        items = [item for item in items if item.witness.vkey() in self._named] or items
+        size = max((item.size for item in items), default=None)
         return None if size is None else self.decorate(self._log.checkpoint_at(size), size)
 
     def decorate(self, note: bytes, size: int) -> bytes:
         """A note of ``size`` with the last cosignature of every witness that stands at that size, named ones first."""
-        with self._lock:
-            found = [item for item in self._last.values() if item.size == size]
+        found = [item for item in self._newest.values() if item.size == size]
         found.sort(key=lambda item: (item.witness.vkey() not in self._named, item.witness.vkey()))
         return Note.parse(note).with_signatures(item.signature for item in found[:MAX_NOTE_LINES]).encode()
 
     def page(self, start: int, count: int) -> list[Cosigned]:
-        """Cosignatures [start, start + count) in order of arrival, fewer at the end."""
-        with self._lock:
-            return self._items[start : start + count]
+        """Newest cosignatures [start, start + count) in order of arrival, fewer at the end; at most one a witness."""
+        return list(self._newest.values())[start : start + count]
 
-    def _remember(self, item: Cosigned) -> None:
+    def _with(self, new: Cosigned) -> dict[str, Cosigned]:
+        """The newest lines once ``new`` has arrived; LedgerError for a stranger that could be taken for another."""
+        vkey = new.witness.vkey()
+        named = vkey in self._named
+        others = {key: item for key, item in self._newest.items() if key != vkey}
+        if not named:
+            # A key id has four bytes, so that a key with another's name and id can be searched for.  Its line would
+            # make every reader who knows the other key refuse the whole note.
+            for known in (self._log.verifier, *self._named.values(), *(item.witness for item in others.values())):
+                if known.owns(new.signature):
+                    raise LedgerError(f"another key has the name {known.name} and the id {known.key_id.hex()}")
+            strangers = [key for key in others if key not in self._named]
+            for key in strangers[: max(0, len(strangers) + 1 - MAX_STRANGERS)]:
+                del others[key]
+        return {**others, vkey: new}
+
+    def _load(self, item: Cosigned) -> None:
         if item.size > self._log.size:
             raise LedgerError(f"size {item.size} was cosigned, the log has {self._log.size}: it was rolled back")
-        self._items.append(item)
-        self._last[item.witness.vkey()] = item
+        self._lines += 1
+        with contextlib.suppress(LedgerError):  # a stranger whose name and id belong to a key that was named since
+            self._newest = self._with(item)
 
     def _write(self, item: Cosigned) -> None:
-        line = f"{item.size} {item.witness.vkey()} {encode_base64(item.signature.blob)}\n".encode()
+        line = item.encode()
         try:
             with open(self._path, "ab") as file:
                 at = file.tell()
@@ -138,6 +195,32 @@ class CosignatureBook:
                     raise
         except OSError as error:
             raise LedgerError(f"cannot keep the cosignature: {error.strerror}") from None
+        self._lines += 1
+
+    def _rewrite(self, newest: dict[str, Cosigned]) -> None:
+        try:
+            write_durably(self._path, b"".join(item.encode() for item in newest.values()))
+        except OSError as error:
+            raise LedgerError(f"cannot keep the cosignature: {error.strerror}") from None
+        self._lines = len(newest)
+
+
+def check_named(keys: Iterable[NoteVerifier], log: NoteVerifier) -> dict[str, NoteVerifier]:
+    """The witnesses that an operator names, by vkey.
+
+    Raises:
+        ConfigurationError: too many, a key that is no witness's, or two that readers cannot tell apart.
+    """
+    named = {key.vkey(): key for key in keys}
+    if len(named) > MAX_NAMED:
+        raise ConfigurationError(f"{len(named)} witnesses are named, at most {MAX_NAMED} can be")
+    for key in named.values():
+        if key.algorithm != COSIGNATURE:
+            raise ConfigurationError(f"the key of {key.name} is no witness's (type 0x04, ragseal-observer keygen)")
+    seen = [(key.name, key.key_id) for key in (log, *named.values())]
+    if len(set(seen)) != len(seen):
+        raise ConfigurationError("two of the named witnesses have one name and one key id: name one of them")
+    return named
 
 
 def _parse(line: bytes) -> Cosigned:

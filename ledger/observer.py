@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError, TransportError
+from ragseal.kernel.errors import AuditError, EncodingError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.durable import write_durably
 from ragseal.ledger.merkle import Frontier, leaf_hash
 from ragseal.ledger.note import Note, NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.witness import Evidence, ForkError, Witness, check_growth, state_name
+from ragseal.ledger.witness import Evidence, ForkError, UnprovenError, Witness, check_growth, state_name
 
 PAGE = 1024
 
@@ -58,6 +58,7 @@ class Status:
     consistent_since: int  #: seconds; first contact
     last_checked: int
     alarm: str  #: empty, or what happened and where the evidence lies
+    trouble: str = ""  #: empty, or what the log could not show at the last look
 
 
 class Observer:
@@ -74,8 +75,9 @@ class Observer:
         """Look once: signature, growth, entries, then cosign and hand the cosignature in.
 
         Raises:
-            AlarmError: a fork, a shrunk log, a failing or refused proof, or entries that are not the signed ones (or
-                an alarm that is still standing).
+            AlarmError: the log contradicts itself by its own signatures (or an alarm is still standing).
+            UnprovenError: an older note, a proof that fails or is refused, entries that are not the signed ones:
+                whoever stands in between can bring all of that about, so nothing is concluded; the status says it.
             TransportError: the log cannot be reached; nothing is concluded from that.
             AuditError: anything else, such as a note that is not signed by the log.
         """
@@ -86,21 +88,26 @@ class Observer:
             return await self._step(progress)
         except ForkError as error:
             folder = self._keep(error)
-            self._save_status(self._size(), f"{error} (evidence: {folder.name})")
+            self._save_status(self._size(), alarm=f"{error} (evidence: {folder.name})")
             raise AlarmError(f"{error}. Evidence: {folder}", folder) from None
+        except UnprovenError as error:
+            self._save_status(self._size(), trouble=str(error))
+            raise
 
     async def _step(self, progress: Progress | None) -> Step:
         newer = open_checkpoint(await self._remote.checkpoint(), self._log)
         older = self._witness.remembered(self._log)
         path: list[bytes] = []
+        if older is not None and newer.checkpoint.size <= older.checkpoint.size:
+            check_growth(older, newer, path)
+        frontier = await self._rehash(older, newer, progress)
         if older is not None:
             path = await self._proof(older, newer)
             check_growth(older, newer, path)
-        frontier = await self._rehash(older, newer, progress)
         now = int(self._clock())
         line = self._witness.cosign(newer.note.encode(), self._log, path, now)
         self._save_frontier(frontier)
-        self._save_status(newer.checkpoint.size, "")
+        self._save_status(newer.checkpoint.size)
         problem = await self._deliver(newer.checkpoint.size, line)
         return Step(
             origin=self._log.name,
@@ -122,34 +129,44 @@ class Observer:
         except TransportError:
             raise
         except AuditError as error:
-            evidence = Evidence("refused", older.note.encode(), newer.note.encode())
-            raise ForkError(f"{self._log.name} refuses to prove that it only grew ({error})", evidence) from None
+            raise UnprovenError(f"{self._log.name} gives no proof that it only grew ({error})") from None
 
     async def _rehash(
         self, older: SignedCheckpoint | None, newer: SignedCheckpoint, progress: Progress | None
     ) -> Frontier:
-        """Hash every entry that was not hashed yet; the result has the new root, and had the old one on the way."""
+        """Hash every entry that was not hashed yet; the result has the new root, and had the old one on the way.
+
+        What does not fit is hashed again from the beginning: entries that give the newer root and do not begin with
+        what gave the older one convict the log; entries that do not even give the newer root convict nobody.
+        """
         target, past = newer.checkpoint, older.checkpoint if older else None
-        frontier = self._load_frontier(past.size if past else 0)
-        if past is not None and frontier.size == past.size and frontier.root() != past.root:
-            frontier = Frontier()  # not what was remembered: hash from the beginning
-        evidence = Evidence("entries", older.note.encode() if older else b"", newer.note.encode())
-        while frontier.size < target.size:
-            for entry in await self._remote.entries(frontier.size, min(PAGE, target.size - frontier.size)):
+        known = self._load_frontier(past.size if past else 0)
+        if past is not None and known.size == past.size and known.root() == past.root:
+            found = await self._hash_on(known, target.size, progress)
+            if found.root() == target.root:
+                return found
+        begun = await self._hash_on(Frontier(), past.size if past else 0, progress)
+        found = await self._hash_on(begun, target.size, progress)
+        if found.root() != target.root:
+            raise UnprovenError(f"{target.origin} serves entries that do not give the root it signed: ask again")
+        if older is not None and begun.root() != older.checkpoint.root:
+            evidence = Evidence("rewritten", older.note.encode(), newer.note.encode())
+            raise ForkError(f"{target.origin} signed other entries before, up to {older.checkpoint.size}", evidence)
+        return found
+
+    async def _hash_on(self, frontier: Frontier, size: int, progress: Progress | None) -> Frontier:
+        """A frontier with what follows it in the log, up to ``size`` entries."""
+        frontier = frontier.copy()
+        while frontier.size < size:
+            for entry in await self._remote.entries(frontier.size, min(PAGE, size - frontier.size)):
                 frontier.add(leaf_hash(entry))
-                if past is not None and frontier.size == past.size and frontier.root() != past.root:
-                    raise ForkError(f"{target.origin} serves other entries than it signed up to {past.size}", evidence)
             if progress is not None:
-                progress(frontier.size, target.size)
-        if frontier.root() != target.root:
-            raise ForkError(f"{target.origin} serves entries that do not give the root it signed", evidence)
+                progress(frontier.size, size)
         return frontier
 
     async def _deliver(self, size: int, line: NoteSignature) -> str:
         try:
             await self._remote.add_cosignature(size, self._witness.verifier.vkey(), line.line())
-        except BudgetError:
-            return ""  # the log has a younger one of the same size already
         except AuditError as error:
             return str(error)
         return ""
@@ -185,9 +202,9 @@ class Observer:
         """The last checkpoint that was verified and cosigned here."""
         return self._witness.remembered(self._log)
 
-    def _save_status(self, size: int, alarm: str) -> None:
+    def _save_status(self, size: int, alarm: str = "", trouble: str = "") -> None:
         now, last = int(self._clock()), self.status()
-        status = Status(self._log.name, size, last.consistent_since if last else now, now, alarm)
+        status = Status(self._log.name, size, last.consistent_since if last else now, now, alarm, trouble)
         self._write(self._stem.with_suffix(".status.json"), json.dumps(asdict(status), indent=1).encode())
 
     def alarm(self) -> tuple[str, Path] | None:
@@ -209,7 +226,6 @@ class Observer:
             "message": str(error),
             "log_key": self._log.vkey(),
             "time": now.isoformat(),
-            "proof": [encode_base64(node) for node in evidence.path],
         }
         try:
             folder.mkdir(mode=0o700, exist_ok=True)

@@ -22,6 +22,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError, T
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.durable import write_durably
 from ragseal.ledger.entries import describe
+from ragseal.ledger.face import MARK, style
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteVerifier, encode_base64
 from ragseal.ledger.observer import PAGE, Observer, Progress
@@ -153,8 +154,9 @@ class Site:
 
 
 def index_html() -> bytes:
-    """The page itself; it refers to nothing outside."""
-    return resources.files("ragseal.ledger").joinpath("web/index.html").read_bytes()
+    """The page itself, with the face of the others; it refers to nothing outside."""
+    page = resources.files("ragseal.ledger").joinpath("web/index.html").read_text("utf-8")
+    return page.replace(MARK, style()).encode()
 
 
 def _rows(size: int, rows: Sequence[tuple[bytes, list[bytes]]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
-from ragseal.kernel.errors import LedgerError, TransportError
+from ragseal.kernel.errors import ConfigurationError, LedgerError, TransportError
 from ragseal.ledger.merkle import HASH_SIZE, MAX_SIZE
 from ragseal.ledger.receipt import MAX_PATH
 from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, dial
@@ -43,7 +43,14 @@ class Connection:
         return dial(target, tls)  # belongs to the loop it is made in
 
     def run(self, action: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and wait for it; an interrupted wait cancels the call."""
+        """Run a coroutine in the loop and wait for it; an interrupted wait cancels the call.
+
+        Raises:
+            ConfigurationError: the connection was closed.
+        """
+        if self._loop.is_closed():
+            action.close()
+            raise ConfigurationError(f"the connection to {self.peer} is closed: open a new one")
         future = asyncio.run_coroutine_threadsafe(action, self._loop)
         try:
             return future.result()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How every gRPC edge of ragseal is opened, secured and made to speak in AuditErrors.  Knows no service.
 
-Server:   server = new_server(); port = bind(server, "127.0.0.1:7401"); handlers carry @answers or @streams
-Client:   channel = open_channel("127.0.0.1:7401"); calls go through ``await call(stub.Method, request, timeout)``
+Server:   server = new_server(); port = bind(server, "127.0.0.1:7800"); handlers carry @answers or @streams
+Client:   channel = open_channel("127.0.0.1:7800"); calls go through ``await call(stub.Method, request, timeout)``
 """
 
 from __future__ import annotations
@@ -83,6 +83,11 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
         if key == ERROR_KEY and value in _BY_NAME:
             return _BY_NAME[str(value)](f"{peer} answers: {text}")
     if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
+        if "CERTIFICATE_VERIFY_FAILED" in text:
+            return TransportError(
+                f"{peer} shows a certificate that this machine does not trust: name its authority with --ca FILE (the "
+                f"certificate itself, if it is self-signed), and call it by the name in its certificate ({text})"
+            )
         return TransportError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
     if code == grpc.StatusCode.UNAVAILABLE:
         return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({text})")
@@ -255,7 +260,7 @@ def _check_address(address: str, allowed: bool, verb: str) -> None:
         return
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigurationError(f"{address!r} is no address: expected host:port, such as 127.0.0.1:7401")
+        raise ConfigurationError(f"{address!r} is no address: expected host:port, such as 127.0.0.1:7800")
     if not allowed and not is_loopback(host):
         raise ConfigurationError(
             f"will not {verb} {address} in the clear: give TLS files, use a loopback address, or say "

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import resource
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.logging import RichHandler
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -22,6 +26,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from ragseal import __version__
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.tls import ClientTls, ServerTls
 
@@ -44,15 +49,42 @@ def state_folder(variable: str, default: str, what: str) -> Callable[..., Any]:
     )
 
 
+def version(program: str) -> Callable[..., Any]:
+    """--version of a program."""
+    return click.version_option(__version__, prog_name=program, message="%(prog)s %(version)s")
+
+
+def stderr_console() -> Console:
+    """Where programs say what they are doing: lines are wrapped on a terminal, nowhere else."""
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def log_to_stderr() -> None:
+    """Logging of a program that serves: one line a message with date and time, UTC, as ISO 8601 has them.
+
+    A terminal gets colours and lines that fit; a file gets each message whole, however long.
+    """
+    handler: logging.Handler
+    if sys.stderr.isatty():
+        handler = RichHandler(console=stderr_console(), show_path=False, log_time_format="[%Y-%m-%d %H:%M:%S]")
+        form = logging.Formatter("%(message)s")
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+        form = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+        form.converter = time.gmtime
+    handler.setFormatter(form)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
 def progress_bars() -> Progress:
     """Bars on stderr for what takes longer than two seconds."""
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=stderr_console(),
     )
 
 

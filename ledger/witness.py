@@ -21,21 +21,27 @@ from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, No
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Two notes of one log that do not go together; ``path`` is the proof that the log offered, if any.
+    """Two notes of one log, both signed by it, that cannot both be true.
 
-    ``kind``: ``fork`` (same size, other root: both signatures convict the log by themselves), ``shrunk`` (smaller than
-    before), ``inconsistent`` (the offered proof fails), ``refused`` (no proof offered), ``entries`` (entries do not
-    give the signed root; ``older`` is then the last good note, empty at first contact).
+    ``kind``: ``fork`` (same size, other root: both signatures convict the log by themselves), ``rewritten`` (the
+    entries that give the newer root do not begin with those that gave the older one: whoever hashes the log finds it).
     """
 
     kind: str
     older: bytes
     newer: bytes
-    path: tuple[bytes, ...] = ()
+
+
+class UnprovenError(LedgerError):
+    """The log has not shown that it only grew: an older note, no proof, or a wrong one.
+
+    None of that is signed as such: whoever stands in between can replay an old note or spoil a proof, and a busy log
+    gives none.  So nothing is cosigned, nothing is concluded, and the log is asked again.
+    """
 
 
 class ForkError(LedgerError):
-    """A log contradicts itself.  ``evidence`` is what to show to others."""
+    """A log contradicts itself by its own signatures.  ``evidence`` is what to show to others."""
 
     def __init__(self, message: str, evidence: Evidence) -> None:
         super().__init__(message)
@@ -46,13 +52,16 @@ def check_growth(older: SignedCheckpoint, newer: SignedCheckpoint, path: Sequenc
     """Check that ``newer`` continues ``older``; both are verified notes of one log.
 
     Raises:
-        ForkError: with the evidence.
+        ForkError: two roots of one size, with the evidence.
+        UnprovenError: an older note, or a path that proves nothing.
     """
     old, new = older.checkpoint, newer.checkpoint
     notes = older.note.encode(), newer.note.encode()
     if new.size < old.size:
-        message = f"{new.origin} shrank: {old.size} entries were signed before, now {new.size}"
-        raise ForkError(message, Evidence("shrunk", *notes))
+        raise UnprovenError(
+            f"{new.origin} shows an older checkpoint of {new.size} entries, {old.size} were signed before: it was "
+            "rolled back, or somebody replays old notes"
+        )
     if new.size == old.size and new.root != old.root:
         raise ForkError(f"{new.origin} signed two different logs of {new.size} entries", Evidence("fork", *notes))
     if new.size == old.size or old.size == 0:
@@ -62,8 +71,7 @@ def check_growth(older: SignedCheckpoint, newer: SignedCheckpoint, path: Sequenc
     try:
         verify_consistency(old.size, new.size, path, old.root, new.root)
     except LedgerError as error:
-        message = f"{new.origin} does not continue what it signed before ({error})"
-        raise ForkError(message, Evidence("inconsistent", *notes, tuple(path))) from None
+        raise UnprovenError(f"{new.origin} does not prove that it continues what it signed before ({error})") from None
 
 
 def state_name(origin: str) -> str:
@@ -118,6 +126,7 @@ class Witness:
         Raises:
             EncodingError, LedgerError: the note does not hold, or the clock went backwards.
             ForkError: it contradicts what this witness cosigned before; nothing is signed or forgotten.
+            UnprovenError: it is not proven to continue that; ask again.
         """
         newer = open_checkpoint(note, log)
         older = self.remembered(log)

@@ -5,44 +5,54 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import secrets
 import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from rich.console import Console
-from rich.logging import RichHandler
 
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, progress_bars, server_tls
+from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.terminal import (
+    CONTEXT,
+    JSON,
+    Teaching,
+    client_tls,
+    log_to_stderr,
+    named_bars,
+    progress_bars,
+    server_tls,
+    version,
+)
 from ragseal.ledger.tls import ClientTls, ServerTls
-from ragseal.prover import commitment, fsck, index, machinery, remote, service, spending
+from ragseal.prover import commitment, consent, defaults, fsck, index, machinery, remote, service, spending
 from ragseal.prover import proofs as proofs_of_records
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.calibrate import calibrate
 from ragseal.prover.commitment import Registration
-from ragseal.prover.corpora import open_corpus
+from ragseal.prover.corpora import KINDS, open_corpus
+from ragseal.prover.corpusnotes import Notes
 from ragseal.prover.index import Matrix
 from ragseal.prover.options import STATE
 from ragseal.prover.plan import plan
-from ragseal.prover.policyfile import TEMPLATE, Binding, first_gain, load_policy
+from ragseal.prover.policyfile import Binding, load_policy
 from ragseal.prover.provider import Conduct, Provider
 from ragseal.prover.state import Settings, State, create
+from ragseal.prover.windows import public_window
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
+@version("ragseal-provider")
 def main() -> None:
     """Serve private retrieval that an auditor can check.
 
@@ -53,7 +63,7 @@ def main() -> None:
       ragseal-provider accounts add alice --tenant acme --key HEX    (the client prints its key)
       ragseal-provider fetch-keys --verifier localhost:7801          (the auditor makes the keys)
       ragseal-provider policy > policy.toml                          (edit: this is the guarantee)
-      ragseal-provider commit --policy policy.toml --window w1
+      ragseal-provider commit --policy policy.toml --window w1       (says what it gives and costs, and may ask)
       ragseal-provider serve --listen 127.0.0.1:7800                 (opens once the auditor has taken part)
       ragseal-provider close --provider localhost:7800               (then the auditor audits)
     """
@@ -106,7 +116,7 @@ def _identity(state: State) -> dict[str, Any]:
 @main.command()
 @STATE
 @click.option("--tenant", required=True, help="Whose documents these are.")
-@click.option("--corpus", required=True, help="jsonl:FILE, beir:FOLDER or text:FOLDER.")
+@click.option("--corpus", required=True, help=f"{KINDS}.")
 @click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most so many characters.")
 @JSON
 def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json: bool) -> None:
@@ -114,11 +124,22 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
 
     All of the corpus or nothing; documents that are there already are skipped.  A window sees the index as it is when
     the window is committed.
+
+    \b
+    jsonl  one JSON object a line, UTF-8:
+             {"id": "d1", "title": "may be left out", "text": "what is retrieved"}
+           id (or _id) is a text or an integer, once in the corpus; the title is put in front of the text.
+    csv    the same by columns: the first row names them (id, title, text), RFC 4180, UTF-8.
+    beir   a folder with corpus.jsonl: _id, title, text.
+    text   every .txt and .md file below a folder; its path is its id. Links are not followed.
+
+    Other members, columns and links are not kept; a note names them.
     """
     with State(directory) as state, progress_bars() as bars:
         cls = machinery.circuit_class(state.settings.class_name)
         embedder = load_embedder(state.settings.embedder)
-        documents = list(open_corpus(corpus, chunk_characters=chunk))
+        notes = Notes()
+        documents = list(open_corpus(corpus, chunk_characters=chunk, notes=notes))
         task = bars.add_task(f"embedding for {tenant}", total=len(documents))
 
         def embed(texts: Sequence[str]) -> Matrix:
@@ -130,8 +151,9 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
             return np.concatenate(parts)
 
         added, skipped = index.ingest(state, tenant, cls.N, embedder.dimension, documents, embed, secrets.token_bytes)
-    values = {"tenant": tenant, "added": added, "skipped": skipped}
-    _tell(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already")
+    values = {"tenant": tenant, "added": added, "skipped": skipped, "notes": notes.lines()}
+    told = "".join(f"\nnote: {line}" for line in notes.lines())
+    _tell(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already{told}")
 
 
 @main.group(cls=Teaching)
@@ -228,7 +250,7 @@ def fetch_keys(
         if class_name not in (None, state.settings.class_name):
             raise ConfigurationError(f"this provider has the class {state.settings.class_name!r}, not {class_name!r}")
         cls = machinery.circuit_class(state.settings.class_name)
-        ring = machinery.open_keys(state, cls, lambda text: bars.console.print(text))
+        ring = machinery.open_keys(state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         task = bars.add_task("fetching the key", total=None)
 
         def moved(done: int, total: int) -> None:
@@ -239,7 +261,7 @@ def fetch_keys(
         state.remember_auditor(paths.digest, fetched.auditor_key)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
         size = machinery.fitting_estimate(cls)
-        rings = machinery.open_estimate_keys(state, lambda text: bars.console.print(text))
+        rings = machinery.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         (blocks,) = [
             remote.fetch_key(verifier, tls, size, machinery.estimate_digest(size), None, one, moved).paths
             for one in rings
@@ -262,10 +284,12 @@ def fetch_keys(
 @main.command()
 @STATE
 def policy(directory: Path) -> None:
-    """Print a policy file to start from."""
+    """Print a policy file to start from: it gives useful answers, and says what they cost."""
     settings = Settings.load(directory / "provider.toml")
     cls = machinery.circuit_class(settings.class_name)
-    click.echo(TEMPLATE.format(class_name=cls.name, gain=first_gain(cls.s)), nl=False)
+    embedder = load_embedder(settings.embedder, threads=1)
+    public = public_window(embedder.identity().digest())
+    click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public), nl=False)
 
 
 @main.command()
@@ -278,8 +302,14 @@ def policy(directory: Path) -> None:
 @click.option(
     "--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default whose proving key it is."
 )
+@click.option(
+    "--yes-epsilon-is", "agreed", type=float, metavar="N",
+    help=f"Commit although the coalition's epsilon is above {consent.ASK_ABOVE}; N is at least that epsilon.",
+)  # fmt: skip
 @JSON
-def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | None, as_json: bool) -> None:
+def commit(
+    directory: Path, policy_file: Path, window: str, auditor_key: str | None, agreed: float | None, as_json: bool
+) -> None:
     """Phase A: commit to every index, the seed, the policy and the accounts; the manifest enters the ledger."""
     started = time.monotonic()
     named = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
@@ -298,14 +328,18 @@ def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | N
         machinery.check_promises(rules, cls)
         known = list(provider.journal.history.windows.values())
         spent = spending.spending(known, machinery.circuit_class, rules)
+        terms = consent.terms(rules, cls, spent)
+        consent.require(terms, agreed)
         entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named)
         made = provider.journal.history.named(window)
+        shared = commitment.shared_documents(provider.state, made.digest)
     values = {
         "window": window,
         "manifest": made.digest.hex(),
         "ledger_index": entry.index,
         "auditor_key": made.manifest.auditor_key.hex(),
-        "epsilon_account": rules.epsilon_account,
+        "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
+        **terms,
         "budget": spent,
         "seconds": round(time.monotonic() - started, 2),
     }
@@ -313,9 +347,13 @@ def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | N
         as_json,
         values,
         f"window {window} is committed, manifest {made.digest.hex()}\n"
-        + "".join(f"{line}\n" for line in spending.lines(spent))
-        + f"advertised to one account: epsilon {float(Fraction(rules.epsilon_account)):.4g} at delta {rules.delta}; "
-        "now `serve` it",
+        + "".join(f"{line}\n" for line in (*spending.lines(spent), *consent.lines(terms, rules)))
+        + "".join(
+            f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "
+            "accounts of both that work together learn about these documents twice as much\n"
+            for one, other, count in shared
+        )
+        + "now `serve` it",
     )
 
 
@@ -330,6 +368,10 @@ def commit(directory: Path, policy_file: Path, window: str, auditor_key: str | N
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
               help="Answers leave at multiples of so many seconds, so that their time says little.")  # fmt: skip
+@click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
+              help="A beacon participant with a place of its own, its public key in hexadecimal. Repeat.")  # fmt: skip
+@click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
+              help="An observer's public key: strangers cannot displace its cosignatures. Repeat.")  # fmt: skip
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
@@ -340,6 +382,8 @@ def serve(
     beacon_wait: float,
     proofs: str,
     tick: float,
+    observers: tuple[str, ...],
+    witnesses: tuple[str, ...],
     own: ServerTls,
     reflection: bool,
     as_json: bool,
@@ -348,10 +392,9 @@ def serve(
 
     Without TLS it listens on loopback only (or with --listen-plain).
     """
-    logging.basicConfig(
-        level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
-    )
-    conduct = Conduct(eager=proofs == "eager", tick=tick, beacon=BeaconRules(participants, beacon_wait))
+    log_to_stderr()
+    rules = BeaconRules(participants, beacon_wait, _observers(observers))
+    conduct = Conduct(proofs == "eager", tick, rules, witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses])
 
     def ready(address: str) -> None:
         _tell(as_json, {"listening": address}, f"listening on {address}")
@@ -459,6 +502,19 @@ class _running:
 
     def __exit__(self, *_: object) -> None:
         self._provider.close()
+
+
+def _observers(options: Sequence[str]) -> dict[str, bytes]:
+    """NAME=KEY, as often as it is given; ConfigurationError: no such pair, or a name twice."""
+    found: dict[str, bytes] = {}
+    for option in options:
+        name, equals, key = option.partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"--observer takes NAME=KEY, not {option!r}")
+        if name in found:
+            raise ConfigurationError(f"--observer names {name!r} twice")
+        found[name] = _hex(key, 32, f"--observer {name}")
+    return found
 
 
 def _hex(text: str, size: int, what: str) -> bytes:

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -385,9 +386,20 @@ class Attestation:
         if window.stage is not Stage.OPEN:
             state = "closed" if window.stage is Stage.CLOSED else "not open yet: its beacon is incomplete"
             raise AttestationError(f"window {name!r} is {state}")
-        if not policy.opens <= self._tools.clock() <= policy.closes:
-            raise AttestationError(f"window {name!r} takes queries from {policy.opens} to {policy.closes}")
+        now = self._tools.clock()
+        if now < policy.opens:
+            raise AttestationError(f"window {name!r} takes queries from {_day(policy.opens)} on: ask again then")
+        if now > policy.closes:
+            raise AttestationError(
+                f"window {name!r} ended at {_day(policy.closes)} and takes no queries any more: ask again when the "
+                "provider has opened the next one"
+            )
 
     def _spent(self, window: Window, account: str) -> BudgetError:
         n = window.manifest.policy.n_max
         return BudgetError(f"account {account!r} has asked its n_max = {n} queries: wait for the next window")
+
+
+def _day(time: int) -> str:
+    """Seconds since 1970 as people read them."""
+    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%SZ}"

@@ -10,6 +10,10 @@ to accounts in turn; links of related queries are left out, they are what the es
 c > k_max.  Beside the rate measured in such windows stands the rate of any link between two accounts if pairs were
 independent, 1 - exp(-pairs * rate of a pair), which takes its place where a window has more records than there are
 queries.
+
+Every rate has an exact two-sided interval (Clopper and Pearson): of the windows that were drawn, or of the pairs, taken
+as independent.  Theta is the least whose interval ends within the target.  It says nothing about other questions than
+those like the given ones, and :func:`least_queries` says how few are too few.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ import numpy.typing as npt
 from ragseal.embedder import DEFAULT, load_embedder, quantise
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.estimate import FULL, Embeddings, link_threshold
+from ragseal.kernel.statistics import binomial_lower, binomial_upper
 from ragseal.ledger.terminal import JSON, progress_bars
 from ragseal.prover.corpora import read_beir_qrels, read_beir_queries, read_jsonl
 
@@ -41,6 +46,8 @@ SHOWN = tuple(Fraction(i, 20) for i in range(6, 20))  #: of them, what the table
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 MOST_QUERIES = 20_000  #: their products are computed pair by pair
 SAME_WORDS = Fraction(1, 2)
+CONFIDENCE = 0.95  #: of every interval, two-sided
+APART = 3  #: the queries fill a window so many times, or two drawn windows are much the same one
 _BLOCK = 512
 
 
@@ -152,9 +159,13 @@ class Similarities:
         rank = max(1, math.ceil(share * self.unrelated))
         return (int(np.searchsorted(np.cumsum(self.histogram), rank)) - 2 * FULL) / FULL
 
+    def linked(self, threshold: int) -> int:
+        """How many unrelated pairs link."""
+        return int(self.histogram[2 * FULL + threshold :].sum())
+
     def pair_rate(self, threshold: int) -> float:
         """Share of unrelated pairs that link."""
-        return int(self.histogram[2 * FULL + threshold :].sum()) / max(1, self.unrelated)
+        return self.linked(threshold) / max(1, self.unrelated)
 
     def found(self, threshold: int) -> float | None:
         """Share of related pairs that link."""
@@ -204,6 +215,22 @@ class Window:
         return reach * n - reach * (reach + 1) // 2 - own
 
 
+def interval(hits: int, n: int) -> tuple[float, float]:
+    """Exact two-sided interval of a rate at :data:`CONFIDENCE`, each end wrong with half of the rest."""
+    each = (1 - CONFIDENCE) / 2
+    return binomial_lower(hits, n, each), binomial_upper(hits, n, each)
+
+
+def least_queries(window: Window, target: Fraction) -> int:
+    """How many queries a calibration needs at least, or it shows nothing.
+
+    Enough to draw windows that differ (:data:`APART`); or, where that is fewer, so many pairs that a rate of a link
+    within the target could follow, if none of them linked.
+    """
+    pairs = window.pairs() * -math.log((1 - CONFIDENCE) / 2) / -math.log1p(-float(target))
+    return min(APART * window.records, math.isqrt(math.ceil(2 * pairs)) + 2)
+
+
 def largest_false(found: Similarities, window: Window, k_max: int, draws: int, rng: np.random.Generator) -> Pairs:
     """The largest threshold at which c > k_max, for each of ``draws`` honest windows; below the lowest theta, 0.
 
@@ -249,6 +276,11 @@ def report(found: Similarities, window: Window, k_max: int, target: Fraction, dr
         threshold = link_threshold(theta)
         expected = window.pairs() * found.pair_rate(threshold)
         predicted = -math.expm1(-expected)
+        if largest is None:
+            ends = interval(found.linked(threshold), found.unrelated)
+            low, high = (-math.expm1(-window.pairs() * rate) for rate in ends)
+        else:
+            low, high = interval(int((largest >= threshold).sum()), draws)
         rates.append({
             "theta": str(theta),
             "threshold": threshold,
@@ -256,10 +288,10 @@ def report(found: Similarities, window: Window, k_max: int, target: Fraction, dr
             "false_links": expected,
             "predicted": predicted,
             "measured": None if largest is None else float((largest >= threshold).mean()),
+            "interval": [low, high],
             "found": found.found(threshold),
         })  # fmt: skip
-    decided: list[float] = [r["predicted"] if r["measured"] is None else r["measured"] for r in rates]
-    kept = [i for i in range(len(rates)) if all(rate <= target for rate in decided[i:])]
+    kept = [i for i in range(len(rates)) if all(rate["interval"][1] <= target for rate in rates[i:])]
     return {
         "queries": found.queries,
         "norms": list(found.norms),
@@ -277,6 +309,8 @@ def report(found: Similarities, window: Window, k_max: int, target: Fraction, dr
         "window": {"accounts": window.accounts, "each": window.each, "tau": window.tau, "pairs": window.pairs()},
         "k_max": k_max,
         "draws": draws if fitting else 0,
+        "confidence": CONFIDENCE,
+        "least_queries": least_queries(window, target),
         "seed": seed,
         "target": str(target),
         "theta": rates[kept[0]]["theta"] if kept else None,
@@ -301,7 +335,8 @@ def _text(found: dict[str, Any]) -> str:
         f"null model: {window['accounts']} accounts of {window['each']} queries, tau {window['tau']}: "
         f"{window['pairs']} pairs of accounts that do not collude",
         "",
-        f"theta   a pair links   any false link   c > {found['k_max']}, measured   related pairs found",
+        f"theta   a pair links   any false link   c > {found['k_max']}, measured   "
+        f"{found['confidence']:.0%} interval   related pairs found",
     ]
     for rate in found["rates"]:
         if Fraction(rate["theta"]) in SHOWN or rate["theta"] == found["theta"]:
@@ -309,12 +344,14 @@ def _text(found: dict[str, Any]) -> str:
             measured = "-" if rate["measured"] is None else f"{rate['measured']:.3f}"
             lines.append(
                 f"{float(Fraction(rate['theta'])):5.2f}   {rate['pair_rate']:12.2e}   {rate['predicted']:14.3f}   "
-                f"{measured:>15}   {share:>19}"
+                f"{measured:>15}   {rate['interval'][0]:.3f} to {rate['interval'][1]:.3f}   {share:>19}"
             )
     chosen = found["theta"]
     lines += [
         "",
-        f'theta = "{chosen}"   # false alarms at most {found["target"]}' if chosen else "no theta reaches this",
+        f'theta = "{chosen}"   # false alarms at most {found["target"]}, at {found["confidence"]:.0%} confidence'
+        if chosen
+        else "no theta reaches this: the interval ends above the target at every theta; more --draws make it narrower",
     ]
     return "\n".join(lines)
 
@@ -351,12 +388,19 @@ def calibrate(
     if not 0 < share < 1:
         raise ConfigurationError("--target is a rate between 0 and 1, such as 1/20")
     texts = read_queries(queries, paraphrases)
+    window = Window(accounts, each, tau)
+    least = least_queries(window, share)
+    if len(texts.texts) < least:
+        raise ConfigurationError(
+            f"{len(texts.texts)} queries show nothing about windows of {accounts} accounts with {each} queries each: "
+            f"that takes at least {least}; give more queries, or a smaller window (--accounts, --each)"
+        )
     with progress_bars() as bars:
         task = bars.add_task("embedding", total=len(texts.texts))
         rows = embedded(embedder, texts.texts, lambda done, total: bars.update(task, completed=done, total=total))
         task = bars.add_task("comparing", total=None)
         found = {
             "embedder": embedder,
-            **report(similarities(rows, texts.related), Window(accounts, each, tau), k_max, share, draws, seed),
+            **report(similarities(rows, texts.related), window, k_max, share, draws, seed),
         }
     click.echo(json.dumps(found) if as_json else _text(found))

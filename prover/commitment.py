@@ -316,6 +316,20 @@ def membership(state: State, manifest: bytes, account: Account) -> Membership:
     return Membership(account, index, tuple(path))
 
 
+def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]]:
+    """Pairs of tenants whose indices of a window hold the same texts, and how many.
+
+    The guarantee is about one slot of one tenant's index.  A document that stands in two tenants' indices is bounded in
+    each of them apart: accounts of both that compare notes spend twice.
+    """
+    query = (
+        "SELECT a.tenant, b.tenant, COUNT(DISTINCT a.text) FROM version_texts a JOIN version_texts b "
+        "ON a.manifest = b.manifest AND a.text = b.text AND a.tenant < b.tenant WHERE a.manifest = ? "
+        "GROUP BY a.tenant, b.tenant ORDER BY a.tenant, b.tenant"
+    )
+    return [(str(one), str(other), int(count)) for one, other, count in state.rows(query, (manifest,))]
+
+
 def window_index(state: State, manifest: bytes, tenant: str) -> bytes:
     """The public file of a tenant's index (canonical IndexFile); CommitmentError if there is none."""
     found = state.row("SELECT public FROM versions WHERE manifest = ? AND tenant = ?", (manifest, tenant))

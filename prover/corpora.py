@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documents from files: JSONL, BEIR folders, folders of texts.
+"""Documents from files: JSONL, CSV, BEIR folders, folders of texts; JSONL and CSV also from standard input.
 
 Every reader yields :class:`Document` in the order of the source, or stops with an error that names file and line.
-Nothing is skipped: a corpus that lost a document on the way is another corpus than the one its owner agreed to.
+Nothing is skipped in silence: a corpus that lost a document on the way is another corpus than the one its owner agreed
+to.  What is not taken in (links in a folder, members that no document has here) is told in :class:`Notes`.
 Readers stream; memory holds one line and the identifiers seen so far.
 """
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.prover.corpusnotes import Notes
 
 MAX_DEPTH = 64  #: nesting of a JSON line
 SUFFIXES = (".txt", ".md")  #: files that a text folder is made of
+STDIN = Path("-")  #: standard input, as a file of a corpus
+KINDS = "jsonl:FILE, csv:FILE (- for FILE is standard input), beir:FOLDER or text:FOLDER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +68,9 @@ def open_corpus(
     fields: JsonFields = DEFAULT_FIELDS,
     limits: Limits = DEFAULT_LIMITS,
     chunk_characters: int | None = None,
+    notes: Notes | None = None,
 ) -> Iterator[Document]:
-    """Documents of "jsonl:PATH", "beir:DIR" or "text:DIR".
+    """Documents of "jsonl:PATH", "csv:PATH", "beir:DIR" or "text:DIR"; the PATH "-" is standard input.
 
     What is named is looked up at once; its content is read as the iterator advances.
 
@@ -72,28 +80,31 @@ def open_corpus(
         limits: sizes beyond which a source is refused.
         chunk_characters: for text folders, split files into documents of at most this many characters; None keeps
             one document a file.  A file of c chunks weighs as c documents in the privacy claim (protocol section 4).
+        notes: told what is not taken in, complete once the iterator is at its end.
 
     Raises:
         ConfigurationError: unknown kind, or the path is not what the kind needs.
         EncodingError: (while reading) content that is refused; names file and line.
     """
     kind, colon, name = spec.partition(":")
-    if not colon or not name or kind not in ("jsonl", "beir", "text"):
-        raise ConfigurationError(f"corpus {spec!r} is not of the form jsonl:FILE, beir:FOLDER or text:FOLDER")
+    if not colon or not name or kind not in ("jsonl", "csv", "beir", "text"):
+        raise ConfigurationError(f"corpus {spec!r} is not of the form {KINDS}")
     if "\0" in name:
         raise ConfigurationError("the corpus path holds a zero byte")
     if chunk_characters is not None and kind != "text":
-        raise ConfigurationError("only text folders are split into chunks; JSONL and BEIR lines are documents")
-    path = Path(name)
+        raise ConfigurationError("only text folders are split into chunks; lines of JSONL, CSV and BEIR are documents")
+    path, told = Path(name), notes or Notes()
     if kind == "jsonl":
-        return read_jsonl(path, fields=fields, limits=limits)
+        return read_jsonl(path, fields=fields, limits=limits, notes=told)
+    if kind == "csv":
+        return read_csv(path, fields=fields, limits=limits, notes=told)
     if kind == "beir":
-        return read_beir(path, limits=limits)
-    return read_text_folder(path, limits=limits, chunk_characters=chunk_characters)
+        return read_beir(path, limits=limits, notes=told)
+    return read_text_folder(path, limits=limits, chunk_characters=chunk_characters, notes=told)
 
 
 def read_jsonl(
-    path: Path, *, fields: JsonFields = DEFAULT_FIELDS, limits: Limits = DEFAULT_LIMITS
+    path: Path, *, fields: JsonFields = DEFAULT_FIELDS, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None
 ) -> Iterator[Document]:
     """Documents of a JSONL file: an object a line, identifier (text or integer) and text, optionally a title.
 
@@ -102,12 +113,25 @@ def read_jsonl(
         EncodingError: (while reading) see the module's docstring.
     """
     _require_file(path, limits)
-    return _unique(_jsonl(path, fields, limits), path, limits)
+    return _unique(_jsonl(path, fields, limits, notes or Notes()), path, limits)
 
 
-def read_beir(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Document]:
+def read_csv(
+    path: Path, *, fields: JsonFields = DEFAULT_FIELDS, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None
+) -> Iterator[Document]:
+    """Documents of a CSV file (RFC 4180, UTF-8) whose first row names the columns as a JSON line names its members.
+
+    Raises:
+        ConfigurationError, EncodingError: as :func:`read_jsonl`.
+    """
+    _require_file(path, limits)
+    return _unique(_csv(path, fields, limits, notes or Notes()), path, limits)
+
+
+def read_beir(folder: Path, *, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None) -> Iterator[Document]:
     """Documents of a BEIR folder's corpus.jsonl (``_id``, ``title``, ``text``).  Errors as :func:`read_jsonl`."""
-    return read_jsonl(_inside(folder, "corpus.jsonl"), fields=JsonFields(id=("_id",)), limits=limits)
+    path = _inside(folder, "corpus.jsonl")
+    return read_jsonl(path, fields=JsonFields(id=("_id",)), limits=limits, notes=notes)
 
 
 def read_beir_queries(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
@@ -149,23 +173,29 @@ def read_beir_qrels(folder: Path, split: str = "test", *, limits: Limits = DEFAU
 
 
 def read_text_folder(
-    folder: Path, *, limits: Limits = DEFAULT_LIMITS, chunk_characters: int | None = None
+    folder: Path,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    chunk_characters: int | None = None,
+    notes: Notes | None = None,
 ) -> Iterator[Document]:
     """A document for every *.txt and *.md file below ``folder``, in the order of their paths.
 
     Identifiers are paths relative to the folder, with "#1", "#2", ... behind them if files are split.  Other files are
-    not part of such a corpus.  Links may point to files inside the folder; links to folders are refused.
+    not part of such a corpus, and neither is what links inside the folder point at, wherever that is.
 
     Raises:
-        ConfigurationError: not a folder, no text in it, a link that leaves it, or chunk_characters below 80.
+        ConfigurationError: not a folder, no text in it, or chunk_characters below 80.
         EncodingError: (while reading) a file that is empty, too large or not UTF-8.
     """
     if chunk_characters is not None and chunk_characters < 80:
         raise ConfigurationError("chunks below 80 characters hold no sentence; take chunk_characters of 80 or more")
     root = _require_folder(folder)
-    files = list(_text_files(root))
+    told = notes or Notes()
+    files = list(_text_files(root, told))
     if not files:
-        raise ConfigurationError(f"{folder} holds no .txt or .md file")
+        links = f" but {len(told.links) + told.more_links} links, which are not followed" if told.links else ""
+        raise ConfigurationError(f"{folder} holds no .txt or .md file{links}")
     return _unique(_texts(root, files, limits, chunk_characters), folder, limits)
 
 
@@ -215,6 +245,8 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _require_file(path: Path, limits: Limits) -> None:
+    if path == STDIN:
+        return
     try:
         status = path.stat()
     except OSError as error:
@@ -225,33 +257,32 @@ def _require_file(path: Path, limits: Limits) -> None:
         raise EncodingError(f"{path} has {status.st_size} bytes, at most {limits.file_bytes}; split it into tenants")
 
 
-def _text_files(root: Path) -> Iterator[Path]:
+def _text_files(root: Path, notes: Notes) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise ConfigurationError(f"cannot read {error.filename}: {error.strerror}") from None
 
     found: list[Path] = []
     for current, folders, names in os.walk(root, onerror=refuse):
-        for name in folders:
+        for name in folders:  # os.walk follows none of them
             if (Path(current) / name).is_symlink():
-                raise ConfigurationError(f"{Path(current) / name} is a link to a folder; copy it or remove the link")
+                notes.skipped((Path(current) / name).relative_to(root).as_posix() + "/")
         for name in names:
             path = Path(current) / name
             if path.suffix.lower() not in SUFFIXES:
                 continue
-            try:
-                target = path.resolve(strict=True)
-            except (OSError, RuntimeError):
-                raise ConfigurationError(f"{path} is a link to nothing") from None
-            if not target.is_relative_to(root):
-                raise ConfigurationError(f"{path} is a link out of the corpus folder; copy the file or remove the link")
-            found.append(path)
+            if path.is_symlink():
+                notes.skipped(path.relative_to(root).as_posix())
+            else:
+                found.append(path)
     yield from sorted(found, key=lambda path: path.relative_to(root).parts)
 
 
 # ---- content ---------------------------------------------------------------------------------------------------------
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
+    if path == STDIN:
+        return contextlib.nullcontext(sys.stdin.buffer)
     try:
         return path.open("rb")
     except OSError as error:
@@ -266,19 +297,19 @@ def _lines(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:
             try:
                 raw = file.readline(limits.line_bytes + 1)
             except OSError as error:
-                raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+                raise ConfigurationError(f"cannot read {_shown(path)}: {error.strerror}") from None
             if not raw:
                 return
             number += 1
             total += len(raw)
             if len(raw) > limits.line_bytes:
-                raise EncodingError(f"{path}, line {number}: longer than {limits.line_bytes} bytes")
+                raise EncodingError(f"{_shown(path)}, line {number}: longer than {limits.line_bytes} bytes")
             if total > limits.file_bytes:  # it grew while it was read, or is no plain file
-                raise EncodingError(f"{path}, line {number}: the file exceeds {limits.file_bytes} bytes")
+                raise EncodingError(f"{_shown(path)}, line {number}: the file exceeds {limits.file_bytes} bytes")
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise EncodingError(f"{path}, line {number}: not UTF-8 at byte {error.start + 1}") from None
+                raise EncodingError(f"{_shown(path)}, line {number}: not UTF-8 at byte {error.start + 1}") from None
             yield number, line.removesuffix("\n")
 
 
@@ -305,9 +336,9 @@ def _depth(line: str) -> int:
     return deepest
 
 
-def _jsonl(path: Path, fields: JsonFields, limits: Limits) -> Iterator[tuple[str, Document]]:
+def _jsonl(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterator[tuple[str, Document]]:
     for number, line in _lines(path, limits):
-        where = f"{path}, line {number}"
+        where = f"{_shown(path)}, line {number}"
         if not line.strip():
             raise EncodingError(f"{where}: empty line; every line is a document")
         if line.count("[") + line.count("{") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
@@ -319,12 +350,45 @@ def _jsonl(path: Path, fields: JsonFields, limits: Limits) -> Iterator[tuple[str
             raise EncodingError(f"{where}: not a JSON object ({reason[:80]})") from None
         if not isinstance(value, dict):
             raise EncodingError(f"{where}: not a JSON object but a {type(value).__name__}")
-        text = _member(value, fields.text, where)
-        title = ""
-        if fields.title is not None and value.get(fields.title) is not None:
-            title = _member(value, fields.title, where)
-        identifier = _identifier(value, fields.id, where)
-        yield where, Document(identifier, "\n".join(part for part in (title, text) if part.strip()))
+        yield where, _document(value, fields, where, notes)
+
+
+def _csv(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterator[tuple[str, Document]]:
+    csv.field_size_limit(limits.line_bytes)  # of the whole process; csv's own 128 KiB are less than a text may have
+    lines = (line + "\n" for _, line in _lines(path, limits))
+    rows = csv.reader(lines, strict=True)
+    names: list[str] = []
+    while True:
+        began = rows.line_num + 1
+        where = f"{_shown(path)}, line {began}"
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise EncodingError(f"{where}: not CSV ({error})") from None
+        if not names:
+            names = [name.removeprefix("\ufeff") for name in cells]  # spreadsheet programs begin a file so
+            if not names or len(set(names)) != len(names):
+                raise EncodingError(f"{where}: the first row must name every column, each once")
+            continue
+        if len(cells) != len(names):
+            raise EncodingError(f"{where}: {len(cells)} cells, the first row names {len(names)} columns")
+        yield where, _document(dict(zip(names, cells, strict=True)), fields, where, notes)
+
+
+def _document(value: dict[str, Any], fields: JsonFields, where: str, notes: Notes) -> Document:
+    text = _member(value, fields.text, where)
+    title = ""
+    if fields.title is not None and value.get(fields.title) is not None:
+        title = _member(value, fields.title, where)
+    identifier = _identifier(value, fields.id, where)
+    notes.unread(name for name in value if name not in (*fields.id, fields.text, fields.title))
+    return Document(identifier, "\n".join(part for part in (title, text) if part.strip()))
+
+
+def _shown(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)
 
 
 def _member(value: dict[str, Any], name: str, where: str) -> str:
@@ -393,7 +457,7 @@ def _unique(documents: Iterator[tuple[str, Document]], source: Path, limits: Lim
         seen[document.id] = where
         yield document
     if not seen:
-        raise EncodingError(f"{source} holds no documents")
+        raise EncodingError(f"{_shown(source)} holds no documents")
 
 
 def _require_scalars(value: str, name: str, where: str) -> None:

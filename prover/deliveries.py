@@ -15,7 +15,7 @@ from collections.abc import Callable
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.commitment import Registry
-from ragseal.kernel.errors import AttestationError, BudgetError, TransportError, UnprovableError
+from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, TransportError, UnprovableError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.prover.commitment import window_accounts
 from ragseal.prover.estimate import Estimates
@@ -67,9 +67,7 @@ class Deliveries:
         except AttestationError as error:
             raise AttestationError(f"only the window's auditor is given this: {error}") from None
         if isinstance(ask, LinksAsk | BlocksAsk) and window.stage is not Stage.CLOSED:
-            raise AttestationError(
-                f"window {window.manifest.window!r} is not closed: its coalitions are estimated then"
-            )
+            raise EstimateError(f"window {window.manifest.window!r} is not closed: its coalitions are estimated then")
         if self._waiting.get(auditor, 0) >= ASKS_AT_ONCE:
             raise BudgetError(f"{ASKS_AT_ONCE} asks of this auditor are under way: try again when one of them is done")
         self._waiting[auditor] = self._waiting.get(auditor, 0) + 1

@@ -31,7 +31,6 @@ from ragseal.prover.keyring import EstimateRing, KeyRing
 from ragseal.prover.provider import Machinery
 from ragseal.prover.state import KEY_FILE, State
 
-BUILD_VARIABLE = "RAGSEAL_BUILD"  #: folder of compiled circuits
 BACKEND_VARIABLE = "RAGSEAL_BACKEND"  #: auto, native or snarkjs
 EPSILON_UNIT = 10**6  #: an advertised epsilon is rounded up to a millionth
 
@@ -52,8 +51,8 @@ def class_digest(cls: CircuitClass) -> bytes:
 
 
 def build_directory() -> Path:
-    """Where compiled circuits lie: RAGSEAL_BUILD, else var/build below the working folder."""
-    return Path(os.environ.get(BUILD_VARIABLE) or circuits.DEFAULT_CACHE)
+    """Where compiled circuits lie: RAGSEAL_BUILD, RAGSEAL_CACHE, or the user's cache folder."""
+    return circuits.default_cache()
 
 
 def open_keys(state: State, cls: CircuitClass, progress: Progress) -> KeyRing:

@@ -6,24 +6,28 @@ from __future__ import annotations
 import base64
 import io
 import json
+import time
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.guess import best_guess
+from ragseal.kernel.rounding import per_cent, upward
+from ragseal.ledger import face
 
 NO_PLOT = "no plot: it needs matplotlib, run pip install 'ragseal[plot]'"
 COLUMNS = ("law", "scale", "window", "K", "n_max", "k_max", "epsilon", "ndcg10", "recall", "class", "gain")
 
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 0 auto; padding: 2rem 1.25rem; }
-table { border-collapse: collapse; font-size: .9rem; } td, th { padding: .25rem .7rem; text-align: right; }
-th { border-bottom: 1px solid; } tr.best td { font-weight: 700; } .scroll { overflow-x: auto; }
-pre { border: 1px solid; border-radius: .4rem; padding: .8rem; overflow-x: auto; }
-img { max-width: 100%; background: white; border-radius: .4rem; }
-"""
+#: Of the page: what a column is called.
+HEADS = {
+    "epsilon": "epsilon", "guess": "attacker's best guess", "ndcg10": "nDCG@10", "recall": "recall", "law": "noise",
+    "K": "returned (K)", "window": "score window", "n_max": "questions per account", "k_max": "accounts together",
+    "class": "circuit class", "gain": "gain", "scale": "signal / noise",
+}  # fmt: skip
+STRONG = 4.0  #: epsilon up to which a verdict's page is green
 
 
 def has_plot() -> bool:
@@ -44,6 +48,8 @@ def cell(row: Mapping[str, Any], name: str) -> str:
         return f"{value:.3f} +- {row[name + '_se']:.3f}"
     if name == "class":
         return str(value) + ("" if row["class_available"] else " (to be built)")
+    if name == "epsilon":
+        return upward(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -90,14 +96,53 @@ def draw(plan: Mapping[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def page(plan: Mapping[str, Any], picture: bytes | None) -> str:
+def guess(row: Mapping[str, Any]) -> str:
+    """How often a coalition guesses right at most, from even odds, under a row's policy."""
+    return per_cent(best_guess(row["epsilon"], float(Fraction(row["delta"]))))
+
+
+def sentences(plan: Mapping[str, Any], now: float) -> list[str]:
+    """What everybody should read first: who, when, which log, what is bounded, how weak."""
+    best = plan["recommended"]
+    shown = best or plan["nearest"]
+    out = [
+        f"This is a provider's plan, measured on {plan['workload']}.",
+        f"It was made on {face.when(now)}, before any window was opened.",
+        "No log knows of it: it becomes a promise when a policy is committed to, and a fact when an auditor passes it.",
+    ]
+    if shown is None:
+        return [*out, "Nothing would be bounded: no policy was found.", "The reasons are below."]
+    row = f"{shown['k_max']} {'account' if shown['k_max'] == 1 else 'accounts'} with {shown['n_max']} questions each"
+    weak = "little" if shown["epsilon"] > STRONG else "something"
+    return [
+        *out,
+        f"Bounded would be what {row} learn about any one document: epsilon {upward(shown['epsilon'])} at delta "
+        f"{shown['delta']}, under the policy that is {'recommended' if best else 'nearest to the target'}.",
+        f"That promises {weak}: from even odds they may guess right in up to {guess(shown)} of all cases; answers "
+        f"reach nDCG@10 {shown['ndcg10']:.3f} of {plan['noise_free']['ndcg10']:.3f} without noise.",
+    ]
+
+
+def _shown(row: Mapping[str, Any], name: str) -> str:
+    return guess(row) if name == "guess" else cell(row, name).replace(" +- ", "\u00a0\u00b1\u00a0")
+
+
+def page(plan: Mapping[str, Any], picture: bytes | None, now: float) -> str:
     """plan.html: nothing outside of it is needed."""
     best = plan["recommended"]
     shown = best or plan["nearest"]
+    head = "Recommended policy" if best else "The target cannot be met; the nearest policy"
+    tone = "mid" if best and best["epsilon"] > STRONG else "good" if best else "bad"
+    strength = (
+        f'<p class="guess">The attacker\'s best guess from even odds: up to {guess(shown)} (epsilon '
+        f"{upward(shown['epsilon'])})</p>"
+        if shown
+        else ""
+    )
     marked = [shown] if shown else []
     rows = "".join(
         f"<tr{' class=best' if row in marked else ''}>"
-        + "".join(f"<td>{escape(cell(row, name))}</td>" for name in COLUMNS)
+        + "".join(f"<td>{escape(_shown(row, name))}</td>" for name in HEADS)
         + "</tr>"
         for row in [*marked, *plan["frontier"]]
     )
@@ -106,15 +151,19 @@ def page(plan: Mapping[str, Any], picture: bytes | None) -> str:
         if picture
         else f"<p>{escape(NO_PLOT)}</p>"
     )
-    head = "Recommended policy" if best else "The target cannot be met; the nearest policy"
     file = f"<h2>{head}</h2><pre>{escape(shown['policy'])}</pre>" if shown else ""
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>ragseal plan</title>'
-        f"<style>{_STYLE}</style><h1>Privacy against answers</h1><p>{escape(plan['workload'])}</p>{image}{file}"
+    body = (
+        "<h1>ragseal: privacy against answers, a plan</h1>"
+        f'<section class="verdict {tone}" aria-label="Outcome"><strong>{head}</strong>{strength}</section>'
+        f"{face.sentences(sentences(plan, now))}{file}"
+        f"<h2>What privacy costs</h2>{image}"
         f"<h2>Reasons</h2><ul>{''.join(f'<li>{escape(reason)}</li>' for reason in plan['reasons'])}</ul>"
-        "<h2>All points</h2><div class=scroll><table><tr>"
-        f"{''.join(f'<th>{name}</th>' for name in COLUMNS)}</tr>{rows}</table></div></html>\n"
+        '<h2>All points</h2><p>The marked one is the policy above.</p><div class="scroll"><table class="wide flat">'
+        "<thead>"
+        f"<tr>{''.join(f'<th scope=col>{escape(head)}</th>' for head in HEADS.values())}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
     )
+    return face.document("ragseal: a plan", body)
 
 
 def save(folder: Path, plan: Mapping[str, Any]) -> list[Path]:
@@ -124,7 +173,8 @@ def save(folder: Path, plan: Mapping[str, Any]) -> list[Path]:
         ConfigurationError: the folder cannot be written.
     """
     picture = draw(plan) if has_plot() else None
-    files = {"plan.json": json.dumps(plan, indent=1).encode() + b"\n", "plan.html": page(plan, picture).encode()}
+    now = time.time()
+    files = {"plan.json": json.dumps(plan, indent=1).encode() + b"\n", "plan.html": page(plan, picture, now).encode()}
     if picture is not None:
         files["plan.png"] = picture
     try:

@@ -49,13 +49,14 @@ _DEFAULTS: dict[str, Any] = {
 
 TEMPLATE = """\
 # A window's policy.  Everything the guarantee depends on; printed in the verdict and bound by the manifest.
+{about}
 class = "{class_name}"          # circuit class: capacity, K and noise law
-lo = 0.30                 # score window in cosines (or whole numbers in units of 127^2); empty slots score lo
-hi = 0.70                 # a public choice, never a quantile of a tenant's scores
-gain = {gain}                  # signal against the fixed noise: more gain, better answers, larger epsilon
-n_max = 25                # queries an account may ask in this window
-k_max = 2                 # accounts a coalition may have
-delta = "1/1000000"       # of the (epsilon, delta) claim
+lo = {lo}                 # score window in cosines (or whole numbers in units of 127^2); empty slots score lo
+hi = {hi}                 # a public choice, never a quantile of a tenant's scores
+gain = {gain}                # signal against the fixed noise: more gain, better answers, larger epsilon
+n_max = {n_max}                # queries an account may ask in this window
+k_max = {k_max}                 # accounts a coalition may have
+delta = "{delta}"       # of the (epsilon, delta) claim
 epsilon_account = "auto"  # advertised for one account; "auto" computes it, a number is checked against the noise
 theta = "9/10"            # estimator: cosine that links two queries; `ragseal-provider calibrate` finds one
 tau = 1000                # estimator: how many records apart they may be
@@ -63,11 +64,6 @@ chunks_max = 1            # slots one document may fill
 duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
 # period_start = ...      # windows from then on share one budget; left out, the period of the window before goes on
 """
-
-
-def first_gain(dither: int) -> int:
-    """A gain to start from: a query over the template's window shifts the noise by about 256 table steps."""
-    return max(1, round((256 << dither) / (0.4 * COSINE_ONE)))
 
 
 Advertise = Callable[[Policy, CircuitClass], Fraction]

@@ -24,11 +24,13 @@ from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
+from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import commitment
 from ragseal.prover.attestation import Attestation, Tools
 from ragseal.prover.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment import Progress, WindowSecrets
 from ragseal.prover.deliveries import Deliveries
+from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.keyring import EstimateRing, KeyRing
@@ -69,6 +71,7 @@ class Conduct:
     tick: float = 0.1  #: seconds; answers leave at multiples of it
     beacon: BeaconRules = field(default_factory=BeaconRules)
     publish: float = COARSE_TIME  #: seconds; the public log shows new records at multiples of it, 0: at once
+    witnesses: Sequence[NoteVerifier] = ()  #: whose cosignatures strangers' can neither displace nor hide
 
 
 class Provider:
@@ -234,6 +237,7 @@ class Serving:
         journal.public.live = conduct.publish <= 0
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def journal(self) -> Journal:
@@ -253,6 +257,7 @@ class Serving:
             self.proofs.start(newest.digest if newest is not None else None)
         self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
+        self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.edges.clock).run())
 
     async def _publish(self) -> None:
         """Show the public what is in the log, on the coarse tick (SPEC B.3)."""
@@ -271,7 +276,7 @@ class Serving:
 
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""
-        for task in (self._driver, self._publisher):
+        for task in (self._driver, self._publisher, self._ending):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragseal.kernel.rounding import upward
 from ragseal.prover.frontier import Budget, Planner, Point, Shape, Window
 
 DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given
@@ -69,7 +70,7 @@ def _reaching(
     if sure:
         best = min(sure, key=lambda p: p.epsilon)
         reasons.append(
-            f"epsilon {best.epsilon:.4g} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
+            f"epsilon {upward(best.epsilon)} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
             f"{describe(best)}"
         )
         return Advice(best, None, (*reasons, *_remeasured(best, ceiling)))
@@ -80,7 +81,7 @@ def _reaching(
         "even without noise it is not reached" if wanted > ceiling else "no finite epsilon of these classes reaches it"
     )
     near = (
-        f"; the nearest is {nearest.quality.ndcg10:.3f} at epsilon {nearest.epsilon:.4g}: {describe(nearest)}"
+        f"; the nearest is {nearest.quality.ndcg10:.3f} at epsilon {upward(nearest.epsilon)}: {describe(nearest)}"
         if nearest
         else ""
     )
@@ -100,7 +101,7 @@ def _within(
         nearest = min(least, key=lambda p: p.epsilon, default=None)
         reasons.append(
             f"epsilon {limit:g} CANNOT be met: even gain 1 exceeds it in every class and window"
-            + (f"; the nearest is epsilon {nearest.epsilon:.4g}: {describe(nearest)}" if nearest else "")
+            + (f"; the nearest is epsilon {upward(nearest.epsilon)}: {describe(nearest)}" if nearest else "")
         )
         return Advice(None, nearest, tuple(reasons))
     best = planner.again(found[0])
@@ -111,7 +112,7 @@ def _within(
         )
         other = planner.for_ndcg(target.ndcg10, used, windows, budget)
         if other:
-            reasons.append(f"that nDCG@10 takes epsilon {other[0].epsilon:.4g}: {describe(other[0])}")
+            reasons.append(f"that nDCG@10 takes epsilon {upward(other[0].epsilon)}: {describe(other[0])}")
         return Advice(None, best, tuple(reasons))
     reasons.append(f"of {len(found)} ways to stay within epsilon {limit:g} these answers are best: {describe(best)}")
     return Advice(best, None, (*reasons, *_remeasured(best, ceiling)))

@@ -183,8 +183,8 @@ class Server:
         credentials = listening.tls.credentials()
         self._server = new_server()
         ProviderServicer(self.serving).mount(self._server)
-        public = self._provider.journal.public
-        book = CosignatureBook(self._provider.state.ledger_directory, public)
+        public, named = self._provider.journal.public, self.serving.conduct.witnesses
+        book = CosignatureBook(self._provider.state.ledger_directory, public, named)
         LedgerServicer(public, book).mount(self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = [

@@ -14,6 +14,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.odometer import Spent, account_period, odometer
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, rational
+from ragseal.kernel.rounding import upward
 from ragseal.prover.window import Stage, Window
 
 Classes = Callable[[str], CircuitClass]  #: raises ConfigurationError where there is no such class
@@ -97,4 +98,4 @@ def lines(values: dict[str, Any]) -> list[str]:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return upward(value) if isinstance(value, float) else str(value)

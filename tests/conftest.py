@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
+
+os.environ.setdefault("RAGSEAL_BUILD", str(Path(__file__).resolve().parent.parent / "var" / "build"))
 
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 _LIMIT = sys.getrecursionlimit()

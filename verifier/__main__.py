@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,15 +15,24 @@ from typing import Any
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.status import Status
 
-from ragseal.circuits.build import build
+from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.estimate import build_estimate, estimate_digest, fitting
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, server_tls, state_folder
+from ragseal.ledger.terminal import (
+    CONTEXT,
+    JSON,
+    Teaching,
+    client_tls,
+    log_to_stderr,
+    server_tls,
+    state_folder,
+    stderr_console,
+    version,
+)
 from ragseal.ledger.tls import ClientTls, ServerTls
 from ragseal.verifier import auditing, probe, service, show
 from ragseal.verifier.beacon import Stage
@@ -46,6 +54,7 @@ LOG_KEY = click.option(
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
+@version("ragseal-verifier")
 def main() -> None:
     """Audit private retrieval without seeing index, queries or noise.
 
@@ -75,7 +84,7 @@ def _tell(as_json: bool, values: dict[str, Any], line: str) -> None:
 
 
 def _console() -> Console:
-    return Console(stderr=True, highlight=False)
+    return stderr_console()
 
 
 @contextmanager
@@ -120,7 +129,7 @@ def init(directory: Path, as_json: bool) -> None:
 @click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("var/build"),
+    default=DEFAULT_CACHE,
     show_default=True,
     help="Where compiled circuits are kept.",
 )
@@ -298,9 +307,7 @@ def serve(
     Without TLS it listens on loopback only (or with --listen-plain).  The client options are for the providers' side.
     Ends on Ctrl-C or SIGTERM.
     """
-    logging.basicConfig(
-        level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=_console(), show_path=False)]
-    )
+    log_to_stderr()
     if len(providers) != len(log_keys):
         raise ConfigurationError("give one --log-key for every --provider, in the same order")
     targets = {p: _target(p, k, tls) for p, k in zip(providers, log_keys, strict=True)}

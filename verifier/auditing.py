@@ -14,12 +14,13 @@ from typing import Any
 import click
 from rich.console import Console
 
+from ragseal.kernel.rounding import upward
 from ragseal.ledger.terminal import JSON, client_tls
 from ragseal.ledger.tls import ClientTls
 from ragseal.verifier import claim, guess, service
 from ragseal.verifier.blocks import SAMPLE_BLOCKS, Effort
 from ragseal.verifier.conduct import DEADLINE, Target, Terms, conduct, read_receipts
-from ragseal.verifier.epsilon import Budget, upward
+from ragseal.verifier.epsilon import Budget
 from ragseal.verifier.estimate import FULL
 from ragseal.verifier.log import MAX_LOG_BYTES
 from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, PASS, Verdict

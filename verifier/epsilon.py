@@ -12,7 +12,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -25,22 +24,13 @@ from ragseal.kernel.odometer import PeriodReport, Row, Spent, account_period, od
 from ragseal.kernel.overflow import overflow_bound_holds
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, rational
+from ragseal.kernel.rounding import upward
 from ragseal.verifier.commitment import Say, Window, own_class, quiet
 from ragseal.verifier.conditions import conditions
 from ragseal.verifier.evidence import OWN_MISTAKE, OWNER, Auditor, Refused, Undecided, held
 from ragseal.verifier.independent import Opinion, second_opinion
 from ragseal.verifier.log import LogView
 from ragseal.verifier.receipts import Tally
-
-DIGITS = 6
-
-
-def upward(value: float) -> str:
-    """A bound for people: six significant digits, rounded up."""
-    if not math.isfinite(value):
-        return "inf"
-    rounded = Context(prec=DIGITS, rounding=ROUND_UP).create_decimal(Decimal(value))
-    return f"{float(rounded):.{DIGITS}g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How strong a PASS is, in words that need no training: the best guess of an attacker who began at even odds.
+"""How strong a PASS is, in words that need no training: the attacker's best guess (:mod:`ragseal.kernel.guess`).
 
-Of two indices that differ in one slot an attacker is told one, each with probability 1/2, and says which.  Under
-(epsilon, delta)-indistinguishability every test has P(says 1 | 1) <= e^epsilon P(says 1 | 0) + delta, and the same with
-the two exchanged, so no attacker is right more often than
-
-    (e^epsilon + delta) / (1 + e^epsilon),
-
-and some mechanism with these numbers lets one be (Kairouz, Oh, Viswanath, "The composition theorem for differential
-privacy", ICML 2015: theorem 2.1's region of errors, whose best sum gives total variation
-(e^epsilon - 1 + 2 delta) / (e^epsilon + 1); Wasserman and Zhou 2010 for delta = 0).  The claim being computational
-(SIM-CDP), it holds for efficient attackers up to the terms that the report names.
+Of two indices that differ in one slot an attacker is told one, each with probability 1/2, and says which.  The claim
+being computational (SIM-CDP), the bound holds for efficient attackers up to the terms that the report names.
 """
 
 from __future__ import annotations
@@ -18,30 +10,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ragseal.kernel.guess import best_guess
+
 DECORATION = 4.0  #: above this epsilon the number is decoration: the attacker may be right 98.2 times of 100
-HONEST = 3.0  #: up to here a bound says something to the account it is about: 95.3 times of 100
 GOOD, MID, WEAK, BAD, NONE = "good", "mid", "weak", "bad", "none"  #: tones: the colour class of a verdict
 
 FORMULA = "(e^epsilon + delta) / (1 + e^epsilon): Kairouz, Oh, Viswanath 2015, theorem 2.1"
 _PLACES = 100  # per cent are given in hundredths, rounded up
 
 
-def best_guess(epsilon: float, delta: float) -> float:
-    """The largest probability, between 1/2 and 1, to tell the two apart from even odds; 1 where nothing is known."""
-    if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta <= 1):
-        return 1.0
-    small = math.exp(-epsilon)
-    return min(1.0, math.nextafter((1 + delta * small) / (1 + small), math.inf))
-
-
 def per_cent(epsilon: float, delta: float) -> float:
-    """:func:`best_guess` in per cent, rounded up to two places."""
-    return min(100.0, math.ceil(_PLACES * 100 * best_guess(epsilon, delta)) / _PLACES)
+    """The best guess in per cent, rounded up to two places; 100 where no epsilon follows."""
+    known = best_guess(epsilon, delta) if math.isfinite(epsilon) else 1.0
+    return min(100.0, math.ceil(_PLACES * 100 * known) / _PLACES)
 
 
 def tone(epsilon: float) -> str:
     """The colour class of a PASS: green is kept for what bounds somebody."""
-    return GOOD if epsilon <= HONEST else MID if epsilon <= DECORATION else WEAK
+    return GOOD if epsilon <= DECORATION else WEAK
 
 
 def details(epsilon: float, epsilon_account: float, delta: float, k_max: int) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from typing import Any
 from urllib.parse import quote
 
 from ragseal.kernel.errors import AuditError
+from ragseal.kernel.rounding import upward
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.verifier import guess
 from ragseal.verifier.commitment import Window
-from ragseal.verifier.epsilon import Budget, upward
+from ragseal.verifier.epsilon import Budget
 from ragseal.verifier.estimate import FULL, Estimation
 from ragseal.verifier.receipts import SetAside, Tally
 

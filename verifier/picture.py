@@ -13,9 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from ragseal.ledger.face import SHORT, shortened
+
 WIDTH = 880  #: of the picture, in its own units; it shrinks with the page
 MOST_CLUSTERS, MOST_ACCOUNTS = 12, 24  #: drawn; what is left out is counted in words
-_NAME = 22  # characters of an account id that are shown; the rest is in its tooltip
+_NAME = SHORT + 1  # characters of an account's pseudonym that are shown; the rest is in its tooltip
 _LINE = 16  # of text
 _DOT = 9
 
@@ -65,7 +67,7 @@ def _cluster(group: Group, weight: Counter[tuple[str, str]]) -> tuple[str, float
     shown = list(group.accounts[:MOST_ACCOUNTS])
     left = len(group.accounts) - len(shown)
     radius = max(34.0, len(shown) * 2.4 * _DOT / (2 * math.pi) * 1.6)
-    room = 7.0 * _NAME * 0.9
+    room = 7.0 * _NAME + 34
     width, height = 2 * (radius + room), 2 * radius + 5 * _LINE
     centre = (width / 2, radius + 1.5 * _LINE)
     angle = {a: 2 * math.pi * i / len(shown) for i, a in enumerate(shown)}  # from the right, so that pairs lie flat
@@ -84,7 +86,7 @@ def _cluster(group: Group, weight: Counter[tuple[str, str]]) -> tuple[str, float
         side = math.cos(angle[account])
         anchor, shift = ("middle", 0.0) if abs(side) < 0.2 else ("start", 14.0) if side > 0 else ("end", -14.0)
         rise = 4 + (math.copysign(18, math.sin(angle[account])) if anchor == "middle" else 0)
-        name = account if len(account) <= _NAME else account[: _NAME - 1] + "\u2026"
+        name = shortened(account)
         parts.append(
             f'<g><title>{escape(account)}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{_DOT}" '
             f'fill="var(--bad, #a40e26)"/>{_text(x + shift, y + rise, name, anchor)}</g>'

@@ -20,15 +20,13 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy
-from ragseal.ledger.terminal import JSON, client_tls
+from ragseal.ledger.terminal import JSON, client_tls, progress_bars
 from ragseal.ledger.tls import ClientTls
 from ragseal.verifier.canary import VIOLATION, Finding, judge
 from ragseal.verifier.conduct import Target, class_build
@@ -157,6 +155,31 @@ def window_of(log: LogView, answers: Sequence[dict[str, Any]]) -> Manifest:
     return signed.manifest
 
 
+def check_budget(log: LogView, queries: int, group: int, inside: int, outside: int) -> None:
+    """The newest window's policy allows what is about to be asked by so many accounts inside and outside.
+
+    Raises:
+        ConfigurationError: no window, a trial larger than the policy speaks of, or more queries than an account has.
+    """
+    manifests = log.manifests()
+    if not manifests:
+        raise ConfigurationError("the provider has no window yet: it must commit and open one first")
+    manifest = manifests[-1][1].manifest
+    policy = manifest.policy
+    if group > policy.n_max * policy.k_max:
+        raise ConfigurationError(
+            f"a trial of {group} queries is more than the {policy.n_max * policy.k_max} that the policy speaks of"
+        )
+    for option, accounts in (("--inside", inside), ("--outside", outside)):
+        each = -(-queries // accounts)
+        if each > policy.n_max:
+            raise ConfigurationError(
+                f"{queries} queries of {accounts} accounts ({option}) are up to {each} of one account, and window "
+                f"{manifest.window!r} allows each n_max = {policy.n_max}: give {-(-queries // policy.n_max)} accounts, "
+                f"or ask at most {policy.n_max * accounts} times (--queries). No query was spent"
+            )
+
+
 def scores_of(plant: Plant, policy: Policy, embedder: str) -> tuple[int, int]:
     """y of canary and replacement; without an embedder the canary, which is the query, scores at least hi, and the
     replacement is taken to score at most lo."""
@@ -269,25 +292,20 @@ def register(
         pair, target = read_plant(planted), target_of(provider, log_key, tls)
         if queries < 2 * group:
             raise ConfigurationError(f"{queries} queries make fewer than two trials of {group}: ask more often")
-        bars = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=Console(stderr=True),
-        )  # fmt: skip
-        with bars:
+        with target.connect() as link:
+            before = read_log(link, target.log_key)
+        check_budget(before, queries, group, len(inside), len(outside))
+        with progress_bars() as bars:
             task = bars.add_task("asking", total=2 * queries)
             answers = [
                 ask_world(pair, queries, accounts, target, embedder, tls, lambda: bars.advance(task))
                 for accounts in (inside, outside)
             ]
         with target.connect() as link:
-            manifest = window_of(read_log(link, target.log_key), [*answers[0], *answers[1]])
+            manifest = window_of(read_log(link, target.log_key, before), [*answers[0], *answers[1]])
         policy = manifest.policy
         cls, digest = find_class(class_build(), policy.class_name)
         check_policy(policy, cls, digest)
-        if group > policy.n_max * policy.k_max:
-            raise ConfigurationError(
-                f"a trial of {group} queries is more than the {policy.n_max * policy.k_max} that the policy speaks of"
-            )
         hits = [
             [text in answer["texts"] for answer in world]
             for world, text in zip(answers, (pair.canary, pair.replacement), strict=True)

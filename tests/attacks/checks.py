@@ -90,7 +90,7 @@ LOG_COMPLETE = Guard(log, "read_log", "the log gave")
 LOG_EXTENDS = Guard(log.LogView, "extends", "the log was forked")
 LOG_GROWS = Guard(log.LogView, "extends", "_stale(")
 OBSERVER_CONSISTENCY = Both((Check(observer, "check_growth"), Check(witness, "check_growth")))
-OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "serves other entries than it signed up to")
+OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries before")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 

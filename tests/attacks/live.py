@@ -41,7 +41,7 @@ def estimate_key() -> KeyPaths:
 class Live:
     """A provider with an open window; ``address`` is its gRPC server."""
 
-    def __init__(self, folder: Path, **policy: Any) -> None:
+    def __init__(self, folder: Path, publish: float = 0.0, **policy: Any) -> None:
         tools = machine()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -57,7 +57,7 @@ class Live:
         self.log_key = self.provider.state.log_signer.verifier.vkey()
         self.log = self.provider.state.log_signer.verifier
         self.folder = folder
-        self.server: Server = self.call(self._begin())
+        self.server: Server = self.call(self._begin(publish))
         self.address = self.server.address
         self.auditor = b""  #: public key of the beacon's auditor
         self.window = self.call(self._opened())
@@ -65,9 +65,9 @@ class Live:
     def call(self, action: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(action, self._loop).result(120)
 
-    async def _begin(self) -> Server:
+    async def _begin(self, publish: float) -> Server:
         server = Server(
-            self.provider, Conduct(False, 0.0, BeaconRules(participants=2, wait=5.0)), Listening("127.0.0.1:0")
+            self.provider, Conduct(False, 0.0, BeaconRules(participants=2, wait=5.0), publish), Listening("127.0.0.1:0")
         )
         await server.start()
         return server

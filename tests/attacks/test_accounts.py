@@ -16,7 +16,17 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
 
-from provider_scene import Asker, Clock, account_key, make_policy, open_provider, open_window, serving_on
+from provider_scene import (
+    Asker,
+    Clock,
+    account_key,
+    make_policy,
+    open_provider,
+    open_window,
+    opened,
+    retrieved,
+    serving_on,
+)
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Prepare, SignedRequest
@@ -48,7 +58,7 @@ class Scene:
     alice: Asker
 
     async def send(self, signed: SignedRequest) -> Answer:
-        return Answer.decode(await self.serving.attestation.retrieve(signed.encode()))
+        return opened(await retrieved(self.serving, signed.encode(), self.alice.name))
 
     async def next(self, query: str = "topic 5", **changes: object) -> SignedRequest:
         """Alice's next request, with fields of the cheat's choice, properly signed."""
@@ -150,7 +160,7 @@ def test_unregistered_account(tmp_path: Path) -> None:
         message = stranger.message("topic 5")
         with pytest.raises(AuditError, match="mallory"):
             await stranger.prepare(message)
-        borrowed: Prepare = replace(message, account="alice")
+        borrowed: Prepare = replace(message, account=scene.alice.pseudonym)
         with pytest.raises(AttestationError, match="prepare signature does not hold"):
             await stranger.prepare(borrowed)
         request = (await scene.next(account="mallory")).request

@@ -18,7 +18,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
 
-from provider_scene import NOW, Asker, Clock, make_policy, open_provider, open_window, serving_on
+from provider_scene import NOW, Asker, Clock, batch, make_policy, open_provider, open_window, serving_on
 
 from ragseal.kernel import field as scalars
 from ragseal.kernel import opening, signature
@@ -89,9 +89,9 @@ async def _window(directory: Path, name: str, clock: Clock, seen: Seen, **change
 
 async def _batches(serving: Serving, manifest: bytes, seen: Seen) -> None:
     for seqs in BATCHES:
-        batch = ProofBatch.decode(await batch(serving, manifest, seqs))
-        seen.opening(batch.hints)
-        for link in batch.links:
+        delivered = ProofBatch.decode(await batch(serving, manifest, seqs))
+        seen.opening(delivered.hints)
+        for link in delivered.links:
             seen.opening(link.opening)
 
 

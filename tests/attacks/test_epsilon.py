@@ -15,8 +15,8 @@ import pytest
 from ragseal.kernel import accounting
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.rounding import upward
 from ragseal.verifier import claim, page, report
-from ragseal.verifier.epsilon import upward
 from ragseal.verifier.verification import Verdict
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
 from tests.attacks.world import AttackWorld, machine, policy, refused

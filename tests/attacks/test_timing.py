@@ -21,7 +21,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
 
-from provider_scene import Asker, Clock, make_policy, open_provider, open_window
+from provider_scene import Asker, Clock, make_policy, open_provider, open_window, opened, retrieved
 
 from ragseal.prover import attestation as answering
 from ragseal.prover.beacon import BeaconRules

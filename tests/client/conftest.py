@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.client.account import KEY_FILE, AccountKey, AccountState
 from ragseal.client.client import Client
-from ragseal.client.link import Announced
+from ragseal.client.link import Announced, Retrieved
 from ragseal.embedder import EmbedderIdentity, Vectors, quantise
 from ragseal.groth16.group import default_group
 from ragseal.kernel import hints, signature
@@ -29,26 +30,39 @@ from ragseal.kernel.attestation import (
     Receipt,
     ReceiptBody,
     Record,
+    SealedAnswer,
     SignedRequest,
     SlotOpening,
     score_commitment,
+    sealed_digest,
 )
 from ragseal.kernel.commitment import (
     Account,
+    AccountAsk,
+    BeaconCommit,
+    BeaconOpening,
+    BeaconSeal,
     Manifest,
+    Membership,
     ScoreBases,
     SignedManifest,
     TenantIndex,
+    WindowOpen,
+    beacon_commitment,
+    beacon_value,
     embedding_commitment,
     generators,
     registry_leaves,
     text_leaf,
 )
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.errors import AttestationError, TransportError
+from ragseal.kernel.errors import AttestationError, AuditError, TransportError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.sealing import seal
+from ragseal.kernel.transcript import tagged_hash
+from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.keyfile import save_key
 from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree
@@ -60,6 +74,26 @@ CLASS = CircuitClass("toy", "gaussian", N=120, K=3, R=30, m=8, q=20, c=12, s=8, 
 NOW = 1_000_000
 TEXTS = [f"entry {i}: {topic}" for i, topic in enumerate(("json", "csv", "xml", "toml", "ini", "yaml") * 3)]
 SALT_OF = [bytes([i]) * 32 for i in range(CLASS.N)]
+OTHERS = {"bob": "other", "carol": "acme"}  #: accounts beside alice, with their tenants
+NONCE_OF = {"provider": b"n" * 32, "observer-x": b"o" * 32, "auditor": b"u" * 32}
+
+
+def key_of(name: str) -> Ed25519PrivateKey:
+    """The signing key of whoever is called ``name`` here."""
+    return Ed25519PrivateKey.from_private_bytes(tagged_hash("key-of-a-test", name.encode()))
+
+
+@dataclass(frozen=True)
+class Person:
+    """An account as the provider knows it between windows."""
+
+    name: str
+    tenant: str
+    public_key: bytes
+
+    def line(self, window: str) -> Account:
+        """Its line of a window's registry; the salt is a function of the names, so that one noise means one T."""
+        return Account(self.name, self.tenant, self.public_key, tagged_hash("salt-of-a-test", window.encode()))
 
 
 class LetterEmbedder:
@@ -81,9 +115,14 @@ class LetterEmbedder:
 
 
 class Provider:
-    """Implements the client's two links; ``tamper`` sees every message before it leaves (and may re-sign)."""
+    """Implements the client's two links, with a real beacon in its log.
 
-    def __init__(self, ledger: Path, accounts: Sequence[Account], window: str = "w1", n_max: int = 4) -> None:
+    ``tamper`` sees every message before it leaves (and may re-sign): an answer first as its parts (Answer), which are
+    then sealed to the account's key, and then as it leaves (SealedAnswer).  ``shape`` sees the entries that open a
+    window, in order, before they are appended.
+    """
+
+    def __init__(self, ledger: Path, people: Sequence[Person], window: str = "w1", n_max: int = 4) -> None:
         self.group = default_group()
         self.key = Ed25519PrivateKey.from_private_bytes(b"p" * 32)
         self.log_signer = NoteSigner(ORIGIN, Ed25519PrivateKey.from_private_bytes(b"l" * 32))
@@ -92,30 +131,61 @@ class Provider:
         self.generators = generators(self.group, DIMENSION)
         self.bases = ScoreBases(self.group.hash_to_curve(b"test/scores", 4), self.group.hash_to_curve(b"test/blind", 1))
         self.columns = self.group.hash_to_curve(b"test/columns", DIMENSION)
-        self.accounts = sorted(accounts, key=lambda a: a.name)
+        self.people = list(people)
         self.rows = [[int(x) for x in row] for row in quantise(self.embedder.embed(TEXTS))]
         self.rows += [[0] * DIMENSION] * (CLASS.N - len(TEXTS))
         self.tree = MerkleTree(self.leaves())
         self.tamper: Callable[[Any], Any] = lambda message: message
+        self.shape: Callable[[list[Message]], list[Message]] = lambda entries: entries
         self.on_call: Callable[[str], None] = lambda call: None
         self.calls: list[str] = []
+        self.sent: list[bytes] = []  #: everything that came from the client
         self.forget = False  #: lose Prepares, as a restart does
+        self.gives_paths = True  #: consistency paths come with answers; else the ledger is asked for them
         self.open(window, n_max)
 
     def open(self, window: str, n_max: int = 4, **changes: Any) -> None:
+        """Commit to a window and take it through its beacon."""
         self.n_max, self.window, self.stage = n_max, window, "open"
+        self.accounts = sorted((one.line(window) for one in self.people), key=lambda account: account.pseudonym)
+        self.registry = MerkleTree(registry_leaves(self.accounts))
         values = {
             "origin": ORIGIN, "window": window, "policy": policy(n_max), "embedder": self.embedder.identity().digest(),
             "key_digest": b"k" * 32, "tenants": (self.index("acme"), self.index("other")), "c_seed": 7,
-            "registry_root": MerkleTree(registry_leaves(self.accounts)).root(), "accounts": len(self.accounts),
-            "provider_key": signature.public_bytes(self.key), "beacon_commitment": b"n" * 32,
+            "registry_root": self.registry.root(), "accounts": len(self.accounts),
+            "provider_key": signature.public_bytes(self.key),
+            "beacon_commitment": beacon_commitment("provider", NONCE_OF["provider"]),
+            "auditor_key": signature.public_bytes(key_of("auditor")),
         }  # fmt: skip
         self.manifest = Manifest(**(values | changes))  # type: ignore[arg-type]
         self.seal()
         self.index_in_log = self.append(self.signed).index
+        for entry in self.shape(self.beacon()):
+            self.append(entry)
         self.prepared: dict[bytes, tuple[Prepare, Prepared]] = {}
         self.answers: dict[bytes, bytes] = {}
         self.records = 0
+
+    def beacon(self, owners: Sequence[str] = ("provider", "observer-x", "auditor")) -> list[Message]:
+        """The entries that open the window, in the order that SPEC A.8 wants."""
+        opened = [self.opening(owner) for owner in owners]
+        value = beacon_value(self.manifest.digest(), [(one.owner, one.nonce) for one in opened])
+        commits = [self.commit(owner) for owner in owners if owner != "provider"]
+        return [*commits, self.sealed(owners), *opened, WindowOpen(self.manifest.digest(), value, NOW // 60 * 60)]
+
+    def commit(self, owner: str, key: Ed25519PrivateKey | None = None) -> BeaconCommit:
+        """A participant's commitment, signed by its key or by another."""
+        signer, made = key or key_of(owner), beacon_commitment(owner, NONCE_OF[owner])
+        message = BeaconCommit(self.manifest.digest(), owner, signature.public_bytes(signer), made, bytes(64))
+        return replace(message, signature=signature.sign(signer, "beacon-commit", message.body()))
+
+    def sealed(self, owners: Sequence[str], key: Ed25519PrivateKey | None = None) -> BeaconSeal:
+        """The provider's seal, or somebody else's."""
+        message = BeaconSeal(self.manifest.digest(), tuple(owners), bytes(64))
+        return replace(message, signature=signature.sign(key or self.key, "beacon-seal", message.body()))
+
+    def opening(self, owner: str) -> BeaconOpening:
+        return BeaconOpening(self.manifest.digest(), owner, NONCE_OF[owner])
 
     def seal(self) -> None:
         self.signed = SignedManifest(self.manifest, signature.sign(self.key, "manifest", self.manifest.encode()))
@@ -134,26 +204,33 @@ class Provider:
 
     # --- what the client calls ---
 
-    def _call(self, name: str) -> None:
+    def _call(self, name: str, *sent: bytes) -> None:
         self.calls.append(name)
+        self.sent += sent
         self.on_call(name)
 
     def announced(self) -> Announced:
         self._call("announced")
-        return Announced(
-            self.tamper(self.signed).encode(),
-            tuple(a.encode() for a in self.tamper(self.accounts)),
-            self.index_in_log,
-            self.stage,
-        )
+        return Announced(self.tamper(self.signed).encode(), self.index_in_log, self.stage)
+
+    def account(self, canonical: bytes, signed: bytes) -> bytes:
+        self._call("account", canonical, signed)
+        ask = AccountAsk.decode(canonical)
+        mine = next((a for a in self.accounts if a.name == ask.name), None)
+        if mine is None:
+            raise AttestationError("no account of this name and key")
+        signature.verify(mine.public_key, "account", canonical, signed)
+        at = self.accounts.index(mine)
+        out: bytes = self.tamper(Membership(mine, at, tuple(self.registry.path(at)))).encode()
+        return out
 
     def prepare(self, canonical: bytes, signed: bytes) -> bytes:
-        self._call("prepare")
+        self._call("prepare", canonical, signed)
         message = Prepare.decode(canonical)
-        account = next(a for a in self.accounts if a.name == message.account)
-        signature.verify(account.public_key, "prepare", canonical, signed)
         if message.manifest != self.manifest.digest():
             raise AttestationError("this window is over: ask for the newest manifest")
+        account = self.called(message.account)
+        signature.verify(account.public_key, "prepare", canonical, signed)
         embedding = message.embedding
         if not embedding:
             embedding = quantise(self.embedder.embed([message.query], role="query"))[0].tobytes()
@@ -165,12 +242,46 @@ class Provider:
         out: bytes = self.tamper(reply).encode()
         return out
 
-    def retrieve(self, canonical: bytes) -> bytes:
-        self._call("retrieve")
+    def retrieve(self, canonical: bytes, signed: bytes, known_size: int) -> Retrieved:
+        self._call("retrieve", canonical, signed)
+        request = SignedRequest.decode(canonical)
+        account = self.called(request.request.account)
+        request.verify(account.public_key)
+        request.verify_retrieval(account.public_key, signed)
+        self.seal_key = request.request.seal_key
         if canonical not in self.answers:
-            self.answers[canonical] = self.answer(SignedRequest.decode(canonical)).encode()
-        out: bytes = self.tamper(Answer.decode(self.answers[canonical])).encode()
-        return out
+            self.answers[canonical] = self.answer(request).encode()
+        answer: Answer = self.tamper(Answer.decode(self.answers[canonical]))
+        sealed: bytes = self.tamper(self.delivered(answer)).encode()
+        return Retrieved(sealed, self.path(known_size, self.size_of(answer)))
+
+    def called(self, pseudonym: str) -> Account:
+        for account in self.accounts:
+            if account.pseudonym == pseudonym:
+                return account
+        raise AttestationError("no such account in this window")
+
+    def size_of(self, answer: Answer) -> int:
+        """Of the log that an answer's checkpoint covers; 0 where it covers nothing that is ours."""
+        try:
+            return open_checkpoint(answer.receipt.body.checkpoint, self.log_signer.verifier).checkpoint.size
+        except AuditError:
+            return 0
+
+    def path(self, known: int, size: int) -> tuple[bytes, ...]:
+        old, new = sorted((known, size))
+        if not self.gives_paths or not 0 < old < new <= self.log.size:
+            return ()
+        return tuple(self.log.consistency(old, new))
+
+    def delivered(self, answer: Answer) -> SealedAnswer:
+        """An answer as it leaves, sealed to the key of the request that was sent."""
+        return SealedAnswer(answer.record, self.sealed_openings(answer.record, answer.openings), answer.receipt)
+
+    def sealed_openings(self, record: Record, openings: Openings) -> bytes:
+        """As :func:`seal_openings`, but to the account's key whatever the record says: a lie must reach its check."""
+        plain, about = openings.encode(), tagged_hash("seal-info", record.digest())
+        return seal(self.seal_key, tagged_hash("ephemeral-of-a-test", record.digest(), plain), about, plain)
 
     def answer(self, signed: SignedRequest) -> Answer:
         request = signed.request
@@ -207,6 +318,7 @@ class Provider:
             record.seq,
             done.index,
             openings.digest(),
+            sealed_digest(self.sealed_openings(record, openings)),
             done.bundle.checkpoint,
         )
         return Answer(record, openings, Receipt(body, self.sign_receipt(body), done.bundle.path))
@@ -217,6 +329,10 @@ class Provider:
     def checkpoint(self) -> bytes:
         self._call("checkpoint")
         return self.log.checkpoint()
+
+    def entries(self, start: int, count: int) -> list[bytes]:
+        self._call("entries")
+        return self.log.entries(start, count)
 
     def inclusion(self, index: int, size: int) -> list[bytes]:
         self._call("inclusion")
@@ -248,8 +364,8 @@ class Bench:
         (self.state / KEY_FILE).unlink()
         save_key(self.state / KEY_FILE, Ed25519PrivateKey.from_private_bytes(b"a" * 32))  # one noise, hence one T
         self.key = AccountKey.load(self.state / KEY_FILE)
-        others = [Account("bob", "other", bytes(31) + b"b"), Account("carol", "acme", bytes(31) + b"c")]
-        self.provider = Provider(folder / "ledger", [Account("alice", "acme", self.key.public), *others])
+        others = [Person(name, tenant, signature.public_bytes(key_of(name))) for name, tenant in OTHERS.items()]
+        self.provider = Provider(folder / "ledger", [Person("alice", "acme", self.key.public), *others])
         self.embedder = LetterEmbedder()
         self.provider_class = CLASS
         self.now = float(NOW)
@@ -266,6 +382,11 @@ class Bench:
         made = Client(**({"provider": self.provider, "account": self.state} | values | changes))
         self._clients.append(made)
         return made
+
+    @property
+    def pseudonym(self) -> str:
+        """How the newest window calls alice."""
+        return next(a.pseudonym for a in self.provider.accounts if a.name == "alice")
 
     def evidence(self) -> list[Path]:
         folder = self.state / "evidence"
@@ -287,6 +408,16 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     yield made
     made.close()
     made.provider.log.close()
+
+
+@pytest.fixture
+def empty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """The scene with a window over an index without documents, as an answer of noise alone looks."""
+    monkeypatch.setitem(globals(), "TEXTS", [])
+    bench.provider.rows = [[0] * DIMENSION] * CLASS.N
+    bench.provider.tree = MerkleTree(bench.provider.leaves())
+    bench.provider.open("empty")
+    return bench
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from ragseal.circuits.build import DEFAULT_CACHE, build, class_digest, load_clas
 from ragseal.client import Client
 from ragseal.client import client as client_module
 from ragseal.client.account import KEY_FILE, AccountState
+from ragseal.client.link import Retrieved
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.errors import AttestationError, TransportError
 from ragseal.kernel.params import CircuitClass
@@ -123,7 +124,7 @@ def test_questions_across_a_restart_and_a_lost_answer(
         assert one.record.signed.request.ctr == 1
         sent: list[bytes] = []
 
-        def lost(canonical: bytes) -> bytes:
+        def lost(canonical: bytes, signed: bytes, known_size: int) -> Retrieved:
             sent.append(canonical)
             raise TransportError("lost")
 
@@ -145,9 +146,9 @@ def test_questions_across_a_restart_and_a_lost_answer(
     assert not (state / "evidence").exists()
 
 
-def received_but_lost(retrieve: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    def lost(canonical: bytes) -> bytes:
-        retrieve(canonical)
+def received_but_lost(retrieve: Callable[..., Retrieved]) -> Callable[..., Retrieved]:
+    def lost(*sent: Any) -> Retrieved:
+        retrieve(*sent)
         raise TransportError("lost")
 
     return lost

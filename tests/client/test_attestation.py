@@ -23,12 +23,14 @@ def parts(bench: Any) -> dict[str, Any]:
     return {"window": client._current[0], "prepare": exchange.prepare, "prepared": exchange.prepared}
 
 
-GOOD: dict[str, Any] = {"ctr": 2, "checked": True, "nonce": b"n" * 16, "last_receipt": b"r" * 32}
+GOOD: dict[str, Any] = {"ctr": 2, "checked": True, "nonce": b"n" * 16, "last_receipt": b"r" * 32, "seal_key": b"x" * 32}
 
 
 def test_a_request_names_everything_that_was_checked(parts: dict[str, Any]) -> None:
     request = build_request(**parts, **GOOD)
     assert request.c_e == parts["prepared"].c_e
+    assert request.seal_key == GOOD["seal_key"]
+    assert request.account == parts["window"].account.pseudonym
     assert request.query_digest == parts["prepare"].query_digest()
     assert (request.manifest, request.ctr, request.checked) == (parts["window"].digest, 2, True)
     changed = dataclasses.replace(parts["prepare"], salt=bytes(32))

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragseal.client.account import AccountState
-from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepared, Receipt, SignedRequest
+from ragseal.client.link import Retrieved
+from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepared, Receipt, SealedAnswer, SignedRequest
 from ragseal.kernel.errors import (
     AttestationError,
     AuditError,
@@ -33,6 +35,8 @@ def test_a_checked_answer(bench: Any) -> None:
     scores = [r.score for r in result.ranked]
     assert scores == sorted(scores, reverse=True)
     assert {r.text for r in result.ranked} == set(result.texts)
+    assert result.best == result.ranked[0]
+    assert result.held == f"{len(result.slots)} of 3 returned slots held a document"
     assert result.record.signed.request.last_receipt == NO_RECEIPT
     assert bench.evidence() == []
 
@@ -61,18 +65,40 @@ def test_without_an_embedder_the_request_says_unchecked(bench: Any) -> None:
     assert not result.checked
     assert not result.record.signed.request.checked
     assert result.ranked is None
+    assert result.best is None
+
+
+def test_an_answer_of_empty_slots_is_survived_and_explained(empty: Any) -> None:
+    """README's ten lines took ranked[0], which such an answer has not."""
+    result = empty.client().ask("json")
+    assert (result.ranked, result.texts, result.best) == ((), (), None)
+    assert result.held == "0 of 3 returned slots held a document: that is the noise, see `ragseal-provider plan`"
+
+
+@pytest.mark.parametrize("scene", ["bench", "empty"])
+def test_readmes_ten_lines_run(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scene: str
+) -> None:
+    found = request.getfixturevalue(scene)
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    monkeypatch.setattr("ragseal.client.client.Client", lambda *_, **__: found.client())
+    exec(block, {"LOG_KEY": "key"})
+    shown = capsys.readouterr().out
+    assert ("that is the noise" in shown) == (scene == "empty")
 
 
 @pytest.mark.parametrize("call", ["retrieve", "consistency"])
 def test_an_outage_repeats_the_same_bytes(bench: Any, outage: Any, call: str) -> None:
     client = bench.client()
     client.ask("json")
+    bench.provider.gives_paths = False  # or nobody would ask the ledger for one
     sent: list[bytes] = []
     retrieve = bench.provider.retrieve
 
-    def spy(canonical: bytes) -> bytes:
+    def spy(canonical: bytes, signed: bytes, known_size: int) -> Retrieved:
         sent.append(canonical)
-        answer: bytes = retrieve(canonical)
+        answer: Retrieved = retrieve(canonical, signed, known_size)
         return answer
 
     bench.provider.retrieve = spy
@@ -121,11 +147,11 @@ def test_resume_completes_what_is_pending_also_in_an_older_window(bench: Any, ou
     with pytest.raises(TransportError):
         client.ask("json")
     bench.provider.on_call = lambda _: None
-    kept, prepared = bench.provider.manifest, bench.provider.prepared
+    kept = {name: getattr(bench.provider, name) for name in ("manifest", "prepared", "accounts")}
     bench.provider.open("w4")
     result = client.ask("json")  # refused in w3: nothing of it stands in the way of the new window
     assert (result.record.signed.request.window, result.record.signed.request.ctr) == ("w4", 1)
-    bench.provider.manifest, bench.provider.prepared = kept, prepared  # the answer that w3 still owes
+    vars(bench.provider).update(kept)  # the answer that w3 still owes
     (result,) = client.resume()
     assert (result.record.signed.request.window, result.record.signed.request.ctr) == ("w3", 1)
 
@@ -134,7 +160,8 @@ def test_a_provider_that_forgot_the_prepare_gets_it_again(bench: Any) -> None:
     bench.provider.forget = True
     result = bench.client().ask("json")
     assert result.checked
-    assert bench.provider.calls[3:] == ["prepare", "retrieve", "prepare", "retrieve", "consistency"]
+    at = bench.provider.calls.index("prepare")
+    assert bench.provider.calls[at:] == ["prepare", "retrieve", "prepare", "retrieve"]
 
 
 def test_a_refusal_in_the_same_window_keeps_the_request(bench: Any) -> None:
@@ -240,7 +267,7 @@ def test_a_forked_log_is_refused_with_evidence(bench: Any, tmp_path: Path) -> No
     before = bench.snapshot()
     honest = bench.provider.log
     bench.provider.log = Log.create(tmp_path / "fork", bench.provider.log_signer)
-    for _ in range(5):
+    for _ in range(20):
         bench.provider.append(bench.provider.signed)
     with pytest.raises(LedgerError, match=r"contradicts the one this account remembers.*evidence saved"):
         client.ask("csv")
@@ -262,6 +289,7 @@ def test_a_forked_log_is_refused_with_evidence(bench: Any, tmp_path: Path) -> No
 def test_a_log_that_refuses_to_prove_consistency(bench: Any) -> None:
     client = bench.client()
     client.ask("json")
+    bench.provider.gives_paths = False
 
     def refuse(call: str) -> None:
         if call == "consistency":
@@ -276,6 +304,7 @@ def test_a_log_that_refuses_to_prove_consistency(bench: Any) -> None:
 def test_an_old_answer_is_proven_against_the_newer_checkpoint(bench: Any, outage: Any) -> None:
     client = bench.client()
     client.ask("json")
+    bench.provider.gives_paths = False
     bench.provider.on_call = outage("consistency")
     with pytest.raises(TransportError):
         client.ask("csv")
@@ -288,8 +317,8 @@ def test_an_old_answer_is_proven_against_the_newer_checkpoint(bench: Any, outage
 
 
 def test_a_manifest_outside_the_log_is_refused_before_anything_is_sent(bench: Any) -> None:
-    bench.provider.index_in_log = 1
-    with pytest.raises(LedgerError, match="would be entry 1, the log has 1"):
+    size = bench.provider.index_in_log = bench.provider.log.size
+    with pytest.raises(LedgerError, match=f"would be entry {size}, the log has {size}"):
         bench.client().ask("json")
     bench.provider.append(bench.provider.signed)
     bench.provider.append(bench.provider.signed)
@@ -332,7 +361,7 @@ def test_evidence_tells_what_happened(bench: Any) -> None:
         "00-manifest.bin", "01-sent-prepare.bin", "02-received-prepared.bin", "03-sent-request.bin",
         "04-received-answer.bin",
     ]  # fmt: skip
-    assert Answer.decode((bundle / names[-1]).read_bytes()).receipt.signature == bytes(64)
+    assert SealedAnswer.decode((bundle / names[-1]).read_bytes()).receipt.signature == bytes(64)
     assert (bundle.stat().st_mode & 0o777, (bundle / names[0]).stat().st_mode & 0o777) == (0o700, 0o600)
 
 

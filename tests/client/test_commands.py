@@ -19,7 +19,6 @@ from ragseal.client import Client
 from ragseal.client.__main__ import main
 from ragseal.client.receipts import _plain, export, kept
 from ragseal.kernel.attestation import Receipt, Record
-from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.rpc import answers, bind, new_server
@@ -42,10 +41,13 @@ class Service(provider_pb2_grpc.ProviderServiceServicer, ledger_pb2_grpc.LedgerS
         }[announced.stage]
         return provider_pb2.GetManifestResponse(
             canonical=announced.manifest,
-            accounts=list(announced.accounts),
             state=state,
             ledger_index=announced.ledger_index,
         )
+
+    @answers
+    async def GetAccount(self, request: Any, context: Any) -> Any:
+        return provider_pb2.GetAccountResponse(canonical=self.provider.account(request.canonical, request.signature))
 
     @answers
     async def Prepare(self, request: Any, context: Any) -> Any:
@@ -53,11 +55,16 @@ class Service(provider_pb2_grpc.ProviderServiceServicer, ledger_pb2_grpc.LedgerS
 
     @answers
     async def Retrieve(self, request: Any, context: Any) -> Any:
-        return provider_pb2.RetrieveResponse(canonical=self.provider.retrieve(request.canonical))
+        found = self.provider.retrieve(request.canonical, request.signature, request.known_size)
+        return provider_pb2.RetrieveResponse(canonical=found.answer, consistency=found.consistency)
 
     @answers
     async def GetCheckpoint(self, request: Any, context: Any) -> Any:
         return ledger_pb2.GetCheckpointResponse(checkpoint=self.provider.checkpoint())
+
+    @answers
+    async def GetEntries(self, request: Any, context: Any) -> Any:
+        return ledger_pb2.GetEntriesResponse(entries=self.provider.entries(request.start, request.count))
 
     @answers
     async def GetInclusionProof(self, request: Any, context: Any) -> Any:
@@ -107,6 +114,9 @@ def test_over_grpc(bench: Any, remote: Any) -> None:
     first = remote().ask("json")
     second = remote().ask("csv")
     assert (first.record.seq, second.record.seq) == (0, 1)
+    assert "consistency" not in bench.provider.calls  # paths came with the answers
+    bench.provider.gives_paths = False
+    assert remote().ask("xml").record.seq == 2
     assert "consistency" in bench.provider.calls
 
 
@@ -166,11 +176,32 @@ def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, mo
     told = json.loads(run(*common, "--json"))
     assert (told["ctr"], told["checked"], len(told["returned_slots"])) == (2, False, 3)
     assert run("resume", *common[2:]) == "no answer is owed\n"
-    bench.provider.tamper = lambda m: m if isinstance(m, SignedManifest | list) else dataclasses.replace(m, **_bad(m))
+    bench.provider.tamper = lambda m: dataclasses.replace(m, **_bad(m))
     refused = run(*common, fails=True)
     assert "Traceback" not in refused
     assert "evidence saved in" in refused
     assert "expected 64 hexadecimal" in run(*common, "--provider-key", "zz", fails=True)
+
+
+def test_ask_says_that_the_noise_returned_no_document(
+    empty: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: empty.provider_class)
+    vkey = empty.provider.log_signer.verifier.vkey()
+    common = ("ask", "json", "--state", empty.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
+    assert "0 of 3 returned slots held a document: that is the noise, see `ragseal-provider plan`" in run(*common)
+    told = json.loads(run(*common, "--json"))
+    assert (told["documents"], told["texts"]) == (0, [])
+
+
+def test_an_empty_question_costs_nothing(bench: Any, address: str) -> None:
+    vkey = bench.provider.log_signer.verifier.vkey()
+    before = bench.snapshot()
+    for text in ("", " \t\n"):
+        said = run("ask", text, "--state", bench.state, "--provider", address, "--log-key", vkey, fails=True)
+        assert "there is no question" in said
+    assert bench.provider.calls == []
+    assert bench.snapshot() == before
 
 
 def _bad(message: Any) -> dict[str, Any]:
@@ -187,12 +218,13 @@ def test_texts_cannot_steer_the_terminal() -> None:
 def test_receipts_listed_exported_and_checked_offline(bench: Any, tmp_path: Path) -> None:
     client = bench.client()
     client.ask("json")
-    client.ask("csv")
+    second = client.ask("csv").receipt.body.index
     listed = json.loads(run("receipts", "list", "--state", bench.state, "--json"))["receipts"]
     assert [item["ctr"] for item in listed] == [1, 2]  # while the side-car is running
     out = tmp_path / "out"
     files = json.loads(run("receipts", "export", "--state", bench.state, "--out", out, "--json"))["files"]
-    assert "query 2 of alice is entry 2" in run("receipts", "check", files[1], "--state", bench.state)
+    said = run("receipts", "check", files[1], "--state", bench.state)
+    assert f"query 2 of {bench.pseudonym} is entry {second}" in said
 
     vkey = bench.provider.log_signer.verifier.vkey()
     elsewhere = tmp_path / "nobody"
@@ -206,7 +238,7 @@ def test_receipts_listed_exported_and_checked_offline(bench: Any, tmp_path: Path
         slot.text.encode() not in exported for slot in client.state.windows()[0].answer(1).openings.slots if slot.text
     )
     answer = client.state.windows()[0].folder / "00000001.answer"
-    assert "query 1 of alice" in run("receipts", "check", answer, "--state", bench.state)
+    assert f"query 1 of {bench.pseudonym}" in run("receipts", "check", answer, "--state", bench.state)
 
 
 def test_every_altered_byte_of_an_exported_receipt_is_noticed(bench: Any, tmp_path: Path) -> None:

@@ -4,17 +4,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import hints, signature
-from ragseal.kernel.attestation import Answer, Openings, Prepared, Receipt, Record, SignedRequest
-from ragseal.kernel.commitment import Account, SignedManifest, embedding_commitment
+from ragseal.kernel.attestation import (
+    Answer,
+    Openings,
+    Prepared,
+    Receipt,
+    Record,
+    SealedAnswer,
+    SignedRequest,
+    sealed_digest,
+)
+from ragseal.kernel.commitment import Membership, SignedManifest, embedding_commitment
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
+from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, LedgerError
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.note import NoteSigner
@@ -60,11 +69,11 @@ def alterations(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
         raise AssertionError(f"no alteration of {type(value)}")
 
 
-def survivors(bench: Any, kind: type[Message], first: Message) -> list[str]:
+def survivors(bench: Any, kind: type[Message], changes: Iterable[tuple[str, Change]]) -> list[str]:
     """The alterations of ``kind`` that the client accepts, that leave no evidence, or that change its memory."""
     bad: list[str] = []
     client = bench.client()
-    for name, change in alterations(first):
+    for name, change in changes:
         before, seen = bench.snapshot(), len(bench.evidence())
         bench.provider.tamper = lambda m, change=change: change(m) if isinstance(m, kind) else m
         try:
@@ -84,7 +93,7 @@ def test_every_altered_prepared_is_refused(bench: Any) -> None:
     client = bench.client()
     client.ask("json")
     prepared = client.state.windows()[0].exchange(1).prepared
-    assert survivors(bench, Prepared, prepared) == []
+    assert survivors(bench, Prepared, alterations(prepared)) == []
     assert bench.client().ask("xml").record.signed.request.ctr == 2  # the retry is possible, the counter unspent
 
 
@@ -93,7 +102,28 @@ def test_every_altered_answer_is_refused(bench: Any) -> None:
     client.ask("json")
     client.ask("csv")  # so that last_receipt, seq and path are not zero or empty
     answer = client.state.windows()[0].answer(2)
-    assert survivors(bench, Answer, answer) == []
+    assert survivors(bench, SealedAnswer, alterations(bench.provider.delivered(answer))) == []
+    assert bench.client().ask("xml").record.signed.request.ctr == 3
+
+
+def test_every_altered_part_that_is_sealed_and_signed_anew_is_refused(bench: Any) -> None:
+    """What nobody on the line can alter any more, the provider can: it seals and signs exactly what it has altered."""
+    client = bench.client()
+    client.ask("json")
+    client.ask("csv")
+    answer = client.state.windows()[0].answer(2)
+
+    def bound(change: Change) -> Change:
+        def both(message: Answer) -> Answer:
+            altered = change(message)
+            sealed = bench.provider.sealed_openings(altered.record, altered.openings)
+            return resigned(bench, altered, sealed_digest=sealed_digest(sealed))
+
+        return both
+
+    parts = [(name, bound(change)) for name, change in alterations(answer) if not name.startswith("receipt")]
+    assert len(parts) > 40
+    assert survivors(bench, Answer, parts) == []
     assert bench.client().ask("xml").record.signed.request.ctr == 3
 
 
@@ -234,6 +264,10 @@ LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
     "a receipt for another record": (lambda b, a: resigned(b, a, record_digest=bytes(32)), "for another record"),
     "a receipt with another seq": (lambda b, a: resigned(b, a, seq=a.record.seq + 1), "the receipt says seq"),
     "a receipt for other openings": (lambda b, a: resigned(b, a, openings_digest=bytes(32)), "for other openings"),
+    "a receipt for other sealed bytes": (
+        lambda b, a: resigned(b, a, sealed_digest=bytes(32)),
+        "for other sealed openings",
+    ),
     "a receipt at another index": (
         lambda b, a: resigned(b, a, index=a.receipt.body.index - 1),
         "does not hold the record",
@@ -337,29 +371,34 @@ def test_accepting_an_unchecked_embedding_is_said_in_the_record(bench: Any) -> N
 # --- the window ------------------------------------------------------------------------------------------------------
 
 
-def registry(bench: Any, *accounts: Account) -> None:
-    bench.provider.accounts = sorted(accounts, key=lambda a: a.name)
+def line(provider: Any, name: str) -> Membership:
+    """An account's line, shown to whoever asks."""
+    at, mine = next((i, a) for i, a in enumerate(provider.accounts) if a.name == name)
+    return Membership(mine, at, tuple(provider.registry.path(at)))
 
 
 def test_windows_that_are_not_for_this_account(bench: Any) -> None:
-    provider, mine = bench.provider, bench.provider.accounts[0]
-    others = provider.accounts[1:]
+    provider, mine = bench.provider, bench.provider.people[0]
+    others = provider.people[1:]
     client = bench.client()
 
-    registry(bench, *others)
+    provider.people = others
     provider.open("gone")
-    with pytest.raises(CommitmentError, match="not in the registry"):
+    with pytest.raises(AttestationError, match="no account of this name and key"):
         client.ask("json")
-    registry(bench, dataclasses.replace(mine, public_key=b"m" * 32), *others)
+    assert bench.evidence() == []  # a refusal is an answer, not a lie
+    provider.people = [dataclasses.replace(mine, public_key=others[0].public_key), others[1]]
     provider.open("stolen")
+    provider.account = lambda canonical, signed: line(provider, "alice").encode()
     with pytest.raises(CommitmentError, match="another public key"):
         client.ask("json")
-    registry(bench, mine, *others)
+    del provider.account
+    provider.people = [mine, *others]
     provider.open("root", registry_root=bytes(32))
-    with pytest.raises(CommitmentError, match="registry delivered is not the one"):
+    with pytest.raises(CommitmentError, match="line is not in the registry"):
         client.ask("json")
     provider.open("count", accounts=9)
-    with pytest.raises(CommitmentError, match="registry delivered is not the one"):
+    with pytest.raises(CommitmentError, match="line is not in the registry"):
         client.ask("json")
     provider.open("log", origin="else.example/log")
     with pytest.raises(CommitmentError, match="belongs to the log"):
@@ -368,7 +407,7 @@ def test_windows_that_are_not_for_this_account(bench: Any) -> None:
     provider.signed = SignedManifest(provider.manifest, bytes(64))
     with pytest.raises(CommitmentError, match="not signed by the provider key that it names"):
         client.ask("json")
-    assert len(bench.evidence()) == 6
+    assert len(bench.evidence()) == 5
     assert "prepare" not in provider.calls
     provider.seal()
     client.ask("json")

@@ -47,7 +47,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory, tiny: CircuitClass, keys: Ke
             serving.proofs.prove(window.digest, 0)
             proof = scene.signature.sign(provider.state.key, "close", window.digest)
             await serving.close_window(window.digest, proof)
-            await serving.links(window.digest)
+            await scene.links(serving, window.digest)
         clock = scene.Clock(scene.NOW + 120)
         provider = scene.open_provider(directory, tiny, keys, clock)
         provider.commit(scene.make_policy(tiny, opens=scene.NOW + 120), "w2")

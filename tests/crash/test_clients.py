@@ -44,7 +44,8 @@ async def serving(directory: Path, tick: float = 0.0, address: str = "127.0.0.1:
     """A copy's provider on a port of its own."""
     provider = open_copy(directory)
     provider.edges = type(provider.edges)(clock=scene.Clock(scene.NOW + 180))
-    server = Server(provider, Conduct(False, tick, BeaconRules(1, 5.0)), Listening(address))
+    conduct = Conduct(False, tick, BeaconRules(1, 5.0), publish=0)  # observers look at once at what was asked
+    server = Server(provider, conduct, Listening(address))
     try:
         await server.start()
         try:
@@ -59,11 +60,14 @@ def account(name: str, server: Server, timeout: float = 30.0) -> Asker:
     """An account as it goes on in the newest window, with the answers it has."""
     window, serving = server.serving.journal.history.newest, server.serving
     assert window is not None
-    made = Asker(name, scene.account_key(name), window.signed, timeout)
+    made, me = Asker(name, scene.account_key(name), window.signed, timeout), scene.Asker(name, serving).pseudonym
+    made.pseudonym = me
     secrets = serving.provider.window_secrets(window.digest)
-    for ctr in range(1, window.counters.get(name, 0) + 1):
-        answer = serving.attestation._answers.again(window, secrets, window.places[name, ctr])
-        made.kept.append(Kept(answer.record.signed.encode(), answer.encode(), 0.0, 0.0, 0.0))
+    for ctr in range(1, window.counters.get(me, 0) + 1):
+        answer = serving.attestation._answers.again(window, secrets, window.places[me, ctr])
+        sent = answer.record.signed.encode()
+        proof = scene.signature.sign(made.key, "retrieve", sent)
+        made.kept.append(Kept(sent, answer.encode(), proof, scene.SEAL_SECRET, 0.0, 0.0, 0.0))
         made.last_receipt = answer.receipt.digest()
     return made
 
@@ -73,7 +77,7 @@ def vector(query: str) -> bytes:
 
 
 async def ask(asker: Asker, stub: Any, query: str) -> Answer:
-    return Answer.decode((await asker.ask(stub, query, vector(query))).received)
+    return (await asker.ask(stub, query, vector(query))).open()
 
 
 async def ask_for_ever(asker: Asker, stub: Any) -> None:
@@ -103,11 +107,10 @@ def test_a_deadline_that_fires_after_the_append_costs_nothing(copy: Copy) -> Non
                 await alice.finish(stub)
             assert records(server) == before + 1
             alice.timeout = 30.0
-            sent = alice.signed[0]
-            first = (await alice.finish(stub)).received
-            assert first == await retrieve(stub, sent)
+            first = await alice.finish(stub)
+            assert first.received == await retrieve(stub, first.sent, first.proof)
             assert records(server) == before + 1
-            assert Answer.decode(first).record.signed.encode() == sent
+            assert first.open().record.signed.encode() == first.sent
             assert (await ask(alice, stub, "report about topic 3")).record.seq == before + 1
             await channel.close()
 
@@ -162,7 +165,7 @@ def test_accounts_above_n_max_are_refused_on_the_wire_and_the_book_stays_right(c
                 await stub.Prepare(provider_pb2.PrepareRequest(canonical=body, signature=proof))
             assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
             assert records(server) == before + n_max
-            again = await retrieve(stub, alice.kept[2].sent)
+            again = await retrieve(stub, alice.kept[2].sent, alice.kept[2].proof)
             assert again == alice.kept[2].received  # what was answered is answered again, and costs nothing
             assert records(server) == before + n_max
             await channel.close()

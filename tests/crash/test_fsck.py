@@ -138,7 +138,12 @@ def unsigned_links(directory: Path) -> None:
     sql("state.db", f"UPDATE estimates SET links = {new}")(directory)
 
 
-SECOND = "(SELECT secrets FROM queries WHERE account = 'carol')"
+def of(name: str) -> str:
+    """The condition that picks the queries of an account, which goes by its window's pseudonym there."""
+    return f"account IN (SELECT pseudonym FROM window_accounts WHERE name = '{name}')"
+
+
+SECOND = f"(SELECT secrets FROM queries WHERE {of('carol')})"
 
 #: name: (damage, what the report says, whether the quick check at start finds it too)
 DAMAGES: dict[str, tuple[Damage, str, bool]] = {
@@ -150,15 +155,15 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "no checkpoint": (lambda d: (d / "ledger" / "checkpoint").unlink(), "checkpoint is missing", True),
     "cosignatures": (lambda d: (d / "ledger" / "cosignatures").write_text("9 x y\n"), "cosignatures|size, key", True),
     "state.db pages": (page_of_state, ".", True),
-    "secrets of a record": (sql("state.db", "DELETE FROM queries WHERE account = 'bob'"), "secrets are missing", True),
+    "secrets of a record": (sql("state.db", f"DELETE FROM queries WHERE {of('bob')}"), "secrets are missing", True),
     "secrets swapped": (
-        sql("state.db", f"UPDATE queries SET secrets = {SECOND} WHERE account = 'bob'"), "another record", True,
+        sql("state.db", f"UPDATE queries SET secrets = {SECOND} WHERE {of('bob')}"), "another record", True,
     ),
     "account of secrets": (sql("state.db", "UPDATE queries SET account = 'eve' WHERE ctr = 2"), "another record", True),
-    "embedding of a record": (state_byte("queries", "secrets", 23, "account = 'bob'"), "C_e does not open", False),
-    "blinder of a record": (state_byte("queries", "secrets", 76, "account = 'bob'"), "does not open", False),
-    "rho of a record": (state_byte("queries", "secrets", 100, "account = 'bob'"), "C_y does not open", False),
-    "salt of a record": (state_byte("queries", "secrets", 160, "account = 'bob'"), "commitment to T does not", False),
+    "embedding of a record": (state_byte("queries", "secrets", 23, of("bob")), "C_e does not open", False),
+    "blinder of a record": (state_byte("queries", "secrets", 76, of("bob")), "does not open", False),
+    "rho of a record": (state_byte("queries", "secrets", 100, of("bob")), "C_y does not open", False),
+    "salt of a record": (state_byte("queries", "secrets", 160, of("bob")), "commitment to T does not", False),
     "proof of a record": (sql("state.db", "UPDATE proofs SET seq = 1"), "of another record", False),
     "proof beyond the records": (sql("state.db", "UPDATE proofs SET seq = 7"), "no such record", True),
     "seed": (sql("state.db", "UPDATE windows SET seed = zeroblob(32) WHERE name = 'w2'"), "not those its", True),
@@ -251,7 +256,7 @@ def test_the_command_prints_words_or_json_and_fails_with_evidence(copy: Copy, mo
     good = CliRunner().invoke(fsck.fsck, ["--state", str(directory)])
     assert good.exit_code == 0
     assert "all is well" in good.stdout
-    sql("state.db", "DELETE FROM queries WHERE account = 'bob'")(directory)
+    sql("state.db", f"DELETE FROM queries WHERE {of('bob')}")(directory)
     bad = CliRunner().invoke(fsck.fsck, ["--state", str(directory), "--json"])
     assert bad.exit_code == 1
     found = json.loads(bad.stdout.splitlines()[-1])

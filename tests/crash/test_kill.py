@@ -7,14 +7,16 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import provider_scene as scene
 import pytest
 from crash_scene import open_copy
 
 from bench import crash
 from bench.asker import Kept
 from bench.book import Book, BookError
-from ragseal.kernel.attestation import Answer
+from ragseal.kernel.attestation import SealedAnswer
 from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import AttestationError
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.keyfile import load_key
 from ragseal.ledger.log import Log
@@ -69,7 +71,7 @@ def test_the_book_refuses_a_second_record_of_a_request(book: Book) -> None:
         book.add(again.encode())
 
 
-@pytest.mark.parametrize(("field", "says"), [("seq", "seq 3 after 1"), ("ctr", "ctr 3 of carol")])
+@pytest.mark.parametrize(("field", "says"), [("seq", "seq 3 after 1"), ("ctr", "ctr 3 of [0-9a-f]{32}")])
 def test_the_book_refuses_gaps(book: Book, field: str, says: str) -> None:
     record = last_record(book)
     old = record.signed.request  # type: ignore[attr-defined]
@@ -98,10 +100,12 @@ def test_the_book_refuses_an_answer_that_the_log_does_not_hold(book: Book, sound
     finally:
         provider.close()
 
-    def kept(changed: Answer) -> Kept:
-        return Kept(answer.record.signed.encode(), changed.encode(), 0.0, 0.0, 0.0)
+    def kept(changed: SealedAnswer) -> Kept:
+        return Kept(answer.record.signed.encode(), changed.encode(), b"", scene.SEAL_SECRET, 0.0, 0.0, 0.0)
 
     assert book.check_answer(kept(answer)) == answer.receipt.body.index
+    with pytest.raises(AttestationError, match="does not open"):
+        book.check_answer(replace(kept(answer), seal_secret=b"o" * 32))
     with pytest.raises(BookError, match="with other bytes"):
         book.check_answer(kept(replace(answer, record=replace(answer.record, time=answer.record.time + 60))))
     last = book.entries.pop()

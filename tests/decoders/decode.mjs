@@ -86,7 +86,24 @@ const i32 = signed(4);
 const hash = fixed(32);
 const point = fixed(64);
 const signature = fixed(64);
-const publicKey = fixed(32);
+// Curve25519 and Ed25519 are one curve, u = (1 + y) / (1 - y).  A point (X : Z) of order 1, 2, 4 or 8 is the neutral one,
+// Z = 0, after three doublings (RFC 7748, A = 486662); nothing here is a list that was copied.
+const P = (1n << 255n) - 19n;
+const littleEndian = (data) => BigInt(`0x${hex(Uint8Array.from(data).reverse())}`) & ((1n << 255n) - 1n);
+const smallOrder = (x, z) => {
+  for (let i = 0; i < 3; i++) {
+    const [square, product] = [x * x - z * z, x * z];
+    [x, z] = [(square * square) % P, (4n * product * (x * x + 486662n * product + z * z)) % P];
+  }
+  return z === 0n;
+};
+const publicKey = (cursor) => {
+  const data = cursor.take(32);
+  const y = littleEndian(data);
+  if (y >= P) refuse("a public key is canonical");
+  if (smallOrder(1n + y, 1n - y)) refuse("a public key is no point of small order");
+  return hex(data);
+};
 const name = plain(128);
 
 // --- what fields must say together -------------------------------------------------------------------------------
@@ -125,6 +142,10 @@ const rules = {
     if (names.length === 0) refuse("no tenant");
     for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
+    if (f[9] === f[11]) refuse("the provider is not its own auditor");
+  },
+  request(f) {
+    if (smallOrder(littleEndian(Buffer.from(f[12], "hex")), 1n)) refuse("nothing can be sealed to a key of small order");
   },
   record(f) {
     const [manifest, , { fields: [request] }, , , time, mode] = f;
@@ -162,9 +183,13 @@ const MESSAGES = {
     name, hash, hash, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, text(64), u32, u64, u64, u64,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
-  account: [name, name, publicKey],
+  account: [name, name, publicKey, hash],
+  registry: [list(message("account"), 1048576)],
+  "account-ask": [hash, name],
+  membership: [message("account"), u32, list(hash, 64)],
   manifest: [
     name, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey, hash,
+    publicKey,
   ],
   "signed-manifest": [message("manifest"), signature],
   "beacon-commit": [hash, name, publicKey, hash, signature],
@@ -177,14 +202,22 @@ const MESSAGES = {
   // phase B
   prepare: [hash, name, fixed(16), fixed(32), text(65536), blob(DIMENSIONS)],
   prepared: [fixed(16), blob(DIMENSIONS), point, element, hash],
-  request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash],
+  request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash, hash],
   "signed-request": [message("request"), signature],
   record: [hash, u64, message("signed-request"), point, element, u64, u8],
   "slot-opening": [u32, flag, text(1048576), fixed(32), list(hash, 32)],
   openings: [element, list(message("slot-opening"), 1024)],
-  "receipt-body": [hash, hash, u64, u64, hash, blob(65536)],
+  "receipt-body": [hash, hash, u64, u64, hash, hash, blob(65536)],
   receipt: [message("receipt-body"), signature, list(hash, 64)],
+  "sealed-answer": [message("record"), blob(67108864 + 48), message("receipt")],
   answer: [message("record"), message("openings"), message("receipt")],
+  // what the auditor asks for, and what it gets
+  "registry-ask": [hash, u64, fixed(16)],
+  "proofs-ask": [hash, u64, fixed(16), list(u64, 65536)],
+  "links-ask": [hash, u64, fixed(16)],
+  "blocks-ask": [hash, u64, fixed(16), hash, name, list(list(u32, 4096), 1024)],
+  delivery: [hash, blob(268435456), signature],
+  refusal: [hash, text(2000), signature],
   // proofs and openings: at most four relations, folded in halves from 2^24 entries down to eight
   "folded-opening": [list(point, 4), list(point, 2 * 4 * 21), list(element, 8 * 4)],
   "proof-entry": [u64, hash, point, fixed(256)],

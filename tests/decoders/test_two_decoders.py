@@ -22,6 +22,7 @@ from ragseal.kernel import encoding
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
+from ragseal.kernel.publickey import FIELD_PRIME
 from tests.fuzz.grow import kept
 from tests.fuzz.mutation import mutated
 from tests.fuzz.samples import message_kinds, sample
@@ -30,6 +31,13 @@ from tests.fuzz.targets import TARGETS_BY_TAG as TARGETS
 NODE = shutil.which("node")
 PRIVATE = {"account-name", "exchange", "query-secrets"}  #: neither hashed nor signed nor sent: files of one program
 KINDS = [kind for kind in message_kinds() if kind.TAG not in PRIVATE]
+_Y8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+SMALL_Y = [0, 1, FIELD_PRIME - 1, _Y8, FIELD_PRIME - _Y8]  #: of Ed25519's points of order 1, 2, 4 and 8
+SMALL_U = [  #: of Curve25519's and its twist's (https://cr.yp.to/ecdh.html#validate)
+    0, 1, FIELD_PRIME - 1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+]  # fmt: skip
 MUTATIONS = 150  #: of each message
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
@@ -101,6 +109,39 @@ def test_both_decoders_agree(kind: type[Message]) -> None:
     accepted, refused = compare(kind, cases)
     assert accepted
     assert refused
+
+
+def low(numbers: Sequence[int]) -> list[bytes]:
+    """Numbers and their neighbours as 32 bytes, with and without the prime added, with and without the top bit."""
+    near = {n + step for n in numbers for step in (-1, 0, 1)}
+    wide = {n + more for n in near for more in (0, FIELD_PRIME) if 0 <= n + more < 2**255}
+    return [(n | top << 255).to_bytes(32, "little") for n in sorted(wide) for top in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("tag", "field", "numbers", "expected"),
+    [
+        ("account", "public_key", SMALL_Y, 16),
+        ("beacon-commit", "public_key", SMALL_Y, 16),
+        ("manifest", "provider_key", SMALL_Y, 16),
+        ("manifest", "auditor_key", SMALL_Y, 16),
+        ("request", "seal_key", SMALL_U, 14),
+    ],
+)
+def test_keys_of_small_order_are_refused_by_both(tag: str, field: str, numbers: list[int], expected: int) -> None:
+    """No mutation finds them: 2^-250 of all keys.  Their neighbours are keys like any other."""
+    kind = next(kind for kind in KINDS if tag == kind.TAG)
+    made = sample(kind, random.Random(tag))
+    data, key = made.encode(), getattr(made, field)
+    assert data.count(key) == 1
+    accepted, refused = compare(kind, [data.replace(key, other) for other in low(numbers)])
+    assert (accepted, refused) == (len(low(numbers)) - expected, expected)
+
+
+def test_a_provider_that_is_its_own_auditor_is_refused_by_both() -> None:
+    kind = next(kind for kind in KINDS if kind.TAG == "manifest")
+    made = sample(kind, random.Random(1))
+    assert compare(kind, [made.encode().replace(made.auditor_key, made.provider_key)]) == (0, 1)
 
 
 def test_the_second_decoder_knows_every_message() -> None:

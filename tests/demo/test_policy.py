@@ -12,13 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragseal.circuits.build import class_digest, load_classes
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.policy import MINILM, Choice, measured, policy_text
+from ragseal.demo.policy import MINILM, Choice, coalition_epsilon, measured, policy_text
 from ragseal.demo.scenario import Scenario
 from ragseal.embedder import load_embedder, quantise
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat
+from ragseal.prover import consent, machinery
+from ragseal.prover.policyfile import Binding, read_policy
+from ragseal.prover.spending import spending
 
 SUBJECTS = ("sockets", "regular expressions", "decimal numbers", "zip archives", "threads", "calendars", "e-mail")
 
@@ -76,3 +80,17 @@ def test_policy_file(plan: Scenario) -> None:
     assert (values["lo"], values["hi"], values["theta"]) == (0.61, 0.93, "19/20")
     assert values["n_max"] == 4
     assert values["gain"] > tomllib.loads(policy_text(plan, MINILM))["gain"]
+
+
+def test_the_demo_says_the_epsilon_that_commit_asks_for(plan: Scenario) -> None:
+    plan = dataclasses.replace(plan, class_name="small")
+    text = policy_text(plan, MINILM)
+    cls = load_classes()["small"]
+    binding = Binding(cls, class_digest(cls), 384, 1_800_000_000)
+    policy = read_policy(tomllib.loads(text), binding, machinery.advertised_epsilon)
+    terms = consent.terms(policy, cls, spending([], lambda name: load_classes()[name], policy))
+    said = float(coalition_epsilon(text))
+    consent.require(terms, said)
+    assert said > consent.ASK_ABOVE
+    with pytest.raises(PolicyError, match="--yes-epsilon-is"):
+        consent.require(terms, said * (1 - 1e-5))

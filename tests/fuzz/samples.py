@@ -16,16 +16,19 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 import ragseal
 from ragseal.client.window import Exchange
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity
-from ragseal.kernel import encoding
+from ragseal.kernel import encoding, signature
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import RATIONAL, Policy
+from ragseal.kernel.sealing import public_of
 
 SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs a model (its message is imported)
 
@@ -70,6 +73,8 @@ def value(codec: Any, rng: random.Random) -> Any:
             alphabet = "abcXYZ019./-_" if plain else "abc ä€\n\U0001f600"
             text = "".join(rng.choice(alphabet) for _ in range(rng.randrange(int(plain), 9)))
             return text[: max(limit // 4, 1)]
+        case encoding.PublicKey():
+            return signature.public_bytes(Ed25519PrivateKey.from_private_bytes(rng.randbytes(32)))
         case encoding.Element():
             return rng.choice([0, 1, R - 1, rng.randrange(R)])
         case encoding.Many(item, limit):
@@ -143,6 +148,7 @@ def _exchange(made: Exchange, rng: random.Random) -> Exchange:
         manifest=made.prepare.manifest,
     )
     prepared = replace(made.prepared, request_id=made.prepare.request_id)
+    request = replace(request, seal_key=public_of(made.seal_secret))
     return replace(made, prepared=prepared, signed=replace(made.signed, request=request))
 
 

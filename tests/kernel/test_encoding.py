@@ -6,16 +6,22 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragseal.kernel import attestation as at
 from ragseal.kernel import commitment as cm
+from ragseal.kernel import inquiry as iq
+from ragseal.kernel import signature
 from ragseal.kernel.encoding import Message, decode_any, peek_tag
 from ragseal.kernel.errors import AuditError, EncodingError
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
+from ragseal.kernel.sealing import public_of
 
+KEY = signature.public_bytes(Ed25519PrivateKey.from_private_bytes(b"k" * 32))
+SEAL_KEY = public_of(b"x" * 32)
 POINT = (1).to_bytes(32, "big") + (2).to_bytes(32, "big")
 
 
@@ -33,6 +39,7 @@ def request(**changes: object) -> at.Request:
         checked=True,
         nonce=b"n" * 16,
         last_receipt=at.NO_RECEIPT,
+        seal_key=SEAL_KEY,
     )
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
@@ -57,7 +64,22 @@ SAMPLES: list[Message] = [
         (at.LinkOpening("t", Opening((POINT, POINT), (POINT,) * 4, (7,))),),
         Opening((POINT,), (), (1, 2)),
     ),
-    cm.Account("alice", "t", b"k" * 32),
+    at.SealedAnswer(
+        record(),
+        b"sealed bytes",
+        at.Receipt(at.ReceiptBody(b"q" * 32, b"r" * 32, 0, 9, b"o" * 32, b"e" * 32, b"note"), b"s" * 64, (b"h" * 32,)),
+    ),
+    cm.Account("alice", "t", KEY, b"s" * 32),
+    cm.Registry((cm.Account("alice", "t", KEY, b"s" * 32),)),
+    cm.AccountAsk(b"m" * 32, "alice"),
+    cm.Membership(cm.Account("alice", "t", KEY, b"s" * 32), 3, (b"h" * 32,)),
+    cm.BeaconCommit(b"m" * 32, "auditor", KEY, b"c" * 32, b"s" * 64),
+    iq.RegistryAsk(b"m" * 32, 60, b"n" * 16),
+    iq.ProofsAsk(b"m" * 32, 60, b"n" * 16, (1, 2, 9)),
+    iq.LinksAsk(b"m" * 32, 60, b"n" * 16),
+    iq.BlocksAsk(b"m" * 32, 60, b"n" * 16, b"k" * 32, "t", ((0, 1), (2, 5))),
+    iq.Delivery(b"a" * 32, b"payload", b"s" * 64),
+    iq.Refusal(b"a" * 32, "why not", b"s" * 64),
     cm.TenantIndex("t", 384, b"a" * 32, b"b" * 32, b"c" * 32),
     cm.BeaconSeal(b"m" * 32, ("provider", "auditor"), b"s" * 64),
     cm.WindowOpen(b"m" * 32, 5, 60),

@@ -45,6 +45,8 @@ async def test_mutual_tls(tmp_path: Path) -> None:
         ):
             with pytest.raises(TransportError):
                 await fetch(wrong)
+        with pytest.raises(TransportError, match="--ca FILE"):  # the way out stands in the refusal
+            await fetch(tls.channel_credentials(theirs.path, *ours.certificate("lost")))
         await server.stop(0)
 
 

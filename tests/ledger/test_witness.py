@@ -13,7 +13,7 @@ from ragseal.ledger import witness as witness_module
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
-from ragseal.ledger.witness import ForkError, Witness
+from ragseal.ledger.witness import ForkError, UnprovenError, Witness
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 KEY = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x02"), COSIGNATURE)
@@ -46,27 +46,36 @@ def test_an_empty_log_may_grow(tmp_path: Path) -> None:
     witness.cosign(note(3), LOG.verifier, [], 101)
 
 
-@pytest.mark.parametrize(
-    ("newer", "path", "kind"),
-    [
-        (note(4), [], "shrunk"),
-        (note(0), [], "shrunk"),
-        (note(5, OTHER), [], "fork"),
-        (note(9, OTHER), OTHER.consistency(5, 9), "inconsistent"),
-        (note(9), [], "inconsistent"),
-        (note(9), TREE.consistency(4, 9), "inconsistent"),
-    ],
-)
-def test_contradictions_are_refused_with_evidence(tmp_path: Path, newer: bytes, path: list[bytes], kind: str) -> None:
+def test_two_roots_of_one_size_are_refused_with_evidence(tmp_path: Path) -> None:
     witness = Witness(tmp_path, KEY)
     witness.cosign(note(5), LOG.verifier, [], 100)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(ForkError) as caught:
-        witness.cosign(newer, LOG.verifier, path, 101)
+        witness.cosign(note(5, OTHER), LOG.verifier, [], 101)
     evidence = caught.value.evidence
-    assert (evidence.kind, evidence.newer, evidence.path) == (kind, newer, tuple(path))
+    assert (evidence.kind, evidence.newer) == ("fork", note(5, OTHER))
     older = open_checkpoint(evidence.older, LOG.verifier, [KEY.verifier])
     assert (older.checkpoint.size, len(older.witnesses)) == (5, 1)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("newer", "path"),
+    [
+        (note(4), []),
+        (note(0), []),
+        (note(9, OTHER), OTHER.consistency(5, 9)),
+        (note(9), []),
+        (note(9), TREE.consistency(4, 9)),
+    ],
+)
+def test_what_is_not_proven_to_continue_is_not_cosigned(tmp_path: Path, newer: bytes, path: list[bytes]) -> None:
+    """A replayed note or a spoiled path convicts nobody: no signature, no evidence, nothing forgotten."""
+    witness = Witness(tmp_path, KEY)
+    witness.cosign(note(5), LOG.verifier, [], 100)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(UnprovenError):
+        witness.cosign(newer, LOG.verifier, path, 101)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 

@@ -153,6 +153,12 @@ class Participant:
         return BeaconOpening(self.manifest, self.owner, self.nonce)
 
 
+def pseudonym_of(state: State, manifest: bytes, name: str) -> str:
+    """What a window calls an account; a stranger goes by its name."""
+    found = commitment.named_account(state, manifest, name)
+    return name if found is None else found.pseudonym
+
+
 async def open_window(serving: Serving) -> Window:
     """Take an auditor and an observer through the beacon."""
     window = serving.journal.history.newest
@@ -187,8 +193,7 @@ class Asker:
         """What the newest window calls this account; a stranger goes by its name."""
         window = self.serving.journal.history.newest
         assert window is not None
-        found = commitment.named_account(self.serving.provider.state, window.digest, self.name)
-        return self.name if found is None else found.pseudonym
+        return pseudonym_of(self.serving.provider.state, window.digest, self.name)
 
     def message(self, query: str, embedding: bytes | None = None, request_id: bytes | None = None) -> Prepare:
         window = self.serving.journal.history.newest

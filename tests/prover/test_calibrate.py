@@ -23,7 +23,9 @@ from ragseal.prover.__main__ import main
 from ragseal.prover.calibrate import (
     THETAS,
     Window,
+    interval,
     largest_false,
+    least_queries,
     read_queries,
     report,
     same_wording,
@@ -126,15 +128,17 @@ def test_measured_and_independent_rates_agree() -> None:
             assert rate["measured"] == pytest.approx(rate["predicted"], abs=0.09)  # 4 standard errors
     assert compared >= 5
     chosen = [r for r in out["rates"] if r["theta"] == out["theta"]]
-    assert chosen[0]["measured"] <= 0.05
-    below = [r["measured"] for r in out["rates"] if Fraction(r["theta"]) == Fraction(out["theta"]) - Fraction(1, 100)]
-    assert below[0] > 0.05
+    assert chosen[0]["measured"] < chosen[0]["interval"][1] <= 0.05
+    below = [r["interval"] for r in out["rates"] if Fraction(r["theta"]) == Fraction(out["theta"]) - Fraction(1, 100)]
+    assert below[0][1] > 0.05
+    assert all(r["interval"][0] <= r["measured"] <= r["interval"][1] for r in out["rates"])
 
 
 def test_a_window_beyond_the_queries_is_predicted() -> None:
     found = similarities(rows(4, 50, spread=3), frozenset())
     out = report(found, Window(30, 10, 1000), 2, Fraction(1, 20), 10, 1)
     assert out["draws"] == 0
+    assert all(r["interval"][0] <= r["predicted"] <= r["interval"][1] for r in out["rates"])
     assert all(rate["measured"] is None for rate in out["rates"])
     with pytest.raises(ConfigurationError, match="300 records"):
         largest_false(found, Window(30, 10, 1000), 2, 1, np.random.default_rng(1))
@@ -198,7 +202,7 @@ def test_command(tmp_path: Path) -> None:
     (tmp_path / "q").write_text("\n".join(q.text for q in demo_queries() if q.account not in COLLUDING))
     (tmp_path / "p").write_text("\n".join(map("\t".join, zip(ana, ben, strict=True))))
     command = ["calibrate", "--queries", f"lines:{tmp_path / 'q'}", "--paraphrases", str(tmp_path / "p")]
-    small = ["--accounts", "3", "--each", "6", "--draws", "200"]
+    small = ["--accounts", "2", "--each", "5", "--draws", "200"]
     done = CliRunner(catch_exceptions=False).invoke(main, [*command, *small, "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -207,8 +211,43 @@ def test_command(tmp_path: Path) -> None:
     rates = {rate["theta"]: rate for rate in found["rates"]}
     assert rates["3/4"]["measured"] == 0
     assert rates["3/4"]["found"] == 1
+    assert rates["3/4"]["interval"] == [0.0, pytest.approx(1 - 0.025 ** (1 / 200))]
+    assert (found["confidence"], found["least_queries"]) == (0.95, 30)
     plain = CliRunner(catch_exceptions=False).invoke(main, [*command, *small])
+    assert "95% interval" in plain.stdout
+    refused = CliRunner().invoke(main, [*command, "--accounts", "2", "--each", "6"])
+    assert refused.exit_code == 1
+    assert "that takes at least 36" in " ".join(refused.output.split())
+    vague = CliRunner().invoke(main, [*command, *small[:4], "--draws", "20", "--json"])
+    assert json.loads(vague.stdout)["theta"] is None  # 20 windows show no rate of 1/20
     assert f'theta = "{found["theta"]}"' in plain.stdout
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 60), (1, 60), (7, 200), (60, 60)])
+def test_the_interval_covers_as_often_as_it_says(hits: int, n: int) -> None:
+    """At its ends the observed count is as unlikely as stated: the definition of Clopper and Pearson's interval."""
+
+    def tail(p: float, ks: range) -> float:
+        return math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in ks)
+
+    low, high = interval(hits, n)
+    assert low <= hits / n <= high
+    if hits:
+        assert tail(low, range(hits, n + 1)) == pytest.approx(0.025, rel=1e-6)
+    if hits < n:
+        assert tail(high, range(hits + 1)) == pytest.approx(0.025, rel=1e-6)
+
+
+def test_how_many_questions_a_calibration_needs() -> None:
+    assert least_queries(Window(30, 10, 1000), Fraction(1, 20)) == 900
+    near = Window(50, 1000, 10)  # a large window whose records are compared with few others
+    needed = least_queries(near, Fraction(1, 20))
+    assert needed < 3 * near.records
+
+    def shown(n: int) -> float:  # the rate of a link that none among all pairs leaves possible
+        return 1 - math.exp(-near.pairs() * (1 - 0.025 ** (1 / (n * (n - 1) // 2))))
+
+    assert shown(needed) <= 0.05 < shown(needed - 3)
 
 
 @pytest.mark.parametrize("target", ["0", "1", "x", "1/0"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from provider_scene import AUDITOR as AUDITOR_BYTES
 from provider_scene import account_key
 
 from ragseal.groth16.keys import KeyPaths
@@ -22,8 +24,10 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.policy import Policy
 from ragseal.prover.__main__ import main
-from ragseal.prover.policyfile import TEMPLATE
 from ragseal.prover.state import State
+
+AUDITOR = AUDITOR_BYTES.hex()
+SMALL = 'class = "tiny"\nlo = 0.3\nhi = 0.7\ngain = 1\nn_max = 25\nk_max = 2\ndelta = "1/1000000"\n'
 
 
 def run(*arguments: str | Path) -> Result:
@@ -49,7 +53,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     corpus = folder / "corpus.jsonl"
     corpus.write_text("\n".join(lines) + "\n")
     ingested = answer("ingest", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
-    assert ingested == {"tenant": "acme", "added": 12, "skipped": 0}
+    assert ingested == {"tenant": "acme", "added": 12, "skipped": 0, "notes": []}
     public = _public("alice")
     answer("accounts", "add", "alice", "--state", state, "--tenant", "acme", "--key", public)
     assert answer("accounts", "list", "--state", state)["accounts"][0]["key"] == public
@@ -59,8 +63,18 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     (state / "keys" / f"tiny-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
     policy = folder / "policy.toml"
     policy.write_text(run("policy", "--state", state).stdout)
-    committed = answer("commit", "--state", state, "--policy", policy, "--window", "w1")
+    refused = run("commit", "--state", state, "--policy", policy, "--window", "w1")
+    assert refused.exit_code == 1
+    said = " ".join(refused.output.split())
+    needed = re.search(r"all the same with --yes-epsilon-is ([\d.]+)", said)
+    assert needed is not None, said
+    assert answer("status", "--state", state)["windows"] == []
+    agreed = ("--yes-epsilon-is", needed.group(1), "--auditor-key", AUDITOR)
+    committed = answer("commit", "--state", state, "--policy", policy, "--window", "w1", *agreed)
     assert committed["ledger_index"] == 0
+    assert float(needed.group(1)) * (1 - 1e-5) < committed["epsilon"] <= float(needed.group(1))
+    assert committed["comes_back"][0]["share"] > 0.9
+    assert committed["attacker_guess"]["coalition"] == 1
     return state
 
 
@@ -89,19 +103,20 @@ def test_a_new_window_does_not_restart_the_budget(prepared: Path, tmp_path: Path
     state, policy = tmp_path / "state", tmp_path / "policy.toml"
     shutil.copytree(prepared, state, symlinks=True)
     first = _policy_of(state, "w1")
-    text = TEMPLATE.format(class_name="tiny", gain=1) + f"opens = {first.closes}\n"
+    text = SMALL + f"opens = {first.closes}\n"
     policy.write_text(text)
-    answer("commit", "--state", state, "--policy", policy, "--window", "w2")
+    agreed = ("--yes-epsilon-is", "1000", "--auditor-key", AUDITOR)
+    answer("commit", "--state", state, "--policy", policy, "--window", "w2", *agreed)
     assert _policy_of(state, "w2").opens > first.opens
     assert _policy_of(state, "w2").period_start == first.period_start
     policy.write_text(text + f"period_start = {first.closes}\n")
-    answer("commit", "--state", state, "--policy", policy, "--window", "w3")
+    answer("commit", "--state", state, "--policy", policy, "--window", "w3", *agreed)
     assert _policy_of(state, "w3").period_start == first.closes
 
 
 def test_refusals_are_one_line_with_a_way_out(prepared: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
-    policy.write_text(TEMPLATE.format(class_name="base", gain=1))
+    policy.write_text(SMALL.replace('"tiny"', '"base"'))
     public = _public("x")
     for text in ("[a", "a = 1", '[a]\ntenant = "t"', '[a]\ntenant = "t"\nkey = "00"'):
         (tmp_path / "accounts.toml").write_text(text)

@@ -13,12 +13,16 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from provider_scene import (
+    AUDITOR,
+    AUDITOR_KEY,
     DIMENSION,
     NOW,
     Asker,
     Clock,
     Participant,
+    TrigramEmbedder,
     account_key,
+    embed_with,
     make_policy,
     new_state,
     open_provider,
@@ -31,7 +35,7 @@ from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.kernel import commitment as kernel
 from ragseal.kernel import field, hints, signature
-from ragseal.kernel.commitment import Account, BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest
 from ragseal.kernel.errors import (
     AttestationError,
     CommitmentError,
@@ -41,9 +45,10 @@ from ragseal.kernel.errors import (
     ProofError,
 )
 from ragseal.kernel.params import CircuitClass, R
-from ragseal.prover import commitment, machinery
+from ragseal.prover import commitment, index, machinery
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.commitment import combine_columns, commit_columns, make_version
+from ragseal.prover.corpora import Document
 from ragseal.prover.policyfile import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.window import History, Stage, Window
@@ -100,10 +105,10 @@ def test_a_committed_window_is_what_its_manifest_says(tmp_path: Path, tiny: Circ
     assert manifest.c_seed == hints.seed_commitment(field.limbs(held.seed))
     assert [t.tenant for t in manifest.tenants] == ["acme", "globex"]
     assert manifest.accounts == 3
-    for index in manifest.tenants:
-        public = held.versions[index.tenant].public
-        assert public.columns_digest() == index.columns_digest
-        assert public.opening_digest() == index.opening_digest
+    for tenant in manifest.tenants:
+        public = held.versions[tenant.tenant].public
+        assert public.columns_digest() == tenant.columns_digest
+        assert public.opening_digest() == tenant.opening_digest
     assert provider.ledger.entry(0) == window.signed.encode()
     provider.close()
 
@@ -156,6 +161,18 @@ def test_a_repeated_seed_or_nonce_is_refused(tmp_path: Path, tiny: CircuitClass,
     provider.close()
 
 
+def test_documents_of_two_tenants_are_said(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    """The guarantee is about one slot of one index: whoever asks in both learns twice."""
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    both = [Document("in both", "acme report number 3 about topic 8"), Document("new", "nobody else has this")]
+    embed = embed_with(TrigramEmbedder())
+    index.ingest(provider.state, "globex", tiny.N, DIMENSION, both, embed, secrets.token_bytes)
+    provider.commit(make_policy(tiny), "w1")
+    digest = provider.journal.history.named("w1").digest
+    assert commitment.shared_documents(provider.state, digest) == [("acme", "globex", 1)]
+    provider.close()
+
+
 def test_an_interrupted_commit_is_made_anew(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     provider = open_provider(tmp_path / "p", tiny, keys, Clock())
     made = commitment.prepare_window(
@@ -165,6 +182,7 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path, tiny: CircuitClass, 
         make_policy(tiny),
         provider.machinery.embedder.identity().digest(),
         "w1",
+        AUDITOR,
         secrets.token_bytes,
     )
     commitment.store_window(provider.state, made)  # and then the power went
@@ -202,7 +220,9 @@ def test_secrets_that_are_not_the_manifests_are_refused(
 
 def test_a_window_needs_documents_accounts_and_a_key(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     state = new_state(tmp_path / "p")
-    commitment.add_accounts(state, [Account("dave", "nowhere", signature.public_bytes(account_key("dave")))])
+    commitment.add_accounts(
+        state, [commitment.Registration("dave", "nowhere", signature.public_bytes(account_key("dave")))]
+    )
     state.close()
     provider = open_provider(tmp_path / "p", tiny, keys, Clock())
     with pytest.raises(CommitmentError, match="nowhere"):
@@ -221,14 +241,16 @@ def test_a_window_needs_documents_accounts_and_a_key(tmp_path: Path, tiny: Circu
 def test_accounts_have_their_own_names_and_keys(tmp_path: Path) -> None:
     state = new_state(tmp_path / "p")
     alice = signature.public_bytes(account_key("alice"))
-    good = Account("dave", "acme", signature.public_bytes(account_key("dave")))
-    assert commitment.add_accounts(state, [Account("alice", "acme", alice)]) == 0  # the same again is no change
+    good = commitment.Registration("dave", "acme", signature.public_bytes(account_key("dave")))
+    assert (
+        commitment.add_accounts(state, [commitment.Registration("alice", "acme", alice)]) == 0
+    )  # the same again is no change
     for account in (
-        Account("alice", "acme", signature.public_bytes(account_key("x"))),
-        Account("alice", "globex", alice),
-        Account("other", "acme", alice),
-        Account("has space", "acme", signature.public_bytes(account_key("x"))),
-        Account("short", "acme", b"k"),
+        commitment.Registration("alice", "acme", signature.public_bytes(account_key("x"))),
+        commitment.Registration("alice", "globex", alice),
+        commitment.Registration("other", "acme", alice),
+        commitment.Registration("has space", "acme", signature.public_bytes(account_key("x"))),
+        commitment.Registration("short", "acme", b"k"),
     ):
         with pytest.raises(CommitmentError):
             commitment.add_accounts(state, [good, account])
@@ -250,7 +272,7 @@ def committed(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> tuple[Provi
 def test_the_auditor_opens_last_and_strangers_not_at_all(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     async def run() -> None:
         provider, window = committed(tmp_path, tiny, keys)
-        auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+        auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
         observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
         async with serving_on(provider) as serving:
             beacon = serving.beacon
@@ -307,7 +329,7 @@ def test_a_window_opens_in_its_time_only(
         provider = open_provider(tmp_path / "p", tiny, keys, clock)
         provider.commit(make_policy(tiny), "w1")
         window = provider.journal.history.named("w1")
-        auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+        auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
         serving = Serving(provider, Conduct(False, 0.0, BeaconRules(1, 5.0)))
         clock.now = NOW + early
         await serving.start()
@@ -335,7 +357,7 @@ def test_a_missing_observer_is_left_out_before_the_auditor_opens(
 ) -> None:
     async def run() -> None:
         provider, window = committed(tmp_path, tiny, keys)
-        auditor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"a" * 32)
+        auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
         observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
         serving = Serving(provider, Conduct(False, 0.0, BeaconRules(participants=2, wait=0.3)))
         await serving.start()
@@ -359,9 +381,8 @@ def test_a_beacon_goes_on_after_a_restart_and_another_auditor_is_refused(
 ) -> None:
     async def run() -> None:
         provider, window = committed(tmp_path, tiny, keys)
-        key = Ed25519PrivateKey.generate()
-        rules = BeaconRules(1, 5.0, signature.public_bytes(key))
-        auditor = Participant("auditor", window.digest, key, b"a" * 32)
+        rules = BeaconRules(1, 5.0)
+        auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
         serving = Serving(provider, Conduct(False, 0.0, rules))
         await serving.start()
         impostor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"i" * 32)
@@ -389,7 +410,7 @@ def test_a_beacon_goes_on_after_a_restart_and_another_auditor_is_refused(
 def test_seals_have_an_order_and_only_shrink(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     provider, window = committed(tmp_path, tiny, keys)
     for owner in ("auditor", "observer-x", "observer-y"):
-        key = Ed25519PrivateKey.generate()
+        key = AUDITOR_KEY if owner == "auditor" else Ed25519PrivateKey.generate()
         window.add_commit(Participant(owner, window.digest, key, owner.ljust(32).encode()).commit())
 
     def seal(*owners: str) -> None:
@@ -450,7 +471,11 @@ def test_a_ledger_with_strange_entries_is_not_continued(tmp_path: Path, tiny: Ci
 
 def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
     file = tmp_path / "policy.toml"
-    file.write_text(TEMPLATE.format(class_name="tiny", gain=1))
+    file.write_text(
+        TEMPLATE.format(
+            class_name="tiny", gain=1, lo=0.3, hi=0.7, n_max=25, k_max=2, delta="1/1000000", about="# about"
+        )
+    )
     binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW + 59)
     policy = load_policy(file, binding, machinery.advertised_epsilon)
     assert (policy.lo, policy.hi) == (round(0.3 * 127**2), round(0.7 * 127**2))

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from ragseal.prover.corpora import (
     read_jsonl,
     read_text_folder,
 )
+from ragseal.prover.corpusnotes import Notes
 
 GOOD = b'{"id": "a", "text": "first"}\n'
 
@@ -223,6 +226,74 @@ def test_links_out_of_a_beir_folder_are_refused(tmp_path: Path) -> None:
         open_corpus(f"beir:{folder}")
 
 
+# ---- what is not kept ------------------------------------------------------------------------------------------------
+
+
+def test_members_that_are_not_read_are_named(tmp_path: Path) -> None:
+    lines = [{"id": i, "text": "t", "title": "", "metadata": {}, **({"u\x1brl": 1} if i else {})} for i in range(3)]
+    path = _file(tmp_path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    notes = Notes()
+    assert len(list(open_corpus(f"jsonl:{path}", notes=notes))) == 3
+    assert notes.members == {"metadata": 3, "u\x1brl": 2}
+    assert notes.lines() == [
+        "not kept, only id, title and text are: 'metadata' (in 3 documents), 'u\\x1brl' (in 2 documents)"
+    ]
+    wild = [{"id": i, "text": "t", **{f"{i}-{n}": 0 for n in range(50)}} for i in range(40)]
+    notes = Notes()
+    list(open_corpus(f"jsonl:{_file(tmp_path, chr(10).join(map(json.dumps, wild)).encode())}", notes=notes))
+    assert len(notes.members) + notes.more_members == 2000
+    assert len(notes.members) == 100
+    assert notes.lines()[0].endswith("and 1990 more")
+    assert Notes().lines() == []
+
+
+# ---- CSV and standard input ------------------------------------------------------------------------------------------
+
+
+def test_csv_yields_documents(tmp_path: Path) -> None:
+    long = "x" * 200_000  # more than csv's own limit of a cell
+    table = f'\ufeffid,title,text,url\r\na,,"first, with ""quotes""\nand a line",u\r\n7,T,{long},\r\n'
+    notes = Notes()
+    assert list(open_corpus(f"csv:{_file(tmp_path, table.encode(), 'c.csv')}", notes=notes)) == [
+        Document("a", 'first, with "quotes"\nand a line'),
+        Document("7", f"T\n{long}"),
+    ]
+    assert notes.members == {"url": 2}
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (b"id,text\na\n", "line 2: 1 cells, the first row names 2"),
+        (b"id,text\na,b,c\n", "line 2: 3 cells"),
+        (b"id,text\na,b\n\n", "line 3: 0 cells"),
+        (b"id,id,text\n", "line 1: the first row must name every column"),
+        (b"\nid,text\n", "line 1: the first row must name every column"),
+        (b"name,text\na,b\n", "line 2: no member 'id' or '_id'"),
+        (b"id,body\na,b\n", "line 2: no member 'text'"),
+        (b'id,text\na,"b\n', "line 2: not CSV"),
+        (b'id,text\na,"b"c\n', "line 2: not CSV"),
+        (b"id,text\na,b\na,c\n", "line 3: identifier 'a' is already taken"),
+        (b'id,text\na,"b\nc"\nb,\xff\n', "line 4: not UTF-8"),
+        (b"id,text\n", "holds no documents"),
+    ],
+)
+def test_bad_csv_is_named(tmp_path: Path, table: bytes, why: str) -> None:
+    with pytest.raises(EncodingError, match=rf"c\.csv.*{re.escape(why)}"):
+        list(open_corpus(f"csv:{_file(tmp_path, table, 'c.csv')}"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"), [("jsonl", '{"id": "a", "text": "é"}\n{"id": "a"}\n'), ("csv", "id,text\na,é\nb,\n")]
+)
+def test_standard_input_is_a_corpus(monkeypatch: pytest.MonkeyPatch, kind: str, content: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+    documents = open_corpus(f"{kind}:-")
+    assert next(documents) == Document("a", "é")
+    with pytest.raises(EncodingError, match=r"standard input, line [23]"):
+        next(documents)
+
+
 # ---- text folders ----------------------------------------------------------------------------------------------------
 
 
@@ -278,23 +349,22 @@ def test_a_huge_text_file_is_refused_before_it_is_decoded(tmp_path: Path) -> Non
         list(read_text_folder(tmp_path, limits=Limits(text_characters=10)))
 
 
-def test_links_out_of_a_text_folder_are_refused(tmp_path: Path) -> None:
+def test_links_in_a_text_folder_are_skipped_and_said(tmp_path: Path) -> None:
     secret = _file(tmp_path / "elsewhere", b"secret", "secret.txt")
     folder = tmp_path / "folder"
     _file(folder, b"fine", "a.txt")
     (folder / "b.txt").symlink_to(folder / "a.txt")
-    assert [d.id for d in read_text_folder(folder)] == ["a.txt", "b.txt"]
     (folder / "c.txt").symlink_to(secret)
-    with pytest.raises(ConfigurationError, match="link out"):
-        read_text_folder(folder)
-    (folder / "c.txt").unlink()
     (folder / "d").symlink_to(secret.parent)
-    with pytest.raises(ConfigurationError, match="link to a folder"):
-        read_text_folder(folder)
-    (folder / "d").unlink()
     (folder / "e.txt").symlink_to(folder / "e.txt")
-    with pytest.raises(ConfigurationError, match="link"):
-        read_text_folder(folder)
+    (folder / "picture.png").symlink_to(secret)  # would be no part of the corpus as a file either
+    notes = Notes()
+    assert [d.id for d in open_corpus(f"text:{folder}", notes=notes)] == ["a.txt"]
+    assert sorted(notes.links) == ["b.txt", "c.txt", "d/", "e.txt"]
+    assert all(name in notes.lines()[0] for name in ("links are not followed", "'b.txt'", "'d/'"))
+    (folder / "a.txt").unlink()
+    with pytest.raises(ConfigurationError, match="but 4 links, which are not followed"):
+        open_corpus(f"text:{folder}")
 
 
 def test_a_folder_without_texts_is_no_corpus(tmp_path: Path) -> None:

@@ -14,7 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from provider_scene import DIMENSION, Asker, Clock, TrigramEmbedder, make_policy, open_provider, open_window, serving_on
+from provider_scene import (
+    DIMENSION,
+    Asker,
+    Clock,
+    TrigramEmbedder,
+    blocks,
+    links,
+    make_policy,
+    open_provider,
+    open_window,
+    serving_on,
+)
 
 from ragseal.circuits.estimate import build_estimate, estimate_digest
 from ragseal.embedder import quantise
@@ -30,6 +41,7 @@ from ragseal.kernel.estimate import labels_of
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 from ragseal.prover import machinery
+from ragseal.prover.commitment import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.proofs import release, stopped
 from ragseal.prover.provider import Serving
@@ -113,7 +125,8 @@ def check(serving: Serving, block_keys: KeyPaths, signed: SignedLinks, wanted: l
     window = serving.journal.history.window(manifest(serving))
     key = serving.estimates._backend(block_keys.digest).key
     records = [Record.decode(serving.journal.data(index)) for index in window.records]
-    own = [one for one in records if TENANT_OF[one.signed.request.account] == "acme"]
+    names = {a.pseudonym: a.name for a in window_accounts(serving.provider.state, window.digest)}
+    own = [one for one in records if TENANT_OF[names[one.signed.request.account]] == "acme"]
     scope = Scope(SIZE, key.digest, window.digest, signed.body.digest(), "acme", window.manifest.policy)
     c_e = [one.signed.request.c_e for one in own]
     listing = signed.body.tenants[0].listing()

@@ -10,7 +10,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from provider_scene import DIMENSION, Asker, Clock, make_policy, open_provider, open_window, serving_on
+from provider_scene import (
+    DIMENSION,
+    Asker,
+    Clock,
+    batch,
+    make_policy,
+    open_provider,
+    open_window,
+    pseudonym_of,
+    serving_on,
+)
 
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
@@ -153,7 +163,11 @@ async def proven(serving: Serving, manifest: bytes, count: int) -> None:
 async def last_receipt(serving: Serving) -> bytes:
     window, provider = newest(serving), serving.provider
     answers = Answers(provider.state, serving.journal, provider.state.key)
-    again = answers.again(window, provider.window_secrets(window.digest), window.places["alice", 2])
+    again = answers.again(
+        window,
+        provider.window_secrets(window.digest),
+        window.places[pseudonym_of(provider.state, window.digest, "alice"), 2],
+    )
     return again.receipt.digest()
 
 
@@ -211,8 +225,9 @@ def test_secrets_of_another_record_are_refused(tmp_path: Path, tiny: CircuitClas
     async def run() -> None:
         async with asked(tmp_path, tiny, keys) as serving:
             digest, state = newest(serving).digest, serving.provider.state
+            carol = pseudonym_of(state, digest, "carol")
             statements: Sequence[str] = (
-                "UPDATE queries SET secrets = (SELECT secrets FROM queries WHERE account = 'carol' LIMIT 1)",
+                f"UPDATE queries SET secrets = (SELECT secrets FROM queries WHERE account = '{carol}' LIMIT 1)",
                 "DELETE FROM queries",
             )
             for statement in statements:

@@ -14,14 +14,15 @@ import grpc
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from provider_scene import Asker, Clock, Participant, make_policy, open_provider
+from provider_scene import AUDITOR_KEY, NOW, Asker, Clock, Participant, make_policy, open_provider, opened
 
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, load_key
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Prepared, ProofBatch, Record
-from ragseal.kernel.commitment import Account, IndexFile, SignedManifest, registry_leaves, verify_columns
+from ragseal.kernel.commitment import IndexFile, Registry, SignedManifest, registry_leaves, verify_columns
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, EncodingError
+from ragseal.kernel.inquiry import Delivery, LinksAsk, ProofsAsk, RegistryAsk, open_delivery
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.remote import RemoteLedger
@@ -38,7 +39,9 @@ Scene = Callable[[Server, Any, Any], Awaitable[None]]
 
 @asynccontextmanager
 async def running(provider: Provider, listening: Listening | None = None) -> AsyncIterator[Server]:
-    server = Server(provider, Conduct(False, 0.0, BeaconRules(1, 5.0)), listening or Listening("127.0.0.1:0"))
+    server = Server(
+        provider, Conduct(False, 0.0, BeaconRules(1, 5.0), publish=0), listening or Listening("127.0.0.1:0")
+    )
     await server.start()
     try:
         yield server
@@ -75,7 +78,8 @@ async def ask_all(stub: Any, asker: Asker, queries: list[str]) -> list[Answer]:
         )
         prepared = Prepared.decode((await call(stub.Prepare, request, "p")).canonical)
         signed = asker.request(message, prepared).encode()
-        reply = await call(stub.Retrieve, provider_pb2.RetrieveRequest(canonical=signed), "p")
+        proof = signature.sign(asker.key, "retrieve", signed)
+        reply = await call(stub.Retrieve, provider_pb2.RetrieveRequest(canonical=signed, signature=proof), "p")
         answers.append(opened(reply.canonical))
         asker.ctr, asker.last_receipt = asker.ctr + 1, answers[-1].receipt.digest()
     return answers
@@ -88,7 +92,11 @@ def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, ke
         signed.verify()
         manifest, digest = signed.manifest, signed.manifest.digest()
         assert shown.state == provider_pb2.WINDOW_STATE_COMMITTED
-        accounts = [Account.decode(a) for a in shown.accounts]
+        ask = RegistryAsk(digest, NOW, bytes(16))
+        request = provider_pb2.AskRequest(canonical=ask.encode(), signature=ask.sign(AUDITOR_KEY))
+        delivery = open_delivery(await collect(stub.GetRegistry(request)), ask, manifest.provider_key)
+        assert isinstance(delivery, Delivery)
+        accounts = Registry.decode(delivery.payload).accounts
         assert MerkleTree(registry_leaves(accounts)).root() == manifest.registry_root
         key = load_key(keys.directory, tiny)
         for index in manifest.tenants:
@@ -96,13 +104,13 @@ def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, ke
             file = IndexFile.decode(await collect(stub.GetIndex(request)))
             assert file.columns_digest() == index.columns_digest
             verify_columns(default_group(), key.scores, key.digest, index.dimension, file)
-        auditor = Participant("auditor", digest, Ed25519PrivateKey.generate())
+        auditor = Participant("auditor", digest, AUDITOR_KEY)
         request = provider_pb2.CommitBeaconRequest(canonical=auditor.commit().encode())
         await call(stub.CommitBeacon, request, "p")
         while True:
             shown = await call(stub.GetManifest, provider_pb2.GetManifestRequest(window="w1"), "p")
-            opened = len(await RemoteLedger(channel).entries(0, 10)) >= 4
-            if shown.state == provider_pb2.WINDOW_STATE_SEALED and opened:
+            begun = len(await RemoteLedger(channel).entries(0, 10)) >= 4
+            if shown.state == provider_pb2.WINDOW_STATE_SEALED and begun:
                 break
             await asyncio.sleep(0.02)
         opening = provider_pb2.OpenBeaconRequest(canonical=auditor.open().encode())
@@ -112,8 +120,11 @@ def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, ke
         assert [Record.decode(r) for r in page.canonical] == [a.record for a in answers[1:]]
         entry = await RemoteLedger(channel).entry(page.ledger_index[0])
         assert entry == answers[1].record.encode()
-        batch = await collect(stub.GetProofs(provider_pb2.GetProofsRequest(manifest=digest, seqs=[0, 2])))
-        assert [e.seq for e in ProofBatch.decode(batch).entries] == [0, 2]
+        wanted = ProofsAsk(digest, NOW, bytes(16), (0, 2))
+        request = provider_pb2.AskRequest(canonical=wanted.encode(), signature=wanted.sign(AUDITOR_KEY))
+        delivery = open_delivery(await collect(stub.GetProofs(request)), wanted, manifest.provider_key)
+        assert isinstance(delivery, Delivery)
+        assert [e.seq for e in ProofBatch.decode(delivery.payload).entries] == [0, 2]
         closed = await asyncio.to_thread(
             remote.close_window, server.address, BY_DEFAULT, server.serving.provider.state.key, ""
         )
@@ -147,8 +158,11 @@ def test_refusals_keep_their_kind_on_the_wire(tmp_path: Path, tiny: CircuitClass
         streams: list[tuple[type[AuditError], Any]] = [
             (CommitmentError, stub.GetIndex(p.GetIndexRequest(manifest=window.digest, tenant="nobody"))),
             (CommitmentError, stub.GetIndex(p.GetIndexRequest(manifest=b"m" * 32, tenant="acme"))),
-            (AttestationError, stub.GetProofs(p.GetProofsRequest(manifest=window.digest))),
-            (CommitmentError, stub.GetProofs(p.GetProofsRequest(manifest=b"m" * 32))),
+            (EncodingError, stub.GetProofs(p.AskRequest(canonical=LinksAsk(window.digest, NOW, bytes(16)).encode()))),
+            (
+                CommitmentError,
+                stub.GetProofs(p.AskRequest(canonical=ProofsAsk(b"m" * 32, NOW, bytes(16), ()).encode())),
+            ),
         ]
         for kind, stream in streams:
             with pytest.raises(kind):

@@ -104,7 +104,7 @@ def test_a_window_without_the_native_module(tmp_path: Path, plain: Machine, buil
     ):  # fmt: skip
         _, said = plain.run("prover", "fetch-keys", "--verifier", service, patience=30)
         assert "native module is not installed" in " ".join(said.split())
-        plain.run("prover", "commit", "--policy", "policy.toml", "--window", "w1")
+        plain.run("prover", "commit", "--policy", "policy.toml", "--window", "w1", "--yes-epsilon-is", "1000")
         with plain.running("prover", "serve", "--listen", provider) as log:
             for account, queries in QUERIES.items():
                 for query in queries:

@@ -152,6 +152,14 @@ def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
     ):
         with pytest.raises(Refused, match=said):
             window_of(log, forged)
+    # more than n_max can never be answered: refused with the numbers, and nothing of the budget is spent
+    many = live.probe(planted, "--queries", str(QUERIES + 1))
+    assert many.exit_code == 1
+    assert f"{QUERIES + 1} queries of 1 accounts (--inside) are up to {QUERIES + 1} of one account" in many.output
+    assert f"n_max = {QUERIES}: give 2 accounts, or ask at most {QUERIES} times" in many.output
+    wide = live.probe(planted, "--queries", "400", "--group", "200")
+    assert "a trial of 200 queries is more than the" in wide.output
+    assert len(live.provider.journal.history.named("").records) == 2 * QUERIES
     # n_max is used up: the account's own program stops, and says why.
     again = live.probe(planted, "--queries", "2")
     assert again.exit_code == 1

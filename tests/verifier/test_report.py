@@ -75,13 +75,13 @@ def test_a_verdict_says_how_good_a_guess_is() -> None:
     epsilon, delta = verdict.budget.epsilon, verdict.budget.delta
     exact = 100 * (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
     assert exact <= guessed["coalition_per_cent"] < exact + 0.011
-    assert values["tone"] == ("good" if epsilon <= 3 else "mid" if epsilon <= 4 else "weak")
+    assert values["tone"] == ("good" if epsilon <= 4 else "weak")
     assert f"{guessed['coalition_per_cent']:.2f} %" in guessed["sentence"]
 
 
 @pytest.mark.parametrize(
     ("epsilon", "per_cent", "tone"),
-    [(0.0, 50.01, "good"), (3.0, 95.26, "good"), (4.0, 98.21, "mid"), (4.01, 98.22, "weak"), (85.77, 100.0, "weak")],
+    [(0.0, 50.01, "good"), (3.0, 95.26, "good"), (4.0, 98.21, "good"), (4.01, 98.22, "weak"), (85.77, 100.0, "weak")],
 )
 def test_best_guess(epsilon: float, per_cent: float, tone: str) -> None:
     assert guess.per_cent(epsilon, 1e-6) == per_cent
@@ -89,9 +89,9 @@ def test_best_guess(epsilon: float, per_cent: float, tone: str) -> None:
 
 
 def test_best_guess_at_the_ends() -> None:
-    assert guess.best_guess(0.0, 0.0) == pytest.approx(0.5)
-    assert guess.best_guess(0.0, 1.0) == 1.0
-    assert guess.best_guess(math.inf, 0.0) == guess.best_guess(math.nan, 0.0) == 1.0
+    assert guess.per_cent(0.0, 0.0) == 50.0
+    assert guess.per_cent(0.0, 1.0) == 100.0
+    assert guess.per_cent(math.inf, 0.0) == guess.per_cent(math.nan, 0.0) == 100.0
 
 
 class Outline(HTMLParser):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.rounding import upward
 from ragseal.kernel.transcript import tagged_hash
-from ragseal.verifier.epsilon import upward
 from ragseal.verifier.sample import Sample, draw, largest_undetected, share_bound, shares
 
 

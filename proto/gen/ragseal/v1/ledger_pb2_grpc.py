@@ -105,7 +105,7 @@ class LedgerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetCosignatures(self, request, context):
-        """The cosignatures received so far, in order: what bounds the time of the entries between them.
+        """The newest cosignature of every witness, in order of arrival: each bounds the time of the entries below its size.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The log as one account has seen it: every note that it is shown belongs to the one history that it remembers.
+
+The account remembers the newest checkpoint that it has verified.  Whatever note comes later, with an answer or from the
+ledger, has to be of the same log, by an RFC 9162 path between the two; a fork is refused with both notes kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ragseal.client.account import AccountState
+from ragseal.client.evidence import Evidence
+from ragseal.client.link import LedgerLink
+from ragseal.kernel.errors import AuditError, LedgerError, TransportError
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusion
+from ragseal.ledger.note import NoteVerifier
+
+PAGE = 64  #: entries that are asked for at once
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A checkpoint that the ledger shows, signed and of the remembered history."""
+
+    note: bytes
+    checkpoint: Checkpoint
+    newest: bool  #: larger than the remembered one: to be remembered once what it was asked for has been checked
+
+
+class History:
+    """What an account knows of a log, and how it comes to know more."""
+
+    def __init__(self, state: AccountState, log: NoteVerifier, ledger: LedgerLink) -> None:
+        """``log``: the pinned key; ``ledger``: where the log is read."""
+        self._state, self._log, self._ledger = state, log, ledger
+
+    @property
+    def size(self) -> int:
+        """Entries of the remembered checkpoint; 0 before the first."""
+        known = self._state.checkpoint()
+        return 0 if known is None else known.checkpoint.size
+
+    def latest(self, evidence: Evidence) -> Shown:
+        """The ledger's newest checkpoint.
+
+        Raises:
+            LedgerError, EncodingError: not signed by the log, or of another history than the remembered one.
+            TransportError: the ledger is out of reach.
+        """
+        note = evidence.add("received-checkpoint", self._ledger.checkpoint())
+        checkpoint = open_checkpoint(note, self._log).checkpoint
+        return Shown(note, checkpoint, self.agrees(checkpoint, evidence))
+
+    def remember(self, shown: Shown) -> None:
+        """Keep a checkpoint, if it is newer than the one kept."""
+        if shown.newest:
+            self._state.remember_checkpoint(shown.note)
+
+    def path(self, index: int, size: int) -> list[bytes]:
+        """The ledger's inclusion path of entry ``index`` among the first ``size``, unverified."""
+        return self._ledger.inclusion(index, size)
+
+    def entries(self, start: int, stop: int, shown: Shown) -> Iterator[bytes]:
+        """Entries [start, stop) of a checkpoint, each proven to stand there when it comes.
+
+        Raises:
+            LedgerError: an entry that the checkpoint does not cover, or none where there should be one.
+            TransportError: the ledger is out of reach.
+        """
+        at, size, root = start, shown.checkpoint.size, shown.checkpoint.root
+        while at < stop:
+            page = self._ledger.entries(at, min(PAGE, stop - at))
+            if not page:
+                raise LedgerError(f"the ledger keeps back entry {at} of the {size} that it has signed")
+            for entry in page[: stop - at]:
+                verify_inclusion(leaf_hash(entry), at, size, self.path(at, size), root)
+                at += 1
+                yield entry
+
+    def agrees(self, checkpoint: Checkpoint, evidence: Evidence, given: Sequence[bytes] = ()) -> bool:
+        """The checkpoint and the remembered one are of one history; True if the new one is to be remembered.
+
+        Args:
+            given: the path between the two, where it came with the checkpoint; else the ledger is asked.
+
+        Raises:
+            LedgerError: two histories, or a ledger that does not show that they are one.
+            TransportError: the ledger is out of reach.
+        """
+        known = self._state.checkpoint()
+        if known is None:
+            return True
+        evidence.add("remembered-checkpoint", known.note.encode())
+        old, new = sorted((known.checkpoint, checkpoint), key=lambda c: c.size)
+        path: Sequence[bytes] = given if old.size < new.size else ()
+        if old.size < new.size and not path:
+            try:
+                path = self._ledger.consistency(old.size, new.size)
+            except TransportError:
+                raise
+            except AuditError as error:
+                raise LedgerError(
+                    f"the log does not prove that size {old.size} is the beginning of size {new.size}: {error}"
+                ) from None
+        evidence.add("received-consistency", b"".join(path))
+        try:
+            verify_consistency(old.size, new.size, path, old.root, new.root)
+        except LedgerError as error:
+            raise LedgerError(f"the log's checkpoint contradicts the one this account remembers: {error}") from None
+        return checkpoint.size > known.checkpoint.size

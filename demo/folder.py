@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The demo's own folder: emptied before a run, and only ever one that the demo itself has marked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.durable import write_durably
+
+MARKER = "made-by-the-ragseal-demo"
+_TEXT = b"The ragseal demo made this folder and deletes everything in it at its next run.\n"
+
+
+def claim(folder: Path) -> None:
+    """Make ``folder`` and mark it, or empty it if the mark of an earlier run is in it.
+
+    Raises:
+        ConfigurationError: it holds anything and was not marked by the demo, is a link or a file, or cannot be written;
+            nothing was deleted.
+    """
+    try:
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise ConfigurationError(f"{folder} is no folder of the demo's but a link or a file: {_WAY_OUT}")
+        folder.mkdir(parents=True, exist_ok=True)
+        marker = folder / MARKER
+        found = [path for path in folder.iterdir() if path != marker]
+        marked = marker.is_file() and not marker.is_symlink() and marker.read_bytes() == _TEXT
+        if found and not marked:
+            raise ConfigurationError(f"{folder} holds files that the demo did not make: {_WAY_OUT}")
+        write_durably(marker, _TEXT)  # before anything is deleted: a run that is broken off leaves the mark
+        for path in found:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    except OSError as error:
+        raise ConfigurationError(f"cannot use {folder}: {error.strerror}; {_WAY_OUT}") from None
+
+
+_WAY_OUT = "give a new or an empty folder with --out"

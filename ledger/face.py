@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The face of the three pages: one style sheet, one skeleton, and how times and pseudonyms are written for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from html import escape
+from importlib import resources
+
+MARK = "/* face */"  #: stands in a static page where the style sheet goes
+SHORT = 12  #: characters of a pseudonym that are shown
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+@lru_cache(maxsize=1)
+def style() -> str:
+    """The style sheet."""
+    return resources.files("ragseal.ledger").joinpath("web/face.css").read_text("utf-8")
+
+
+def document(title: str, body: str) -> str:
+    """A page that needs nothing from outside and runs nothing.
+
+    Args:
+        title: plain text.
+        body: HTML; whoever made it has escaped what came from elsewhere.
+    """
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n"
+        "</html>\n"
+    )
+
+
+def sentences(said: Sequence[str]) -> str:
+    """What everybody should read first, numbered; plain text."""
+    return f'<ol class="plain">{"".join(f"<li>{escape(one)}</li>" for one in said)}</ol>'
+
+
+def when(seconds: object) -> str:
+    """Seconds since 1970 as day and time in UTC, such as ``2026-11-22 08:04 UTC``; what is no time, as it is."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return str(seconds)
+    try:
+        return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)
+
+
+def shortened(name: str) -> str:
+    """The beginning of a pseudonym, as much as tells a few of them apart."""
+    return name if len(name) <= SHORT else f"{name[:SHORT]}\u2026"

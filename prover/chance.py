@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How often a document comes back under a policy, from public numbers alone: noise table, N, K, score window, gain.
+
+The document scores as given, all other slots score lo or less: what an index gives that holds one good answer.  Every
+other document above lo makes it a little rarer; no tenant's scores are looked at.  A noise value is 2^s z_b + dither
+with dither uniform below 2^s, so P(noise > t) is linear between table steps; the document's own dither is taken at its
+middle, which is less than a thousandth off for tables as wide as the canonical ones.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ragseal.kernel import noise
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import Policy
+
+Vector = npt.NDArray[np.float64]
+
+
+@lru_cache(maxsize=4)
+def _law(law: str) -> tuple[Vector, Vector]:
+    """(P(z_b = x), P(z_b >= x)) for x = -C..C, with one 0 more at the end of the second."""
+    table = noise.build_table(law)
+    steps = range(-table.cut, table.cut + 1)
+    mass = np.array([table.mass(x) for x in steps], dtype=np.float64) / noise.TOTAL
+    above = np.array([table.tail(x - 1) for x in (*steps, table.cut + 1)], dtype=np.float64) / noise.TOTAL
+    return mass, above
+
+
+def comes_back(cls: CircuitClass, signal: int) -> float:
+    """Probability that one document is among the K largest of N noisy scores.
+
+    Args:
+        signal: gain * (y - lo) of the document, y clipped to the window; every other slot has 0.
+    """
+    mass, above = _law(cls.law)
+    cut = len(mass) // 2
+    own = np.arange(-cut, cut + 1) + signal / (1 << cls.s) + 0.5
+    larger = np.interp(own, np.arange(-cut, cut + 2), above, right=0.0)  # P(another slot's noise is above it)
+    return float(np.clip(mass @ _at_most(cls.K - 1, cls.N - 1, larger), 0.0, 1.0))
+
+
+def _at_most(most: int, n: int, p: Vector) -> Vector:
+    """P(Bin(n, p) <= most), by element."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_p, log_q = np.log(p), np.log1p(-np.minimum(p, 1.0))
+        total = np.zeros_like(p)
+        for j in range(most + 1):
+            whole = math.lgamma(n + 1) - math.lgamma(j + 1) - math.lgamma(n - j + 1)
+            total += np.exp(whole + (j * log_p if j else 0.0) + (n - j) * log_q)
+    return np.where(p >= 1.0, float(most >= n), np.where(p <= 0.0, 1.0, np.minimum(total, 1.0)))
+
+
+def at(policy: Policy, cls: CircuitClass, y: int) -> float:
+    """:func:`comes_back` of a document whose score is ``y`` (127^2 is cosine 1) under a policy."""
+    return comes_back(cls, policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a corpus holds that its documents do not: told to its owner, never dropped in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+NOTED = 100  #: names of a kind that notes keep; beyond that they are counted only
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a corpus holds that its documents do not: members or columns that are not read, links that are skipped."""
+
+    members: dict[str, int] = field(default_factory=dict)  #: documents by name of a member that is not read
+    links: list[str] = field(default_factory=list)  #: the first ones skipped
+    more_members: int = 0
+    more_links: int = 0
+
+    def unread(self, names: Iterable[str]) -> None:
+        """A document has these members, too."""
+        for name in names:
+            if name in self.members or len(self.members) < NOTED:
+                self.members[name] = self.members.get(name, 0) + 1
+            else:
+                self.more_members += 1
+
+    def skipped(self, link: str) -> None:
+        """A link was not followed."""
+        if len(self.links) < NOTED:
+            self.links.append(link)
+        else:
+            self.more_links += 1
+
+    def lines(self) -> list[str]:
+        """For people, at most one line a kind; nothing where there is nothing to say."""
+        out = []
+        if self.members:
+            named = [f"{name!r} (in {count} documents)" for name, count in self.members.items()]
+            out.append(f"not kept, only id, title and text are: {_listed(named, self.more_members)}")
+        if self.links:
+            links = [repr(link) for link in self.links]
+            out.append(f"skipped, links are not followed: {_listed(links, self.more_links)}")
+        return out
+
+
+def _listed(names: list[str], more: int) -> str:
+    shown, rest = names[:10], len(names[10:]) + more
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who is given what, with bytes from the public ledger and a signature of one's own.  SPEC G.8.
+
+The table stands in SPEC.md and is read from there: every cell is tried on a live provider, and a call that the services
+offer and the table does not name fails the test.  The callers hold all that is public; their keys set them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel import signature
+from ragseal.kernel.attestation import Prepare, Record, SealedAnswer, open_answer
+from ragseal.kernel.commitment import AccountAsk
+from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
+from ragseal.kernel.inquiry import BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
+from ragseal.kernel.sealing import public_of, unseal
+from ragseal.ledger.rpc import error_of, open_channel
+from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
+from tests.attacks.live import Live, live, scene
+
+SPEC = Path(__file__).parents[2] / "SPEC.md"
+CALLERS = ("anybody", "the account itself", "another account", "the window's auditor", "P")
+SERVICES = (provider_pb2.DESCRIPTOR, ledger_pb2.DESCRIPTOR)
+NAMES = (b"alice", b"bob", b"carol")
+
+
+def table() -> dict[str, dict[str, bool]]:
+    """SPEC's table: call -> caller -> whether it is given anything."""
+    text = SPEC.read_text("utf-8")
+    head = re.search(r"^ *\| call \|(.+)\|$", text, re.M)
+    assert head is not None, "SPEC G.8 has no table"
+    callers = [cell.strip() for cell in head[1].split("|")][:-1]
+    assert tuple(callers) == CALLERS
+    rows = {}
+    for line in text[head.end() :].splitlines()[2:]:
+        if not line.strip().startswith("|"):
+            break
+        call, *cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        assert set(cells[: len(CALLERS)]) <= {"yes", "no"}, line
+        rows[call] = {caller: cell == "yes" for caller, cell in zip(CALLERS, cells, strict=False)}
+    return rows
+
+
+TABLE = table()
+
+
+@dataclass
+class Stage:
+    """A closed window of a live provider in which alice, bob and carol have asked, and everybody's keys."""
+
+    live: Live
+    records: list[Record]
+
+    @property
+    def manifest(self) -> bytes:
+        return bytes(self.live.window.digest)
+
+    def key(self, caller: str) -> Ed25519PrivateKey:
+        return {
+            "anybody": Ed25519PrivateKey.from_private_bytes(b"x" * 32),
+            "the account itself": scene.account_key("alice"),
+            "another account": scene.account_key("bob"),
+            "the window's auditor": scene.AUDITOR_KEY,
+            "P": self.live.provider.state.key,
+        }[caller]
+
+    def record_of(self, name: str) -> Record:
+        """The first record of an account, as everybody finds it in the ledger."""
+        pseudonym = scene.pseudonym_of(self.live.provider.state, self.manifest, name)
+        return next(one for one in self.records if one.signed.request.account == pseudonym)
+
+    def send(self, call: str, request: Any) -> bytes:
+        """Call the provider on a channel of its own; all that comes back, as bytes."""
+
+        async def run() -> bytes:
+            async with open_channel(self.live.address) as channel:
+                ledger = call in ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].methods_by_name
+                stubs = ledger_pb2_grpc.LedgerServiceStub if ledger else provider_pb2_grpc.ProviderServiceStub
+                answer = getattr(stubs(channel), call)(request, timeout=120)
+                try:
+                    if hasattr(answer, "__aiter__"):
+                        return b"".join([chunk.data async for chunk in answer])
+                    return bytes((await answer).SerializeToString())
+                except grpc.RpcError as error:
+                    raise error_of(error, "P") from None
+
+        return asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with live(tmp_path_factory.mktemp("stage")) as made:
+        for name in ("alice", "bob", "carol", "alice"):
+            with made.client(name=name) as client:
+                client.ask(f"{name} asks about report number 5")
+        state = made.provider.state
+        proof = signature.sign(state.key, "close", made.window.digest)
+        made.call(made.server.serving.close_window(made.window.digest, proof))
+        journal = made.provider.journal
+        yield Stage(made, [Record.decode(journal.data(index)) for index in made.window.records])
+
+
+def _asked(stage: Stage, caller: str, ask: Any) -> Any:
+    return provider_pb2.AskRequest(canonical=ask.encode(), signature=ask.sign(stage.key(caller)))
+
+
+def _prepare(stage: Stage, caller: str) -> Any:
+    request = stage.record_of("alice").signed.request
+    message = Prepare(stage.manifest, request.account, bytes(16), bytes(32), "what did alice ask?", b"").encode()
+    return provider_pb2.PrepareRequest(
+        canonical=message, signature=signature.sign(stage.key(caller), "prepare", message)
+    )
+
+
+def _retrieve(stage: Stage, caller: str) -> Any:
+    signed = stage.record_of("alice").signed.encode()
+    return provider_pb2.RetrieveRequest(
+        canonical=signed, signature=signature.sign(stage.key(caller), "retrieve", signed)
+    )
+
+
+def _account(stage: Stage, caller: str) -> Any:
+    ask = AccountAsk(stage.manifest, "alice").encode()
+    return provider_pb2.GetAccountRequest(canonical=ask, signature=signature.sign(stage.key(caller), "account", ask))
+
+
+def _close(stage: Stage, caller: str) -> Any:
+    proof = signature.sign(stage.key(caller), "close", stage.manifest)
+    return provider_pb2.CloseWindowRequest(manifest=stage.manifest, signature=proof)
+
+
+def _commit(stage: Stage, caller: str) -> Any:
+    key = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
+    return provider_pb2.CommitBeaconRequest(
+        canonical=scene.Participant("observer-x", stage.manifest, key).commit().encode()
+    )
+
+
+def _open(stage: Stage, caller: str) -> Any:
+    opening = scene.Participant("observer-x", stage.manifest, stage.key(caller), b"o" * 32).open()
+    return provider_pb2.OpenBeaconRequest(canonical=opening.encode())
+
+
+def _now(stage: Stage) -> int:
+    return int(stage.live.clock())
+
+
+REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
+    "GetManifest": lambda s, c: provider_pb2.GetManifestRequest(),
+    "GetIndex": lambda s, c: provider_pb2.GetIndexRequest(manifest=s.manifest, tenant="acme"),
+    "CommitBeacon": _commit,
+    "OpenBeacon": _open,
+    "GetRecords": lambda s, c: provider_pb2.GetRecordsRequest(manifest=s.manifest, start=0, count=10),
+    "GetCheckpoint": lambda s, c: ledger_pb2.GetCheckpointRequest(),
+    "GetEntries": lambda s, c: ledger_pb2.GetEntriesRequest(start=0, count=50),
+    "GetInclusionProof": lambda s, c: ledger_pb2.GetInclusionProofRequest(index=0, size=5),
+    "GetConsistencyProof": lambda s, c: ledger_pb2.GetConsistencyProofRequest(old_size=2, new_size=5),
+    "AddCosignature": lambda s, c: ledger_pb2.AddCosignatureRequest(size=1, witness="w", signature="s"),
+    "GetCosignatures": lambda s, c: ledger_pb2.GetCosignaturesRequest(start=0, count=5),
+    "GetAccount": _account,
+    "Prepare": _prepare,
+    "Retrieve": _retrieve,
+    "GetRegistry": lambda s, c: _asked(s, c, RegistryAsk(s.manifest, _now(s), bytes(16))),
+    "GetProofs": lambda s, c: _asked(s, c, ProofsAsk(s.manifest, _now(s), bytes(16), (0,))),
+    "GetEstimate": lambda s, c: _asked(s, c, LinksAsk(s.manifest, _now(s), bytes(16))),
+    "GetEstimateProofs": lambda s, c: _asked(
+        s, c, BlocksAsk(s.manifest, _now(s), bytes(16), s.live.estimate.digest, "acme", ((0, 1),))
+    ),
+    "CloseWindow": _close,
+}
+
+#: Calls that are open to everybody and refuse these very bytes for what they say, not for who sends them.
+REFUSED_FOR_THEIR_CONTENT = {
+    "CommitBeacon": (CommitmentError, "sealed"),
+    "AddCosignature": (AuditError, ""),
+    "Prepare": (AttestationError, "is closed"),
+}
+
+
+def test_every_call_of_the_services_has_its_row() -> None:
+    offered = {m.name for file in SERVICES for service in file.services_by_name.values() for m in service.methods}
+    assert offered == set(TABLE) == set(REQUESTS)
+
+
+@pytest.mark.parametrize("call", sorted(TABLE))
+def test_who_gets_what(stage: Stage, call: str) -> None:
+    for caller in CALLERS:
+        request = REQUESTS[call](stage, caller)
+        if not TABLE[call][caller]:
+            with pytest.raises(AttestationError, match=r"signature|no account of this name and key"):
+                stage.send(call, request)
+        elif call in REFUSED_FOR_THEIR_CONTENT:
+            kind, why = REFUSED_FOR_THEIR_CONTENT[call]
+            with pytest.raises(kind, match=why):
+                stage.send(call, request)
+        else:
+            assert stage.send(call, request) or call in ("GetCosignatures",)
+
+
+def test_what_everybody_gets_names_nobody_and_holds_no_text(stage: Stage) -> None:
+    for call in sorted(call for call, row in TABLE.items() if row["anybody"]):
+        if call in REFUSED_FOR_THEIR_CONTENT:
+            continue
+        data = stage.send(call, REQUESTS[call](stage, "anybody"))
+        for secret in (*NAMES, b"report number"):
+            assert secret not in data, f"{call} shows {secret!r}"
+
+
+# --- the ledger is no password ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["alice", "carol"])
+def test_the_ledgers_bytes_fetch_no_answer(stage: Stage, name: str) -> None:
+    """What was shown for two tenants, also after the window was closed: a bare channel and the public record."""
+    signed = stage.record_of(name).signed
+    for proof in (b"", bytes(64), signed.signature):
+        with pytest.raises(AttestationError, match="retrieve signature"):
+            stage.send("Retrieve", provider_pb2.RetrieveRequest(canonical=signed.encode(), signature=proof))
+
+
+def test_a_stolen_retrieval_opens_nothing(stage: Stage) -> None:
+    """Whoever has the second signature as well, from the wire or from the provider, still lacks the key of the seal."""
+    data = stage.send("Retrieve", _retrieve(stage, "the account itself"))
+    sealed = SealedAnswer.decode(provider_pb2.RetrieveResponse.FromString(data).canonical)
+    assert b"report number" not in data
+    for private in (b"x" * 32, bytes(range(32)), stage.live.provider.state.key.private_bytes_raw()):
+        with pytest.raises(AttestationError, match="does not open"):
+            open_answer(sealed, private)
+    kept = stage.live.account("alice") / "windows" / stage.manifest.hex() / "00000001.exchange"
+    secret = kept.read_bytes()[-32:]
+    assert public_of(secret) == sealed.record.signed.request.seal_key
+    assert b"report number" in unseal(secret, *_sealed_with(sealed))
+
+
+def _sealed_with(sealed: SealedAnswer) -> tuple[bytes, bytes]:
+    from ragseal.kernel.attestation import _about
+
+    return _about(sealed.record), sealed.sealed
+
+
+def test_asking_again_brings_the_same_bytes(stage: Stage) -> None:
+    request = _retrieve(stage, "the account itself")
+    assert stage.send("Retrieve", request) == stage.send("Retrieve", request)
+
+
+def test_an_ask_is_of_its_time_and_of_its_window(stage: Stage) -> None:
+    for ask in (
+        LinksAsk(stage.manifest, _now(stage) - 700, bytes(16)),
+        LinksAsk(stage.manifest, _now(stage) + 700, bytes(16)),
+    ):
+        with pytest.raises(AttestationError, match="clock"):
+            stage.send("GetEstimate", _asked(stage, "the window's auditor", ask))
+    with pytest.raises(CommitmentError, match="no window"):
+        stage.send("GetEstimate", _asked(stage, "the window's auditor", LinksAsk(bytes(32), _now(stage), bytes(16))))
+    unknown = BlocksAsk(stage.manifest, _now(stage), bytes(16), bytes(32), "acme", ((0, 1),))
+    with pytest.raises(ConfigurationError, match="fetch-keys"):
+        stage.send("GetEstimateProofs", _asked(stage, "the window's auditor", unknown))
+
+
+def test_strangers_do_not_stand_in_the_auditors_way(stage: Stage) -> None:
+    """A hundred asks of strangers at once, as four were enough to fail a window: the auditor is served meanwhile."""
+
+    async def run() -> None:
+        async with open_channel(stage.live.address) as channel:
+            stub = provider_pb2_grpc.ProviderServiceStub(channel)
+            ask = ProofsAsk(stage.manifest, _now(stage), bytes(16), (0, 1, 2, 3))
+            strangers = [stub.GetProofs(_asked(stage, "anybody", ask), timeout=120) for _ in range(100)]
+            own = [
+                stub.GetProofs(_asked(stage, "the window's auditor", ask), timeout=120),
+                stub.GetEstimate(
+                    _asked(stage, "the window's auditor", LinksAsk(stage.manifest, _now(stage), bytes(16))), timeout=120
+                ),
+            ]
+            for call in own:
+                assert b"".join([chunk.data async for chunk in call])
+            for call in strangers:
+                with pytest.raises(grpc.RpcError):
+                    [chunk async for chunk in call]
+
+    asyncio.run(run())
+
+
+def test_the_log_grows_on_the_coarse_tick_and_answers_do_not_wait(tmp_path: Path) -> None:
+    """Nobody sees by polling when an account asks; the account's receipt is checked against a log not public yet."""
+    with live(tmp_path, publish=3600.0) as made:
+        while made.provider.journal.public.size < made.provider.ledger.size:
+            time.sleep(0.01)  # the opening is shown as soon as it is durable
+        before = made.provider.journal.public.size
+        with made.client() as client:
+            results = [client.ask("report number 5"), client.ask("report number 6")]
+        assert [r.receipt.body.index for r in results] == [before, before + 1]
+        stage = Stage(made, [])
+        shown = provider_pb2.GetManifestResponse.FromString(
+            stage.send("GetManifest", provider_pb2.GetManifestRequest())
+        )
+        assert shown.records == 0
+        assert made.provider.journal.public.size == before
+        assert (
+            stage.send("GetRecords", provider_pb2.GetRecordsRequest(manifest=stage.manifest, start=0, count=5)) == b""
+        )
+        for call, request in (
+            ("GetEntries", ledger_pb2.GetEntriesRequest(start=before, count=1)),
+            ("GetInclusionProof", ledger_pb2.GetInclusionProofRequest(index=0, size=before + 1)),
+            ("GetConsistencyProof", ledger_pb2.GetConsistencyProofRequest(old_size=1, new_size=before + 1)),
+        ):
+            with pytest.raises(LedgerError, match=str(before)):
+                stage.send(call, request)
+        # nor by naming sizes until one is not refused
+        signed = results[0].record.signed.encode()
+        proof = signature.sign(scene.account_key("alice"), "retrieve", signed)
+        for size in (before + 2, before + 3, 1 << 40):
+            answer = stage.send(
+                "Retrieve", provider_pb2.RetrieveRequest(canonical=signed, signature=proof, known_size=size)
+            )
+            assert not provider_pb2.RetrieveResponse.FromString(answer).consistency
+        made.call(
+            made.server.serving.close_window(
+                stage.manifest, signature.sign(made.provider.state.key, "close", stage.manifest)
+            )
+        )
+        assert made.provider.journal.public.size == before + 3

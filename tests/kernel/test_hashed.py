@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every shared hash and commitment of SPEC A to C against the same computed apart (tests/apart.py).
+
+Prover and verifier call one function for each of these, so a forgotten part would be forgotten on both sides and no
+run of the two would tell.  The parts listed here are those of the specification; what the messages hold comes from an
+honest window of the verifier's tests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from functools import cache
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.groth16.group import default_group
+from ragseal.kernel import attestation, certificate, commitment, folding, hints, opening, signature, transcript
+from ragseal.kernel.attestation import BatchItem, Prepare, ProofEntry, Record, Statement
+from ragseal.kernel.certificate import CLASSES, BlockProof, LinkList, Listing, Scope, TenantLinks, make_block
+from ragseal.kernel.commitment import BeaconCommit, BeaconSeal, IndexFile, ScoreBases
+from ragseal.kernel.curve import PurePythonGroup
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.squarednorm import SquaredNorm
+from ragseal.ledger.merkle import MerkleTree
+from tests import apart
+from tests.apart import be, canonical, element, h, wide
+from tests.verifier.simulator import CLS, World
+
+R = apart.ORDER
+GROUPS = {"native where it is installed": default_group(), "plain": PurePythonGroup()}
+POINTS = [apart.generator(b"hashed", j) for j in range(24)]
+RNG = random.Random(15)
+
+
+@cache
+def world() -> World:
+    """An honest window."""
+    return World.honest()
+
+
+def records() -> list[Record]:
+    return [message for message in world().messages if isinstance(message, Record)]
+
+
+def digest(name: str) -> bytes:
+    """A 32-byte value of its own."""
+    return h("test", name.encode())
+
+
+# --- G ---------------------------------------------------------------------------------------------------------------
+
+
+def test_tagged_hashes_by_hand() -> None:
+    """G.2 with the bytes written out."""
+    data = b"\x0cragseal/v1/t" + bytes(7) + b"\x02ab" + bytes(8) + bytes(7) + b"\x01c"
+    assert transcript.tagged_hash("t", b"ab", b"", b"c") == hashlib.sha256(data).digest() == h("t", b"ab", b"", b"c")
+    assert transcript.tagged_element("t", b"ab") == element("t", b"ab") == int.from_bytes(h("t", b"ab")[:31], "big")
+    assert transcript.nonzero_element("t", b"ab") == element("t", b"ab")
+    assert transcript.challenge("t", b"ab", b"c") == wide("t", b"ab", b"c")
+    assert element("t", b"ab") < 1 << 248
+    assert wide("t", b"ab", b"c") >> 248, "a challenge has the field's whole length"
+
+
+def test_every_message_by_its_codecs() -> None:
+    """G.1: each entry of a log, the answers and the deliveries, byte by byte."""
+    one = world()
+    messages: list[Message] = [*one.messages, *one.answers, *one.files.values(), one.estimator.signed()]
+    messages += [one.batch(one.digest, [0, 1]), one.estimator.batch("north", [[0, 1, 2]])]
+    for message in messages:
+        assert message.encode() == canonical(message), type(message).__name__
+
+
+def test_signatures_by_purpose() -> None:
+    """G.4."""
+    key = Ed25519PrivateKey.from_private_bytes(digest("key"))
+    assert signature.sign(key, "some purpose", b"body") == key.sign(h("sign/some purpose", b"body"))
+    signature.verify(signature.public_bytes(key), "some purpose", b"body", key.sign(h("sign/some purpose", b"body")))
+
+
+def test_what_is_signed() -> None:
+    """The messages that carry a signature, with the purposes that a verifier has to expect."""
+    one = world()
+    for message in one.messages:
+        match type(message).__name__:
+            case "SignedManifest":
+                manifest = message.manifest  # type: ignore[attr-defined]
+                one.provider.public_key().verify(message.signature, h("sign/manifest", canonical(manifest)))  # type: ignore[attr-defined]
+            case "BeaconSeal":
+                assert isinstance(message, BeaconSeal)
+                body = h("beacon-seal-body", message.manifest, *(owner.encode() for owner in message.owners))
+                one.provider.public_key().verify(message.signature, h("sign/beacon-seal", body))
+            case "BeaconCommit":
+                assert isinstance(message, BeaconCommit)
+                parts = (message.manifest, message.owner.encode(), message.public_key, message.commitment)
+                assert message.body() == h("beacon-commit-body", *parts)
+                signature.verify(
+                    message.public_key, "beacon-commit", h("beacon-commit-body", *parts), message.signature
+                )
+    for answer in one.answers:
+        one.provider.public_key().verify(answer.receipt.signature, h("sign/receipt", canonical(answer.receipt.body)))
+    links = one.estimator.signed()
+    one.provider.public_key().verify(links.signature, h("sign/links", canonical(links.body)))
+
+
+# --- A ---------------------------------------------------------------------------------------------------------------
+
+
+def test_digests_of_commitments() -> None:
+    manifest = world().manifest
+    assert manifest.digest() == h("manifest", canonical(manifest))
+    for index in manifest.tenants:
+        assert index.digest() == h("index-version", canonical(index))
+        file = world().files[index.tenant]
+        assert index.columns_digest == file.columns_digest() == h("columns", file.columns)
+        assert index.opening_digest == file.opening_digest() == h("columns-opening", canonical(file.opening))
+
+
+def test_beacon() -> None:
+    """A.8: the manifest's digest, then owner and nonce of each in the seal's order."""
+    openings = [("provider", digest("a")), ("observer-1", digest("b")), ("auditor", digest("c"))]
+    parts = [part for owner, nonce in openings for part in (owner.encode(), nonce)]
+    assert commitment.beacon_value(digest("manifest"), openings) == element("beacon", digest("manifest"), *parts)
+    assert commitment.beacon_commitment("auditor", digest("c")) == h("beacon-nonce", b"auditor", digest("c"))
+
+
+def test_columns() -> None:
+    """A.3: chi hashes key digest and all C_j."""
+    columns = b"".join(POINTS[:4])
+    assert commitment.columns_context(digest("key"), columns) == h("columns-context", digest("key"), columns)
+    chi = wide("opening/columns/chi", h("columns-context", digest("key"), columns))
+    assert commitment.columns_fold(digest("key"), columns) == chi
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_columns_open_under_their_own_key_only(group: str) -> None:
+    """An opening made under one key's digest is refused under another's, though every base is the same."""
+    bases, count = ScoreBases(b"".join(POINTS[:6]), POINTS[6]), 2
+    rows, blinders = [[RNG.randrange(-9, 10) for _ in range(count)] for _ in range(6)], [5, 6]
+    columns = b"".join(apart.total(bases.y + bases.b, [*(row[j] for row in rows), blinders[j]]) for j in range(count))
+
+    def made(key: bytes) -> IndexFile:
+        chi = wide("opening/columns/chi", h("columns-context", key, columns))
+        witness = [sum(x * chi**j for j, x in enumerate(row)) for row in [*rows, blinders]]
+        nonces = b"".join(be(RNG.randrange(R)) for _ in witness)
+        packed = b"".join(map(be, witness))
+        return IndexFile(columns, commitment.prove_columns(GROUPS[group], bases, key, columns, packed, nonces))
+
+    commitment.verify_columns(GROUPS[group], bases, digest("key"), count, made(digest("key")))
+    with pytest.raises(ProofError, match="opening does not hold"):
+        commitment.verify_columns(GROUPS[group], bases, digest("other"), count, made(digest("key")))
+
+
+def test_texts_and_registry() -> None:
+    """A.4 and A.7."""
+    salt = digest("salt")
+    assert commitment.text_leaf(salt, 258, b"text") == h("slot-text", salt, b"\x00\x00\x01\x02", b"\x01", b"text")
+    assert commitment.text_leaf(salt, 258, b"") == h("slot-text", salt, b"\x00\x00\x01\x02", b"\x01", b"")
+    assert commitment.text_leaf(salt, 258, None) == h("slot-text", salt, b"\x00\x00\x01\x02", b"\x00", b"")
+    leaves = [canonical(account) for account in world().registry]
+    assert commitment.registry_leaves(world().registry) == leaves
+    assert world().manifest.registry_root == apart.root(leaves)
+    for count in (0, 1, 2, 3, 5, 8, 13):
+        entries = [digest(str(i)) for i in range(count)]
+        assert MerkleTree(entries).root() == apart.root(entries)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_generators_and_embedding_commitment(group: str) -> None:
+    """C_e = sum_j e_j H_j + r H_d over generators of a domain of their own."""
+    bases = commitment.generators(GROUPS[group], 5)
+    assert bases == b"".join(apart.generator(b"ragseal/v1/embedding-generators", j) for j in range(6))
+    e, r = [3, -127, 0, 127, -1], R - 2
+    assert commitment.embedding_commitment(GROUPS[group], bases, e, r) == apart.total(bases, [*e, r])
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_score_commitments(group: str) -> None:
+    """B.3 and B.5: C_y = sum_j e_j C_j + rho B, C_w = gain (C_y - lo sum_i Y_i), and the blinder of C_w + C_h."""
+    e, rho, columns = [3, -127, 127], RNG.randrange(R), b"".join(POINTS[:3])
+    bases = ScoreBases(b"".join(POINTS[3:6]), POINTS[6])
+    c_y = apart.total(columns + bases.b, [*e, rho])
+    assert attestation.score_commitment(GROUPS[group], columns, bases, e, rho) == c_y
+    policy = world().manifest.policy
+    sum_y = apart.total(bases.y, [1, 1, 1])
+    c_w = apart.total(c_y + bases.y, [policy.gain, *[-policy.gain * policy.lo] * 3])
+    assert attestation.shifted_scores(GROUPS[group], c_y, sum_y, policy) == c_w
+    total = (policy.gain * (3 * 11 - 127 * 12 + 127 * 13 + rho) + 77) % R
+    assert attestation.total_blinder(policy, e, [11, 12, 13], rho, 77) == total
+
+
+def test_poseidon_commitments() -> None:
+    """A.5, M.6 and the commitment to T, against a Poseidon of this test's own."""
+    # circomlib's own vector (test/poseidoncircuit.js): the permutation written out here is Poseidon
+    assert apart.poseidon(1, 2) == 7853200120776062878684798364095072458815029376092732009249414926327459813530
+    seed, beacon, ctx, salt = (RNG.getrandbits(128), RNG.getrandbits(128)), *(RNG.randrange(R) for _ in range(3))
+    assert hints.seed_commitment(seed) == apart.poseidon(1, *seed)
+    key = apart.poseidon(2, *seed, beacon, ctx)
+    assert hints.noise_key(seed, beacon, ctx) == key
+    assert hints.fine_element(key, 77) == apart.poseidon(key, 77 + 4 * 2**32)
+    coarse = [x for block in range(CLS.blocks) for x in apart.permuted([0, key, block + 3 * 2**32] + [0] * 14)[1:17]]
+    assert hints.coarse_elements(CLS, key) == coarse[: CLS.N // CLS.q]
+    ids = sorted(RNG.sample(range(CLS.N), CLS.K))
+    width = (CLS.N - 1).bit_length()
+    per = 248 // width
+    parts = [sum(i << (width * at) for at, i in enumerate(ids[j : j + per])) for j in range(0, CLS.K, per)]
+    assert hints.places_commitment(CLS, salt, ids) == apart.poseidon(5, salt, *parts)
+    assert hints.pack_ids(CLS, list(range(100))) == [
+        sum(i << (width * at) for at, i in enumerate(range(j, min(j + per, 100)))) for j in range(0, 100, per)
+    ]
+
+
+# --- B ---------------------------------------------------------------------------------------------------------------
+
+
+def test_digests_of_requests_and_answers() -> None:
+    for record in records():
+        request = record.signed.request
+        assert request.digest() == h("request", canonical(request))
+        assert request.ctx() == element("ctx", canonical(request))
+        assert record.digest() == h("record", canonical(record))
+    for answer in world().answers:
+        assert answer.openings.digest() == h("openings", canonical(answer.openings))
+        assert answer.receipt.digest() == h("receipt", canonical(answer.receipt))
+
+
+def test_query_digest() -> None:
+    made = Prepare.__new__(Prepare)  # of its fields h_q reads two
+    object.__setattr__(made, "salt", digest("salt"))
+    object.__setattr__(made, "query", "Größe?")
+    assert Prepare.query_digest(made) == h("query", digest("salt"), "Größe?".encode())
+
+
+STATEMENT = Statement(c_seed=1, beacon=2, ctx=3, hmax=4, t_commit=R - 5)
+CLEAR = b"".join(map(be, (1, 2, 3, 4, R - 5)))  #: B.5, in its order
+
+
+def test_alpha_and_beta() -> None:
+    """B.5: key digest, record digest, clear inputs, C_w and C_h."""
+    parts = (digest("key"), digest("record"), CLEAR, POINTS[0], POINTS[1])
+    made = attestation.challenges(digest("key"), digest("record"), STATEMENT, POINTS[0], POINTS[1])
+    assert made == [element("alpha", *parts), element("beta", *parts)]
+    assert STATEMENT.clear() == [1, 2, 3, 4, R - 5]
+
+
+def items() -> list[BatchItem]:
+    """Two records of the window, and proofs of nothing."""
+    return [
+        BatchItem(
+            record=record,
+            record_digest=digest(f"record {at}"),
+            tenant="north",
+            statement=Statement(1, 2, 3 + at, 4, 5),
+            c_w=POINTS[2 * at],
+            entry=ProofEntry(at, digest(f"record {at}"), POINTS[2 * at + 1], digest(f"proof {at}") * 8),
+        )
+        for at, record in enumerate(records()[:2])
+    ]
+
+
+def test_chi_of_a_batch() -> None:
+    """B.7: chi hashes every statement, commitment and Groth16 proof of the batch."""
+    parts = [digest("key"), digest("manifest")]
+    for at, item in enumerate(items()):
+        clear = b"".join(map(be, (1, 2, 3 + at, 4, 5)))
+        c_e, c_y = item.record.signed.request.c_e, item.record.c_y
+        parts += [digest(f"record {at}"), clear, c_e, c_y]
+        parts += [POINTS[2 * at], POINTS[2 * at + 1], digest(f"proof {at}") * 8]
+    context = attestation.batch_context(digest("key"), digest("manifest"), items())
+    assert context == h("batch", *parts)
+    assert attestation.fold_of("hints", context) == wide("opening/hints/chi", context)
+    index = digest("index version")
+    assert attestation.link_context(context, "north", index) == h("link", context, b"north", index)
+    assert attestation.fold_of("link", index) == wide("opening/link/chi", index)
+
+
+def test_challenges_of_an_opening() -> None:
+    """B.7: c and every u hash all that came before."""
+    combined, announced = [POINTS[0], POINTS[1]], [POINTS[2], POINTS[3]]
+    parts = (digest("context"), (45).to_bytes(4, "big"), b"".join(combined), b"".join(announced))
+    first = h("opening/test/announced", *parts)
+    assert opening._transcript("test", digest("context"), 45, combined, announced) == (
+        first,
+        wide("opening/test", first),
+    )
+    after = h("opening/test/fold", first, b"".join(POINTS[4:8]))
+    assert folding.advance("test", first, POINTS[4:8]) == (after, element("opening/test/u", after))
+    assert opening.fold_challenge("test", digest("context")) == wide("opening/test/chi", digest("context"))
+    assert opening.powers(7, 5) == [1, 7, 49, 343, 2401]
+
+
+def test_relations() -> None:
+    """What each opening says of which points: bases, the witness entries they take, and the commitments."""
+    made, b = items(), POINTS[9]
+    hint = attestation.hint_relation(b"".join(POINTS[:3]), b, made)
+    assert hint.bases == b"".join(POINTS[:3]) + b
+    assert hint.slots == ((0, 4),)
+    assert hint.commitments == tuple(item.entry.c_h for item in made)
+    left, right = attestation.link_relations(b"".join(POINTS[:4]), b"".join(POINTS[4:7]), b, made)
+    assert (left.bases, right.bases) == (b"".join(POINTS[:4]), b"".join(POINTS[4:7]) + b)
+    assert (left.slots, right.slots) == (((0, 4),), ((0, 3), (4, 5)))  # e and r; e and rho
+    assert left.commitments == tuple(item.record.signed.request.c_e for item in made)
+    assert right.commitments == tuple(item.record.c_y for item in made)
+
+
+# --- C ---------------------------------------------------------------------------------------------------------------
+
+
+def scope() -> Scope:
+    policy = world().manifest.policy
+    return Scope(CLASSES["estimate-6"], digest("key"), digest("manifest"), digest("links"), "north", policy)
+
+
+def test_links() -> None:
+    one = TenantLinks("north", 5, certificate.records_digest([digest("a"), digest("b")]), True, bytes(3) + b"\x01" * 5)
+    assert one.records_digest == h("estimate-records", digest("a"), digest("b"))
+    body = LinkList(digest("manifest"), (one,))
+    assert body.digest() == h("link-list", canonical(body))
+    assert certificate.pack_links([(1, 258)]) == b"\x00\x00\x00\x01\x00\x00\x01\x02"
+
+
+def test_challenges_of_a_block() -> None:
+    """C.4: r_a hash key digest, manifest, signed list, tenant, policy, ranks, all C_e and C_G."""
+    block = make_block(scope(), (0, 2, 3), POINTS[:4], Listing())
+    parts = (digest("key"), digest("manifest"), digest("links"), b"north", canonical(scope().policy))
+    ranks = b"".join(rank.to_bytes(4, "big") for rank in (0, 2, 3))
+    expected = h("estimate-block", *parts, ranks, POINTS[0] + POINTS[2] + POINTS[3], POINTS[5])
+    assert certificate.block_digest(scope(), block, POINTS[5]) == expected
+    r = [element("estimate-challenge", expected, at.to_bytes(4, "big")) for at in range(3)]
+    assert certificate.block_challenges(scope(), block, expected) == [*r, 0, 0, 0]
+    assert certificate.norm_context(expected) == h("estimate-norm", expected)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_statement_of_a_block(group: str) -> None:
+    """C.5: P = sum_a r_a C_e,a."""
+    block = make_block(scope(), (0, 2, 3), POINTS[:4], Listing())
+    r = [RNG.randrange(1 << 248) for _ in range(3)]
+    made = certificate.norm_statement(
+        GROUPS[group], b"".join(POINTS[8:12]), POINTS[12], POINTS[13], block, [*r, 0, 0, 0], POINTS[14]
+    )
+    assert made.vector == apart.total(POINTS[0] + POINTS[2] + POINTS[3], r)
+    assert (made.generators, made.scalar_base, made.blinder_base) == (b"".join(POINTS[8:12]), POINTS[12], POINTS[13])
+    assert made.square == POINTS[14]
+
+
+def test_chi_of_blocks() -> None:
+    """C.6: chi hashes every statement, commitment and proof of the delivery."""
+    norm = SquaredNorm(POINTS[0], POINTS[1], POINTS[2], bytes(64), 7)
+    blocks = [BlockProof(POINTS[3 + at], POINTS[5 + at], norm, digest(str(at)) * 8) for at in range(2)]
+    digests = [digest("first"), digest("second")]
+    expected = h("estimate-batch", digests[0], canonical(blocks[0]), digests[1], canonical(blocks[1]))
+    assert certificate.batch_context(digests, blocks) == expected
+    assert certificate.batch_fold(expected) == wide("opening/estimate/chi", expected)
+    relation = certificate.batch_relation(b"".join(POINTS[:3]), POINTS[9], [block.c_g for block in blocks])
+    assert (relation.bases, relation.slots) == (b"".join(POINTS[:3]) + POINTS[9], ((0, 4),))
+    assert relation.commitments == (POINTS[3], POINTS[4])
+
+
+def test_opening_message() -> None:
+    """The largest message of a proof, field by field."""
+    made = Opening((POINTS[0],), (POINTS[1], POINTS[2]), (1, R - 1))
+    assert made.encode() == canonical(made)

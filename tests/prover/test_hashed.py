@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a provider computes by itself, against tests/apart.py: blinders, C_e, native Poseidon and score commitments."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ragseal.embedder.interface import Role, Vectors
+from ragseal.groth16.group import default_group
+from ragseal.groth16.scores import commit_scores
+from ragseal.kernel.attestation import Prepare
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.prover import hashing
+from ragseal.prover.fixing import Fixer, Offer
+from ragseal.prover.proofs import hint_blinder
+from ragseal.prover.randomness import derived_scalar, packed_scalars, scalar
+from ragseal.prover.retrieval import decode_embedding
+from tests import apart
+from tests.apart import be, wide
+from tests.prover.provider_scene import DIMENSION, TrigramEmbedder
+from tests.verifier.simulator import CLS
+
+R = apart.ORDER
+
+
+def derived(secret: bytes, *parts: bytes) -> int:
+    """HMAC-SHA512 over the parts, each behind its length of eight bytes."""
+    data = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return int(hmac.new(secret, data, hashlib.sha512).hexdigest(), 16) % R
+
+
+class OneOff(TrigramEmbedder):
+    """The same embedder, moved by so little that one entry is rounded to its other neighbour."""
+
+    def embed(self, texts: Sequence[str], *, role: Role = "document", progress: object = None) -> Vectors:
+        rows = super().embed(texts, role=role)
+        fraction = 127 * rows[0] - np.floor(127 * rows[0])
+        nearest = int(np.argmin(np.abs(fraction - 0.5)))
+        rows[0, nearest] += (0.502 - fraction[nearest] if fraction[nearest] < 0.5 else 0.498 - fraction[nearest]) / 127
+        return rows
+
+
+def offer(embedding: bytes = b"") -> Offer:
+    """A Prepare of a query; ``canonical`` are whatever bytes it came in."""
+    message = Prepare.__new__(Prepare)
+    object.__setattr__(message, "query", "what does the contract say?")
+    object.__setattr__(message, "embedding", embedding)
+    return Offer(message, b"the canonical bytes of a Prepare", hashlib.sha256(b"blinding").digest(), DIMENSION)
+
+
+def test_blinder_of_c_e() -> None:
+    """B.8: r follows from the window's secret, the Prepare and e; C_e opens to them."""
+    group = default_group()
+    given = offer()
+    embedding, blinder, c_e = Fixer(group, TrigramEmbedder()).alone(given)
+    assert blinder == derived(given.blinding, given.canonical, embedding)
+    bases = b"".join(apart.generator(b"ragseal/v1/embedding-generators", j) for j in range(DIMENSION + 1))
+    assert c_e == apart.total(bases, [*decode_embedding(embedding), blinder])
+    assert Fixer(group, TrigramEmbedder()).alone(given) == (embedding, blinder, c_e)
+
+
+def test_one_blinder_never_serves_two_vectors() -> None:
+    """The same Prepare and another e, since the embedder rounds otherwise today: the difference of both C_e is blinded.
+
+    With one r for both, C_e - C_e' would be sum_j (e_j - e'_j) H_j, which is found by trying.
+    """
+    one = Fixer(default_group(), TrigramEmbedder()).alone(offer())
+    other = Fixer(default_group(), OneOff()).alone(offer())
+    assert one[0] != other[0]
+    assert one[1] != other[1]
+    sent = Fixer(default_group(), TrigramEmbedder()).alone(offer(other[0]))
+    assert sent == other, "an e that the account sent is blinded as the provider's own"
+
+
+def test_every_part_of_a_derived_scalar() -> None:
+    secret, parts = hashlib.sha256(b"secret").digest(), (b"one", b"", b"three")
+    assert derived_scalar(secret, *parts) == derived(secret, *parts)
+    others = [(b"one", b"three"), (b"onethree",), (b"on", b"e", b"three"), (*parts, b"")]
+    assert len({derived_scalar(secret, *other) for other in (parts, *others)}) == 5
+    assert derived_scalar(bytes(32), *parts) != derived_scalar(secret, *parts)
+    assert "secret" not in repr(replace(offer(), blinding=b"secret"))
+
+
+def test_scalars_of_a_draw() -> None:
+    """48 bytes each, reduced: the bias is below 2^-128."""
+    wanted: list[int] = []
+
+    def draw(count: int) -> bytes:
+        wanted.append(count)
+        return random.Random(count).randbytes(count)
+
+    assert scalar(draw) == int.from_bytes(random.Random(48).randbytes(48), "big") % R
+    wide_ = random.Random(144).randbytes(144)
+    assert packed_scalars(draw, 3) == b"".join(be(int.from_bytes(wide_[at : at + 48], "big")) for at in (0, 48, 96))
+    assert wanted == [48, 144]
+
+
+def test_blinder_of_hints() -> None:
+    """B.8: rho' is derived from a secret of the record and from the hints."""
+    packed = be(3) + be(4)
+    assert hint_blinder(5, packed) == wide("hint-blinder", be(5), packed)
+
+
+def test_native_poseidon_commitments() -> None:
+    """A.5, M.6 and the commitment to T, where the native module computes them."""
+    seed, beacon, ctx, salt = (1 << 127, 3), R - 1, 5, R - 7
+    assert hashing.seed_commitment(seed) == apart.poseidon(1, *seed)
+    assert hashing.noise_key(seed, beacon, ctx) == apart.poseidon(2, *seed, beacon, ctx)
+    ids = sorted(random.Random(1).sample(range(CLS.N), CLS.K))
+    width = (CLS.N - 1).bit_length()
+    per = 248 // width
+    parts = [sum(i << (width * at) for at, i in enumerate(ids[j : j + per])) for j in range(0, CLS.K, per)]
+    assert hashing.places_commitment(CLS, salt, ids) == apart.poseidon(5, salt, *parts)
+
+
+def test_native_score_commitment() -> None:
+    """C_y of the extreme entries, with tables and without."""
+    columns = b"".join(apart.generator(b"columns", j) for j in range(5))
+    bases, e, rho = ScoreBases(b"", apart.generator(b"blinder", 0)), [127, -127, 0, 1, -1], R - 9
+    for group in (default_group(),) * 2:
+        assert commit_scores(group, columns, bases, e, rho) == apart.total(columns + bases.b, [*e, rho])

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Work that n_max does not count: Prepares without Retrieve, old answers asked for again, callers that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from provider_scene import (
+    AUDITOR_KEY,
+    NOW,
+    Asker,
+    Clock,
+    delivered,
+    make_policy,
+    open_provider,
+    open_window,
+    opened,
+    retrieved,
+    serving_on,
+)
+
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel.errors import AttestationError, BudgetError
+from ragseal.kernel.inquiry import ProofsAsk
+from ragseal.kernel.params import CircuitClass
+from ragseal.prover.deliveries import ASKS_AT_ONCE
+from ragseal.prover.limits import BURST, PREPARES_A_QUERY, PREPARES_SPARE, Buckets
+
+
+def test_a_bucket_fills_with_time_and_says_how_long() -> None:
+    clock = Clock(0.0)
+    bucket = Buckets(burst=3, per_second=2.0, clock=clock)
+    for _ in range(3):
+        bucket.take("alice")
+    with pytest.raises(BudgetError, match=r"wait 0\.5 s"):
+        bucket.take("alice")
+    bucket.take("bob")  # one account's calls are not another's
+    clock.now = 0.5
+    bucket.take("alice")
+    with pytest.raises(BudgetError):
+        bucket.take("alice")
+    clock.now = 1e6
+    for _ in range(3):
+        bucket.take("alice")
+    with pytest.raises(BudgetError):
+        bucket.take("alice")
+
+
+def test_prepares_without_a_retrieve_end(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def run() -> None:
+        provider = open_provider(tmp_path, tiny, keys, Clock())
+        provider.commit(make_policy(tiny, n_max=1), "w1")
+        async with serving_on(provider) as serving:
+            await open_window(serving)
+            alice, bob = Asker("alice", serving), Asker("bob", serving)
+            last = alice.message("the last")
+            for number in range(PREPARES_A_QUERY + PREPARES_SPARE):
+                last = alice.message(f"question {number}", request_id=hashlib.sha256(bytes([number])).digest()[:16])
+                await alice.prepare(last)
+            with pytest.raises(BudgetError, match="finish those that are pending"):
+                await alice.prepare(alice.message("one more"))
+            await bob.ask("somebody else")
+            signed = alice.request(last, await alice.prepare(last))  # a Prepare that is there costs nothing more
+            assert opened(await retrieved(serving, signed.encode())).record.seq == 1
+
+    asyncio.run(run())
+
+
+def test_old_answers_are_not_asked_for_without_end(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def run() -> None:
+        provider = open_provider(tmp_path, tiny, keys, Clock())
+        provider.commit(make_policy(tiny), "w1")
+        async with serving_on(provider) as serving:
+            await open_window(serving)
+            alice = Asker("alice", serving)
+            message = alice.message("topic 5")
+            signed = alice.request(message, await alice.prepare(message)).encode()
+            first = await retrieved(serving, signed)
+
+            async def again_and_again() -> None:
+                for _ in range(20 * BURST):
+                    assert await retrieved(serving, signed) == first
+
+            with pytest.raises(BudgetError, match="too often"):
+                await again_and_again()
+            await Asker("bob", serving).ask("somebody else")
+
+    asyncio.run(run())
+
+
+def test_work_whose_caller_has_gone_stops(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An auditor that hangs up is not proven for, and leaves the place to its next ask."""
+
+    async def run() -> None:
+        provider = open_provider(tmp_path, tiny, keys, Clock())
+        provider.commit(make_policy(tiny), "w1")
+        async with serving_on(provider) as serving:
+            window = await open_window(serving)
+            alice = Asker("alice", serving)
+            for number in range(4):
+                await alice.ask(f"question {number}")
+            begun, proven, prove = asyncio.Event(), [], serving.proofs.prove
+            loop = asyncio.get_running_loop()
+
+            def slow(manifest: bytes, seq: int) -> Any:
+                proven.append(seq)
+                loop.call_soon_threadsafe(begun.set)
+                return prove(manifest, seq)
+
+            monkeypatch.setattr(serving.proofs, "prove", slow)
+            ask = ProofsAsk(window.digest, NOW, bytes(16), (0, 1, 2, 3))
+            call = asyncio.create_task(serving.deliveries.answer(ask, ask.sign(AUDITOR_KEY)))
+            await begun.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert not serving.deliveries._waiting
+            await delivered(serving, ProofsAsk(window.digest, NOW, b"2" * 16, (3,)))  # comes after what was left of it
+            assert proven in ([0, 3], [0, 1, 3]), "the dropped ask went on being proven"
+
+    asyncio.run(run())
+
+
+def test_one_auditor_has_so_many_asks_at_once(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    async def run() -> None:
+        provider = open_provider(tmp_path, tiny, keys, Clock())
+        provider.commit(make_policy(tiny), "w1")
+        async with serving_on(provider) as serving:
+            window = await open_window(serving)
+            await Asker("alice", serving).ask("topic 5")
+            asks = [ProofsAsk(window.digest, NOW, bytes([n]) * 16, (0,)) for n in range(ASKS_AT_ONCE + 1)]
+            calls = [asyncio.create_task(serving.deliveries.answer(ask, ask.sign(AUDITOR_KEY))) for ask in asks]
+            done = await asyncio.gather(*calls, return_exceptions=True)
+            assert sum(isinstance(one, bytes) for one in done) == ASKS_AT_ONCE
+            assert sum(isinstance(one, BudgetError) for one in done) == 1
+            with pytest.raises(AttestationError, match="only the window's auditor"):
+                await serving.deliveries.answer(asks[0], bytes(64))
+
+    asyncio.run(run())

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the keys of a report are called on its page; report.json keeps the keys themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LABELS = {
+    "acknowledged": "acknowledged by the account",
+    "advertised_to_one_account": "epsilon advertised to one account",
+    "beta": "share that may be unprovable (beta)",
+    "c": "accounts that ask as one (c)",
+    "c_e": "commitment to the embedding",
+    "chunks_max": "slots one document may fill",
+    "class_digest": "digest of the circuit class",
+    "class_name": "circuit class",
+    "closes": "closes",
+    "coalition_queries": "questions of the coalition",
+    "delta": "delta",
+    "dimension": "dimensions of the embedding",
+    "epsilon_account": "epsilon advertised to one account",
+    "epsilon_audit": "epsilon of the coalition",
+    "form": "form of the claim",
+    "gain": "gain, signal against the noise",
+    "hi": "score window, upper end (16129 is cosine 1)",
+    "k_max": "accounts a coalition may have (k_max)",
+    "k_max_of_the_period": "accounts of the coalition",
+    "ledger_index": "entry of the log",
+    "lo": "score window, lower end (16129 is cosine 1)",
+    "message": "kind",
+    "n_max": "questions an account may ask (n_max)",
+    "opens": "opens",
+    "period_start": "budget counts from",
+    "records": "answers",
+    "seq": "number of the answer",
+    "seqs": "numbers of the answers",
+    "table_digest": "digest of the noise table",
+    "tau": "links reach so many answers back (tau)",
+    "theta": "cosine that links two questions (theta)",
+    "total_seconds": "all steps",
+    "unchecked": "embedding not checked by the account",
+    "unit": "privacy unit",
+    "windows": "windows of the period",
+}
+
+#: Keys whose values are seconds since 1970.
+TIMES = frozenset({"opens", "closes", "period_start", "time", "opened_at", "closed_at", "since"})
+#: Keys whose values are pseudonyms of accounts.
+ACCOUNTS = frozenset({"account", "accounts", "members"})
+
+
+def label(key: Any) -> str:
+    """For people."""
+    text = str(key)
+    return LABELS.get(text, text.replace("_", " "))
