@@ -83,10 +83,10 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
         if key == ERROR_KEY and value in _BY_NAME:
             return _BY_NAME[str(value)](f"{peer} answers: {text}")
     if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
-        if "CERTIFICATE_VERIFY_FAILED" in text:
+        if "issuer certificate" in text or "self signed" in text or "self-signed" in text:
             return TransportError(
-                f"{peer} shows a certificate that this machine does not trust: name its authority with --ca FILE (the "
-                f"certificate itself, if it is self-signed), and call it by the name in its certificate ({text})"
+                f"{peer} and this machine do not agree on TLS: its certificate is of no authority trusted here. "
+                f"Name the authority with --ca FILE (the certificate itself, if it is self-signed) ({text})"
             )
         return TransportError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
     if code == grpc.StatusCode.UNAVAILABLE:

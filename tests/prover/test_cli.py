@@ -150,6 +150,8 @@ def test_help_teaches(prepared: Path) -> None:
     shown = run("--help").output
     order = [shown.index(f"ragseal-provider {c}") for c in ("init", "ingest", "fetch-keys", "commit", "serve", "close")]
     assert order == sorted(order)
+    formats = run("ingest", "--help").output
+    assert all(word in formats for word in ('{"id": "d1"', "csv", "standard input", "Links are not followed"))
 
 
 def test_serve_is_one_process_that_stops_cleanly(prepared: Path) -> None:
