@@ -74,7 +74,7 @@ TESTS: dict[str, list[str]] = {
         "kernel/test_hashed.py", "verifier/test_commitment.py", "verifier/test_beacon.py", "attacks/test_columns.py",
     ],
     "ledger/merkle.py": ["ledger/test_merkle_refusals.py", "ledger/test_merkle.py"],
-    "ledger/note.py": ["ledger/test_note.py", "ledger/test_checkpoint.py"],
+    "ledger/note.py": ["ledger/test_note_refusals.py", "ledger/test_note.py", "ledger/test_checkpoint.py"],
     "ledger/checkpoint.py": ["ledger/test_checkpoint.py", "ledger/test_note.py"],
     "groth16/pairing.py": ["native/test_plain_python.py"],
     "groth16/verifying_key.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
