@@ -114,3 +114,15 @@ def test_consistency_of_another_shape() -> None:
         verify_consistency(3, 7, BETWEEN, TREE.root(2), ROOT)
     with pytest.raises(LedgerError, match="root of size 7"):
         verify_consistency(3, 7, BETWEEN, OLD, OLD)
+
+
+@pytest.mark.parametrize("index", [-1, 7, 8])
+def test_a_tree_has_no_path_of_a_leaf_that_it_lacks(index: int) -> None:
+    with pytest.raises(LedgerError):
+        TREE.path(index)
+
+
+def test_the_whole_tree_by_default() -> None:
+    verify_consistency(3, 7, TREE.consistency(3), OLD, TREE.root())
+    verify_inclusion(LEAF, 2, 5, TREE.path(2, 5), TREE.root(5))
+    assert TREE.path(0) == inclusion_path(0, 7, TREE.range_root)
