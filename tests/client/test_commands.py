@@ -19,7 +19,6 @@ from ragseal.client import Client
 from ragseal.client.__main__ import main
 from ragseal.client.receipts import _plain, export, kept
 from ragseal.kernel.attestation import Receipt, Record
-from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.rpc import answers, bind, new_server
@@ -142,6 +141,27 @@ def test_refusals_keep_their_kind_over_grpc(bench: Any, remote: Any) -> None:
     with pytest.raises(BudgetError, match="answers: spent"):
         client.ask("csv")
     assert bench.evidence() == []  # a refusal is an answer, not a lie
+
+
+def test_a_closed_connection_says_so(bench: Any, address: str) -> None:
+    from ragseal.client.remote import LedgerOverGrpc, ProviderOverGrpc
+    from ragseal.ledger.tls import ClientTls
+
+    for kind, call in ((LedgerOverGrpc, "checkpoint"), (ProviderOverGrpc, "announced")):
+        link: Any = kind(address, ClientTls(), 5.0)
+        assert getattr(link, call)()
+        link.close()
+        link.close()
+        with pytest.raises(ConfigurationError, match=f"connection to {address} is closed"):
+            getattr(link, call)()
+
+
+def test_a_closed_client_over_grpc(bench: Any, remote: Any) -> None:
+    client = remote()
+    client.ask("json")
+    client.close()
+    with pytest.raises(ConfigurationError, match="this client is closed"):
+        client.ask("csv")
 
 
 def test_nobody_there(bench: Any) -> None:
