@@ -239,7 +239,7 @@ class Client:
             raise AttestationError(f"window {window.manifest.window!r} is closed: ask again when the next one is open")
         own = self._own_embedding(text)
         ctr = memory.answered + 1
-        check_budget(window, ctr)
+        refusable(lambda: check_budget(window, ctr))  # as a refusal: the next window may be open already
         prepare = Prepare(
             manifest=window.digest,
             account=window.account.pseudonym,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,68 @@ def test_budget_is_refused_before_anything_is_sent(bench: Any) -> None:
     with pytest.raises(BudgetError, match="used its 4 queries"):
         client.ask("e")
     assert "prepare" not in bench.provider.calls
+
+
+def test_a_spent_budget_is_no_reason_to_overlook_the_next_window(bench: Any) -> None:
+    client = bench.client()
+    for word in ("a", "b", "c", "d"):
+        client.ask(word)
+    bench.provider.open("w2")
+    assert client.ask("e").record.signed.request.window == "w2"
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t\u3000"])
+def test_an_empty_question_costs_nothing(bench: Any, outage: Any, text: str) -> None:
+    client = bench.client()
+    with pytest.raises(AttestationError, match="the question is empty: nothing was sent"):
+        client.ask(text)
+    assert bench.provider.calls == []
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+    bench.provider.on_call = lambda _: None
+    calls = len(bench.provider.calls)
+    with pytest.raises(AttestationError, match="the question is empty"):
+        client.ask(text)
+    assert len(bench.provider.calls) == calls  # nor does it send what is pending
+    assert client.ask("json").record.signed.request.ctr == 1
+    assert bench.evidence() == []
+
+
+def test_a_closed_client_says_that_it_is_closed(bench: Any) -> None:
+    client = bench.client()
+    client.ask("json")
+    before, calls = bench.snapshot(), len(bench.provider.calls)
+    client.close()
+    client.close()
+    for call in (lambda: client.ask("csv"), client.resume):
+        with pytest.raises(ConfigurationError, match="this client is closed"):
+            call()
+    assert (bench.snapshot(), len(bench.provider.calls)) == (before, calls)
+    assert bench.client().ask("csv").record.signed.request.ctr == 2
+
+
+def test_closing_waits_for_the_query_under_way(bench: Any) -> None:
+    client, entered, go = bench.client(), threading.Event(), threading.Event()
+
+    def slow(call: str) -> None:
+        if call == "retrieve":
+            entered.set()
+            assert go.wait(20)
+
+    bench.provider.on_call = slow
+    results: list[Any] = []
+    asking = threading.Thread(target=lambda: results.append(client.ask("json")))
+    asking.start()
+    assert entered.wait(20)
+    closing = threading.Thread(target=client.close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive()
+    go.set()
+    asking.join(20)
+    closing.join(20)
+    assert results[0].checked
 
 
 def test_only_an_open_window_takes_questions(bench: Any) -> None:

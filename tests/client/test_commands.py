@@ -143,6 +143,27 @@ def test_refusals_keep_their_kind_over_grpc(bench: Any, remote: Any) -> None:
     assert bench.evidence() == []  # a refusal is an answer, not a lie
 
 
+def test_a_closed_connection_says_so(bench: Any, address: str) -> None:
+    from ragseal.client.remote import LedgerOverGrpc, ProviderOverGrpc
+    from ragseal.ledger.tls import ClientTls
+
+    for kind, call in ((LedgerOverGrpc, "checkpoint"), (ProviderOverGrpc, "announced")):
+        link: Any = kind(address, ClientTls(), 5.0)
+        assert getattr(link, call)()
+        link.close()
+        link.close()
+        with pytest.raises(ConfigurationError, match=f"connection to {address} is closed"):
+            getattr(link, call)()
+
+
+def test_a_closed_client_over_grpc(bench: Any, remote: Any) -> None:
+    client = remote()
+    client.ask("json")
+    client.close()
+    with pytest.raises(ConfigurationError, match="this client is closed"):
+        client.ask("csv")
+
+
 def test_nobody_there(bench: Any) -> None:
     client = bench.client(provider="127.0.0.1:1", ledger="127.0.0.1:1", timeout=2.0)
     with pytest.raises(TransportError, match="cannot be reached"):
