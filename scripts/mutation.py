@@ -52,7 +52,7 @@ LIBRARIES = (
 TESTS: dict[str, list[str]] = {
     "kernel/transcript.py": ["kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/squarednorm.py": ["kernel/test_squarednorm.py", "kernel/test_certificate.py"],
-    "kernel/opening.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
+    "kernel/opening.py": ["kernel/test_opening_shapes.py", "kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/folding.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/certificate.py": [
         "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
@@ -74,7 +74,10 @@ TESTS: dict[str, list[str]] = {
         "kernel/test_hashed.py", "verifier/test_commitment.py", "verifier/test_beacon.py", "attacks/test_columns.py",
     ],
     "ledger/merkle.py": ["ledger/test_merkle_refusals.py", "ledger/test_merkle.py"],
-    "ledger/note.py": ["ledger/test_note_refusals.py", "ledger/test_checkpoint_refusals.py", "ledger/test_note.py", "ledger/test_checkpoint.py"],
+    "ledger/note.py": [
+        "ledger/test_note_refusals.py", "ledger/test_checkpoint_refusals.py", "ledger/test_note.py",
+        "ledger/test_checkpoint.py",
+    ],
     "ledger/checkpoint.py": ["ledger/test_checkpoint_refusals.py", "ledger/test_checkpoint.py", "ledger/test_note.py"],
     "groth16/pairing.py": ["native/test_plain_python.py"],
     "groth16/verifying_key.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
