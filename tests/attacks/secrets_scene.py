@@ -25,10 +25,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from ragseal.circuits.build import class_digest
+from ragseal.client.window import windows_of
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError, ProofError
+from ragseal.kernel.inquiry import LinksAsk, ProofsAsk
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
@@ -97,6 +99,10 @@ def secrets(live: _live.Live, answers: list[Any]) -> dict[str, dict[str, str]]:
         account[f"e of query {seq}"] = found.embedding
     for number, query in enumerate(QUERIES):
         account[f"query {number}"] = query.encode()
+    for name in ("alice", "carol"):
+        for window in windows_of(live.account(name)):
+            for ctr in range(1, window.answered + 1):
+                everyone[f"seal {ctr} of {name}"] = window.exchange(ctr).seal_secret
     return {
         "all": {name: value.hex() for name, value in everyone.items()},
         "account": {name: value.hex() for name, value in account.items()},
@@ -232,7 +238,7 @@ def _broken_requests(live: _live.Live, fails: Callable[[Callable[[], Any]], None
         {"last_receipt": b"\x01" * 32},
     ):
         signed = asker.request(message, prepared, **change)
-        fails(lambda signed=signed: live.call(serving.attestation.retrieve(signed.encode())))  # type: ignore[misc]
+        fails(lambda signed=signed: live.call(asker.retrieve(signed)))  # type: ignore[misc]
 
 
 def _broken_provider(live: _live.Live, fails: Callable[[Callable[[], Any]], None]) -> None:
@@ -253,7 +259,7 @@ def _broken_provider(live: _live.Live, fails: Callable[[Callable[[], Any]], None
         with live.client(name="bob") as client:
             fails(lambda: client.ask(QUERIES[1]))
         try:
-            live.call(serving.attestation.retrieve(signed.encode()))
+            live.call(asker.retrieve(signed))
         except Exception:
             log.exception("as an operator sees it")
     finally:
@@ -284,15 +290,23 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
                 live.estimate.digest, _live.SIZE.name, "auditor", lambda: load_key(live.estimate.directory, _live.SIZE)
             ),
         ),
+        sign=lambda ask: ask.sign(scene.AUDITOR_KEY),
     )
-    around = Surroundings(default_group(), int(live.clock.now) + 600, lambda: 0.0, random.Random(1).randbytes)
+    around = Surroundings(default_group(), int(live.clock.now) + 60, lambda: 0.0, random.Random(1).randbytes)
+    now = int(live.clock.now)
+
+    def proofs_of(seq: int) -> bytes:
+        ask = ProofsAsk(live.window.digest, now, bytes([seq]) * 16, (seq,))
+        return evidence.deliver(ask, ask.sign(scene.AUDITOR_KEY))
+
     with RemoteEvidence(address) as evidence:
         fails(lambda: evidence.index_file(live.window.digest, "nobody"))
-        fails(lambda: evidence.proofs(live.window.digest, [77]))
+        fails(lambda: proofs_of(77))
+        fails(lambda: evidence.deliver(LinksAsk(live.window.digest, now, bytes(16)), bytes(64)))
         fails(lambda: evidence.manifest("w9"))
         verdict = audit(evidence, auditor, around)
         try:
-            evidence.proofs(live.window.digest, [0])
+            proofs_of(0)
         except ProofError as error:
             log.error("%s", error)
     values = report.build(verdict)
