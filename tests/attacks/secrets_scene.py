@@ -29,6 +29,7 @@ from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError, ProofError
+from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
@@ -284,15 +285,21 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
                 live.estimate.digest, _live.SIZE.name, "auditor", lambda: load_key(live.estimate.directory, _live.SIZE)
             ),
         ),
+        sign=lambda ask: ask.sign(scene.AUDITOR_KEY),
     )
+
+    def proven(seq: int) -> bytes:
+        ask = ProofsAsk(live.window.digest, int(live.clock.now), bytes(16), (seq,))
+        return evidence.deliver(ask, ask.sign(scene.AUDITOR_KEY))
+
     around = Surroundings(default_group(), int(live.clock.now) + 600, lambda: 0.0, random.Random(1).randbytes)
     with RemoteEvidence(address) as evidence:
         fails(lambda: evidence.index_file(live.window.digest, "nobody"))
-        fails(lambda: evidence.proofs(live.window.digest, [77]))
+        fails(lambda: proven(77))
         fails(lambda: evidence.manifest("w9"))
         verdict = audit(evidence, auditor, around)
         try:
-            evidence.proofs(live.window.digest, [0])
+            proven(0)
         except ProofError as error:
             log.error("%s", error)
     values = report.build(verdict)
