@@ -2,7 +2,7 @@
 """Truncated, oversized, random and foreign bytes on every RPC, in both directions.
 
 The RPCs are read from the compiled descriptors: a new one is attacked without anybody adding it here.  A server must
-answer, or refuse with an AuditError's status; a caller must end in an AuditError, in FAIL, or untouched.
+answer, or refuse with an AuditError's status; a caller must end in an AuditError, in NO VERDICT, or untouched.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ragseal.circuits.build import class_digest
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.errors import AuditError
+from ragseal.kernel.inquiry import Delivery, ProofsAsk, open_delivery
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
@@ -35,7 +36,7 @@ from ragseal.prover.keyring import KeyRing
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import KeyLine, State
-from tests.attacks.live import Live, live
+from tests.attacks.live import Live, live, scene
 from tests.attacks.proxy import Method, Proxy, methods
 from tests.attacks.world import machine
 from tests.verifier.simulator import World, key_of
@@ -274,7 +275,7 @@ def _now() -> float:
 
 
 def _attacked(target: str, role: Callable[[str, Path], str], folder: Path) -> None:
-    """The role, with each of the answers that it gets changed in each way: an AuditError, FAIL, or as if untouched."""
+    """The role, with each of the answers that it gets changed in each way: an error, NO VERDICT, or as if untouched."""
     with Proxy(target) as honest:
         good = role(honest.address, folder / "honest")
         used = sorted({path for path, kind, _ in honest.seen if kind == "answer"})
@@ -292,8 +293,8 @@ def _attacked(target: str, role: Callable[[str, Path], str], folder: Path) -> No
                 except AuditError:
                     refused += 1
                     continue
-            assert found in (good, "FAIL"), f"{path} {name}: {found}"
-            refused += found == "FAIL"
+            assert found in (good, "NO VERDICT"), f"{path} {name}: {found}"  # what came over the wire convicts nobody
+            refused += found == "NO VERDICT"
     assert refused >= 4 * len(used), "hardly anything was noticed"
 
 
@@ -354,9 +355,13 @@ def test_changed_proofs_never_pass(running: Live) -> None:
     """GetProofs through a proxy that flips one bit: no batch decodes to the same and none is accepted elsewhere."""
     with running.client(name="alice") as client:
         client.ask("report about topic 4")
+    ask = ProofsAsk(running.window.digest, int(running.clock()), bytes(16), (0,))
+    proof, provider = ask.sign(scene.AUDITOR_KEY), running.window.manifest.provider_key
     with RemoteEvidence(running.address) as evidence:
-        true = evidence.proofs(running.window.digest, [0])
-    ProofBatch.decode(true)
+        true = evidence.deliver(ask, proof)
+    answer = open_delivery(true, ask, provider)
+    assert isinstance(answer, Delivery)
+    ProofBatch.decode(answer.payload)
     rng = random.Random(5)
     for _ in range(6):
         at = rng.randrange(10, len(true))
@@ -365,7 +370,6 @@ def test_changed_proofs_never_pass(running: Live) -> None:
             return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] if path.endswith("GetProofs") else data
 
         with Proxy(running.address, altered) as proxy, RemoteEvidence(proxy.address) as evidence:
-            try:
-                assert evidence.proofs(running.window.digest, [0]) != true
-            except AuditError:
-                continue
+            changed = evidence.deliver(ask, proof)
+        with pytest.raises(AuditError):
+            open_delivery(changed, ask, provider)
