@@ -99,7 +99,8 @@ def test_the_neighbours_of_small_order_are_taken() -> None:
     for y in small_order_y():
         for near in (y - 2, y + 2):
             if 0 <= near < FIELD_PRIME and near not in small_order_y():
-                check_public_key(near.to_bytes(32, "little"))
+                for sign in (0, 1):  # of x: half of all honest keys have it
+                    check_public_key((near | sign << 255).to_bytes(32, "little"))
     for size in (0, 31, 33):
         with pytest.raises(EncodingError, match="32 bytes"):
             check_public_key(b"k" * size)
