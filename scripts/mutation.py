@@ -52,7 +52,9 @@ LIBRARIES = (
 TESTS: dict[str, list[str]] = {
     "kernel/transcript.py": ["kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/squarednorm.py": ["kernel/test_squarednorm.py", "kernel/test_certificate.py"],
-    "kernel/opening.py": ["kernel/test_opening_shapes.py", "kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
+    "kernel/opening.py": [
+        "kernel/test_opening_shapes.py", "kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py",
+    ],
     "kernel/folding.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/certificate.py": [
         "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
