@@ -60,7 +60,9 @@ TESTS: dict[str, list[str]] = {
         "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
         "attacks/test_estimate.py",
     ],
-    "kernel/encoding.py": ["kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py"],
+    "kernel/encoding.py": [
+        "kernel/test_codecs.py", "kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py",
+    ],
     "kernel/field.py": ["kernel/test_curve.py", "kernel/test_encoding.py", "kernel/test_opening.py"],
     "kernel/signature.py": ["kernel/test_purposes.py", "kernel/test_hashed.py"],
     "kernel/estimate.py": ["kernel/test_estimate.py"],
