@@ -52,13 +52,17 @@ LIBRARIES = (
 TESTS: dict[str, list[str]] = {
     "kernel/transcript.py": ["kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/squarednorm.py": ["kernel/test_squarednorm.py", "kernel/test_certificate.py"],
-    "kernel/opening.py": ["kernel/test_opening_shapes.py", "kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
+    "kernel/opening.py": [
+        "kernel/test_opening_shapes.py", "kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py",
+    ],
     "kernel/folding.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/certificate.py": [
         "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
         "attacks/test_estimate.py",
     ],
-    "kernel/encoding.py": ["kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py"],
+    "kernel/encoding.py": [
+        "kernel/test_codecs.py", "kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py",
+    ],
     "kernel/field.py": ["kernel/test_curve.py", "kernel/test_encoding.py", "kernel/test_opening.py"],
     "kernel/signature.py": ["kernel/test_purposes.py", "kernel/test_hashed.py"],
     "kernel/estimate.py": ["kernel/test_estimate.py"],

@@ -55,6 +55,6 @@ def test_a_base_for_every_slot(group: str, count: int) -> None:
 @pytest.mark.parametrize("announcements", [0, 2])
 def test_an_announcement_for_every_relation(group: str, announcements: int) -> None:
     proof = proven(group)
+    changed = replace(proof, announcements=proof.announcements * announcements)
     with pytest.raises(ProofError, match="1 announcements expected"):
-        changed = replace(proof, announcements=proof.announcements * announcements)
         verify_opening(GROUPS[group], "shapes", b"context", [RELATION], SIZE, changed)
