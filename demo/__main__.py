@@ -34,7 +34,7 @@ from ragseal.ledger.tls import BY_DEFAULT
 
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
-NO_PASS = 3  #: the auditor's exit status for UNSAFE and FAIL, which are verdicts too
+VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
 BEACON_SECONDS = 120.0
 
 out = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -193,7 +193,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
             run("client", "receipts", "export", "--state", str(home), "--out", str(receipts))
         run(
             "verifier", "audit", "--state", verifier_home, "--provider", provider, "--log-key", log_key,
-            "--receipts", str(receipts), "--out", str(folder), show=True, accept=(0, NO_PASS),
+            "--receipts", str(receipts), "--out", str(folder), show=True, accept=VERDICTS,
         )  # fmt: skip
         processes.check()
         watch.stage("stop", "stopping provider, auditor and observer")
