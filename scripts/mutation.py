@@ -57,7 +57,7 @@ TESTS: dict[str, list[str]] = {
     ],
     "kernel/folding.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/certificate.py": [
-        "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
+        "kernel/test_lists.py", "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
         "attacks/test_estimate.py",
     ],
     "kernel/encoding.py": [
