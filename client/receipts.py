@@ -32,9 +32,9 @@ class Kept:
 
     @property
     def label(self) -> str:
-        """File name of the exported receipt, without its ending."""
+        """File name of the exported receipt, without its ending: auditors' reports show it, so it names nobody."""
         manifest = self.window.manifest
-        return f"{_plain(manifest.window)}-{_plain(self.window.account.name)}-{self.ctr:08d}"
+        return f"{_plain(manifest.window)}-{self.window.account.pseudonym}-{self.ctr:08d}"
 
 
 def kept(directory: Path) -> list[Kept]:

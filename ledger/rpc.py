@@ -7,20 +7,35 @@ Client:   channel = open_channel("127.0.0.1:7800"); calls go through ``await cal
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
+import inspect
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 
 from ragseal.kernel import errors
-from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, LedgerError, TransportError
+from ragseal.kernel.errors import (
+    AuditError,
+    BudgetError,
+    ConfigurationError,
+    EncodingError,
+    LedgerError,
+    TransportError,
+)
 from ragseal.ledger.tls import ClientTls, is_loopback
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_REQUEST_BYTES = 4 * 1024 * 1024  #: that a server takes; an ask for 65,536 proofs has half a MiB
+READ_SECONDS = 30.0  #: that a server waits for a call's request
+MAX_CALLS, MAX_CALLS_OF_ONE = 2048, 256  #: under way at a server: of everybody, of one machine
 DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
 MAX_ERROR_BYTES = 2000
 ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
@@ -28,7 +43,11 @@ ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
 _SIZES = (("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.max_send_message_length", MAX_MESSAGE_BYTES))
 
 # so_reuseport: by default two providers would bind one port in silence, and fork one log
-SERVER_OPTIONS: Sequence[tuple[str, int]] = (*_SIZES, ("grpc.so_reuseport", 0))
+SERVER_OPTIONS: Sequence[tuple[str, int]] = (
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),
+)
 CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
     *_SIZES,
     ("grpc.enable_retries", 0),
@@ -178,41 +197,78 @@ def _read(answer: Any, peer: str) -> Any:
 # --- servers and channels
 
 
-def new_server(maximum_concurrent: int = 256) -> Any:
+def new_server(maximum_concurrent: int = MAX_CALLS, of_one: int = MAX_CALLS_OF_ONE, read: float = READ_SECONDS) -> Any:
     """A grpc.aio server with the sizes and the binding rule of this project; RESOURCE_EXHAUSTED beyond the maximum.
 
     Requests that are no protobuf are refused as an EncodingError; gRPC alone would answer UNKNOWN and log a traceback.
     """
     options = list(SERVER_OPTIONS)
-    return grpc.aio.server(options=options, interceptors=[_Readable()], maximum_concurrent_rpcs=maximum_concurrent)
+    return grpc.aio.server(
+        options=options, interceptors=[_Gate(of_one, read)], maximum_concurrent_rpcs=maximum_concurrent
+    )
 
 
-class _Readable(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Reads requests where an unreadable one can still be answered."""
+def machine_of(peer: str) -> str:
+    """Who calls, for limits: the machine, without its port."""
+    peer = unquote(peer)
+    return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
+
+
+class _Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """No machine takes every place of a server, and none keeps one without sending a request.
+
+    gRPC counts a call from its headers on and waits for the rest for ever: a few hundred calls of one stranger that
+    never send a request, or never read the answer, would take every place that there is, the auditor's too.  So every
+    call is handled as a stream here, where reading is this program's; on the wire there is no difference.  gRPC lets
+    nobody end a call whose answer is not read, so such a call counts for its machine until its connection ends.
+    """
+
+    def __init__(self, of_one: int, read: float) -> None:
+        self._of_one, self._read_seconds = of_one, read
+        self._calls: Counter[str] = Counter()
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         handler = await continuation(details)
         if handler is None or handler.request_streaming or handler.request_deserializer is None:
             return handler
-        read = handler.request_deserializer
 
-        async def parsed(data: bytes, context: Any) -> Any:
-            async with _statuses(details.method, context):
-                try:
-                    return read(data)
-                except Exception:
-                    raise EncodingError("the request is not the message that this call takes") from None
+        async def serve(_: Any, context: Any) -> None:
+            caller = machine_of(str(context.peer()))
+            self._calls[caller] += 1
+            context.add_done_callback(lambda _: self._over(caller))
+            request = await self._request(handler.request_deserializer, caller, details.method, context)
+            if not handler.response_streaming:
+                await context.write(await handler.unary_unary(request, context))
+                return
+            answer = handler.unary_stream(request, context)
+            if inspect.isawaitable(answer):  # a handler that writes by itself, as the health service's
+                await answer
+                return
+            async with contextlib.aclosing(answer):
+                async for item in answer:
+                    await context.write(item)
 
-        async def unary(data: bytes, context: Any) -> Any:
-            return await handler.unary_unary(await parsed(data, context), context)
+        return grpc.stream_stream_rpc_method_handler(serve, None, handler.response_serializer)
 
-        async def stream(data: bytes, context: Any) -> Any:
-            async for item in handler.unary_stream(await parsed(data, context), context):
-                yield item
+    def _over(self, caller: str) -> None:
+        """A call has left the server."""
+        self._calls[caller] -= 1
+        if not self._calls[caller]:
+            del self._calls[caller]
 
-        if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(stream, None, handler.response_serializer)
-        return grpc.unary_unary_rpc_method_handler(unary, None, handler.response_serializer)
+    async def _request(self, parse: Callable[[bytes], Any], caller: str, method: str, context: Any) -> Any:
+        async with _statuses(method, context):
+            if self._calls[caller] > self._of_one:
+                raise BudgetError(f"{self._of_one} calls of this machine are under way: wait for one of them")
+            try:
+                async with asyncio.timeout(self._read_seconds):
+                    data = await context.read()
+                return parse(data)
+            except TimeoutError:
+                raise EncodingError(f"no request came within {self._read_seconds:.0f} s") from None
+            except Exception:
+                raise EncodingError("the request is not the message that this call takes") from None
+        raise AssertionError("abort raises")
 
 
 def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None, plain: bool = False) -> int:

@@ -291,6 +291,7 @@ class Attestation:
                     self._answers.again, window, secrets, window.places[request.account, request.ctr - 1]
                 )
                 last = answer.receipt.digest()
+                self._receipts[window.digest, request.account] = request.ctr - 1, last
         if request.last_receipt != last:
             raise AttestationError(
                 "the request does not acknowledge the account's last receipt: send the last request again to get it"

@@ -9,6 +9,7 @@ caller has gone stops at the next proof.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.commitment import Registry
 from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, TransportError, UnprovableError
-from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
+from ragseal.kernel.inquiry import ASK_SECONDS, Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.prover.commitment import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.journal import Journal
@@ -48,6 +49,7 @@ class Deliveries:
         self._clock = clock
         self._one = asyncio.Lock()
         self._waiting: dict[bytes, int] = {}  #: asks under way by auditor key
+        self._answered: dict[bytes, float] = {}  #: asks by digest, and until when their time would do again
 
     async def answer(self, ask: Ask, proof: bytes) -> bytes:
         """A Delivery, or the Refusal of a record that cannot be proven.
@@ -56,7 +58,7 @@ class Deliveries:
             proof: the auditor's signature of the ask.
 
         Raises:
-            AttestationError: not the window's auditor, or an ask of another time.
+            AttestationError: not the window's auditor, an ask of another time, or one that was sent before.
             BudgetError: too many asks of this auditor at once; wait for one of them.
             AuditError: this provider cannot deliver now; the message says why.
         """
@@ -66,25 +68,46 @@ class Deliveries:
             ask.verify(auditor, proof, self._clock())
         except AttestationError as error:
             raise AttestationError(f"only the window's auditor is given this: {error}") from None
+        self._once(ask)
         if isinstance(ask, LinksAsk | BlocksAsk) and window.stage is not Stage.CLOSED:
             raise EstimateError(f"window {window.manifest.window!r} is not closed: its coalitions are estimated then")
         if self._waiting.get(auditor, 0) >= ASKS_AT_ONCE:
             raise BudgetError(f"{ASKS_AT_ONCE} asks of this auditor are under way: try again when one of them is done")
         self._waiting[auditor] = self._waiting.get(auditor, 0) + 1
         gone = threading.Event()
+        work = asyncio.create_task(self._in_turn(ask, gone))
         try:
-            async with self._one:
-                return await asyncio.to_thread(self._work, ask, gone)
+            return await asyncio.shield(work)
         finally:
-            gone.set()  # a cancelled call leaves its thread behind, which looks here before every proof
+            gone.set()  # the work of a cancelled call looks here before every proof
+            work.add_done_callback(_noted)
             self._waiting[auditor] -= 1
             if not self._waiting[auditor]:
                 del self._waiting[auditor]
 
+    def _once(self, ask: Ask) -> None:
+        """Whoever has seen an ask on its way must not send it again: not for the answer, nor to take a place."""
+        now, digest = self._clock(), ask.digest()
+        if digest in self._answered:
+            raise AttestationError("this ask was sent before: every ask has a fresh nonce")
+        self._answered = {known: until for known, until in self._answered.items() if until >= now}
+        self._answered[digest] = ask.time + ASK_SECONDS
+
+    async def _in_turn(self, ask: Ask, gone: threading.Event) -> bytes:
+        """The next ask waits for the thread of this one, also when its caller has gone.
+
+        Else an auditor that breaks off and asks again would fill the pool of threads with work that waits for locks,
+        and nobody would be answered any more.
+        """
+        async with self._one:
+            if gone.is_set():
+                raise _dropped()
+            return await asyncio.to_thread(self._work, ask, gone)
+
     def _work(self, ask: Ask, gone: threading.Event) -> bytes:
         def wanted_still() -> None:
             if gone.is_set():
-                raise TransportError("the auditor is gone: its ask is dropped")
+                raise _dropped()
 
         try:
             payload = self._payload(ask, wanted_still)
@@ -102,3 +125,13 @@ class Deliveries:
                 return self._estimates.links(ask.manifest).encode()
             case BlocksAsk():
                 return self._estimates.blocks(ask.manifest, ask.key_digest, ask.tenant, ask.blocks, wanted_still)
+
+
+def _dropped() -> TransportError:
+    return TransportError("the auditor is gone: its ask is dropped")
+
+
+def _noted(work: asyncio.Task[bytes]) -> None:
+    """Takes the outcome of work whose caller may have gone."""
+    with contextlib.suppress(asyncio.CancelledError):
+        work.exception()

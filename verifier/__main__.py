@@ -16,6 +16,7 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.estimate import build_estimate, estimate_digest, fitting
@@ -280,7 +281,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
                 raise TransportError(
                     f"window {window!r}: {stage.value}; run `beacon` again, it goes on where it stopped"
                 )
-            status.update(f"window {window}: {stage.value}")
+            status.update(Text(f"window {window}: {stage.value}"))  # a name in brackets is no markup
             time.sleep(service.POLL)
     _tell(as_json, {"window": window, "stage": "opened"}, f"window {window}: the beacon is complete")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from ragseal.kernel.rounding import upward
 from ragseal.ledger.terminal import JSON, client_tls
@@ -55,12 +56,14 @@ def not_enough(verdict: Verdict, most: float | None, full: bool) -> str:
 
 
 def status_of(verdict: Verdict, alone: bool, insufficient: str) -> int:
-    """The exit status."""
+    """The exit status.  ``alone`` excuses other windows, not an earlier FAIL of this one or of the log."""
     if not verdict.passed:
         return EXIT_FAIL if verdict.verdict == FAIL else EXIT_NO_VERDICT
     if insufficient:
         return EXIT_NOT_ENOUGH
-    return EXIT_OTHER_WINDOWS if verdict.beside and not alone else 0
+    about = None if verdict.about is None else verdict.about[1]
+    excused = [one for one in verdict.beside if alone and one.manifest not in (about, b"")]
+    return EXIT_OTHER_WINDOWS if len(excused) < len(verdict.beside) else 0
 
 
 def register(main: click.Group, options: Sequence[Option], target_of: Callable[[str, str, ClientTls], Target]) -> None:
@@ -162,7 +165,8 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         )
         console = Console(stderr=True, highlight=False)
         with console.status("reading the log") as status:
-            around = service.surroundings(lambda number, title: status.update(f"step {number}: {title}"))
+            # as Text: names and error texts of others are in it, and brackets would be read as markup
+            around = service.surroundings(lambda number, title: status.update(Text(f"step {number}: {title}")))
             verdict, values = conduct(state, target, replace(around, log_bytes=log_bytes), terms, out)
         insufficient = not_enough(verdict, require_epsilon, require_full) if verdict.passed else ""
         _print(console, verdict, out, insufficient)

@@ -31,6 +31,7 @@ from ragseal.verifier.verdicts import Verdicts
 from ragseal.verifier.verification import EFFORT, Surroundings, audit, ending_of
 
 MAX_RECEIPT_BYTES = 1 << 26
+MAX_RECEIPTS_BYTES = 1 << 29  #: of all files together: they are held in memory
 DEADLINE = 86_400.0  #: seconds that an audit takes at most by default
 RECEIPT_SUFFIXES = (".receipt", ".answer")
 
@@ -80,12 +81,18 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
         raise ConfigurationError(f"{directory} holds no file that ends in {' or '.join(RECEIPT_SUFFIXES)}")
     receipts: list[ReceiptFile] = []
     aside: list[SetAside] = []
+    held = 0
     for path in found:
         name = str(path.relative_to(directory))
         try:
-            if path.stat().st_size > MAX_RECEIPT_BYTES:
+            size = path.stat().st_size
+            if size > MAX_RECEIPT_BYTES:
                 aside.append(SetAside(name, f"more than {MAX_RECEIPT_BYTES} bytes: too large for a receipt"))
                 continue
+            if held + size > MAX_RECEIPTS_BYTES:
+                aside.append(SetAside(name, f"not read: the files before it have nearly {MAX_RECEIPTS_BYTES} bytes"))
+                continue
+            held += size
             receipts.append(read_receipt(name, path.read_bytes()))
         except OSError as error:
             aside.append(SetAside(name, f"cannot be read: {error.strerror}"))
@@ -135,10 +142,10 @@ def conduct(
         verdict = Verdict(origin=target.log_key.name)
         verdict.end(ending_of(0, error))
     verdict.set_aside[:0] = terms.set_aside
-    Verdicts(state.directory, target.log_key).keep(verdict, around.now)
     values = report.build(verdict)
-    if out is not None:
+    if out is not None:  # first: what was found must not be lost because the folder of verdicts is damaged
         report.save(out, values, page.render(values))
+    Verdicts(state.directory, target.log_key).keep(verdict, around.now)
     return verdict, values
 
 

@@ -47,7 +47,7 @@ from ragseal.verifier.commitment import (
     check_noise,
     find_window,
 )
-from ragseal.verifier.epsilon import check_epsilon
+from ragseal.verifier.epsilon import Budget, check_epsilon
 from ragseal.verifier.estimate import Inquiry, check_coalition, check_estimate
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
@@ -62,6 +62,7 @@ from ragseal.verifier.evidence import (
 )
 from ragseal.verifier.log import MAX_LOG_BYTES, LogView, read_log
 from ragseal.verifier.outcome import (
+    FAIL,
     FAILED,
     NOT_ASKED,
     OK,
@@ -70,6 +71,7 @@ from ragseal.verifier.outcome import (
     SAMPLED_PASS,
     TITLES,
     Ending,
+    Neighbour,
     Step,
     Verdict,
 )
@@ -163,6 +165,7 @@ class _Checklist:
 
     def run(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile], effort: Effort) -> None:
         result, auditor, evidence, group = self.result, self.auditor, self.evidence, self.around.group
+        begun = self.around.clock()  # ``now`` was then: reading a log may take longer than an ask may be old
 
         # 1. The log: signed, complete, and the same one as ever.
         with self.step(1) as say:
@@ -179,7 +182,6 @@ class _Checklist:
             result.window = window
             life = check_life(log, window, self.around.now, self.auditor.drawn.get(window.digest, 0), say)
 
-        begun = self.around.clock()
         asker = Asker(
             window, auditor, evidence, lambda: self.around.now + int(self.around.clock() - begun), self.around.random
         )
@@ -227,14 +229,24 @@ class _Checklist:
         # 11. Epsilon: of the coalition and period that the policy names.
         with self.step(11) as say:
             result.budget = check_epsilon(log, window, auditor, table, result.tallies, say)
-            period = [(one.window, one.manifest) for one in result.budget.windows]
-            result.neighbours = tuple(auditor.neighbours(log, period, window.digest))
+            result.neighbours = self._beside(log, window.digest, result.budget)
             say(**{f"window {one.window}": one.verdict for one in result.neighbours})
 
         unsafe = unsafe_keys(result)
         if unsafe is not None:
             raise unsafe
         result.verdict = PASS if result.proven == result.records and sample is None else SAMPLED_PASS
+
+    def _beside(self, log: LogView, audited: bytes, budget: Budget) -> tuple[Neighbour, ...]:
+        """What is known of the period's other windows, and which windows before it failed.
+
+        The provider's policy says when a period begins: a bad window must not vanish behind a later beginning.
+        """
+        inside = [(one.window, one.manifest) for one in budget.windows]
+        before = [(one.window, one.manifest) for one in budget.period.left_out]
+        known = self.auditor.neighbours(log, before, audited)
+        failed = [one for one in known if one.verdict == FAIL and one.manifest]
+        return (*failed, *self.auditor.neighbours(log, inside, audited))
 
     def _append_only(self, log: LogView, receipts: Sequence[ReceiptFile], say: Say) -> list[Promise]:
         head = log.signed.checkpoint

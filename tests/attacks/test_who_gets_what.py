@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -171,11 +172,11 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
     "GetAccount": _account,
     "Prepare": _prepare,
     "Retrieve": _retrieve,
-    "GetRegistry": lambda s, c: _asked(s, c, RegistryAsk(s.manifest, _now(s), bytes(16))),
-    "GetProofs": lambda s, c: _asked(s, c, ProofsAsk(s.manifest, _now(s), bytes(16), (0,))),
-    "GetEstimate": lambda s, c: _asked(s, c, LinksAsk(s.manifest, _now(s), bytes(16))),
+    "GetRegistry": lambda s, c: _asked(s, c, RegistryAsk(s.manifest, _now(s), secrets.token_bytes(16))),
+    "GetProofs": lambda s, c: _asked(s, c, ProofsAsk(s.manifest, _now(s), secrets.token_bytes(16), (0,))),
+    "GetEstimate": lambda s, c: _asked(s, c, LinksAsk(s.manifest, _now(s), secrets.token_bytes(16))),
     "GetEstimateProofs": lambda s, c: _asked(
-        s, c, BlocksAsk(s.manifest, _now(s), bytes(16), s.live.estimate.digest, "acme", ((0, 1),))
+        s, c, BlocksAsk(s.manifest, _now(s), secrets.token_bytes(16), s.live.estimate.digest, "acme", ((0, 1),))
     ),
     "CloseWindow": _close,
 }
@@ -256,14 +257,15 @@ def test_asking_again_brings_the_same_bytes(stage: Stage) -> None:
 
 def test_an_ask_is_of_its_time_and_of_its_window(stage: Stage) -> None:
     for ask in (
-        LinksAsk(stage.manifest, _now(stage) - 700, bytes(16)),
-        LinksAsk(stage.manifest, _now(stage) + 700, bytes(16)),
+        LinksAsk(stage.manifest, _now(stage) - 700, secrets.token_bytes(16)),
+        LinksAsk(stage.manifest, _now(stage) + 700, secrets.token_bytes(16)),
     ):
         with pytest.raises(AttestationError, match="clock"):
             stage.send("GetEstimate", _asked(stage, "the window's auditor", ask))
+    lost = LinksAsk(bytes(32), _now(stage), secrets.token_bytes(16))
     with pytest.raises(CommitmentError, match="no window"):
-        stage.send("GetEstimate", _asked(stage, "the window's auditor", LinksAsk(bytes(32), _now(stage), bytes(16))))
-    unknown = BlocksAsk(stage.manifest, _now(stage), bytes(16), bytes(32), "acme", ((0, 1),))
+        stage.send("GetEstimate", _asked(stage, "the window's auditor", lost))
+    unknown = BlocksAsk(stage.manifest, _now(stage), secrets.token_bytes(16), bytes(32), "acme", ((0, 1),))
     with pytest.raises(ConfigurationError, match="fetch-keys"):
         stage.send("GetEstimateProofs", _asked(stage, "the window's auditor", unknown))
 
@@ -274,13 +276,12 @@ def test_strangers_do_not_stand_in_the_auditors_way(stage: Stage) -> None:
     async def run() -> None:
         async with open_channel(stage.live.address) as channel:
             stub = provider_pb2_grpc.ProviderServiceStub(channel)
-            ask = ProofsAsk(stage.manifest, _now(stage), bytes(16), (0, 1, 2, 3))
+            ask = ProofsAsk(stage.manifest, _now(stage), secrets.token_bytes(16), (0, 1, 2, 3))
+            links = LinksAsk(stage.manifest, _now(stage), secrets.token_bytes(16))
             strangers = [stub.GetProofs(_asked(stage, "anybody", ask), timeout=120) for _ in range(100)]
             own = [
                 stub.GetProofs(_asked(stage, "the window's auditor", ask), timeout=120),
-                stub.GetEstimate(
-                    _asked(stage, "the window's auditor", LinksAsk(stage.manifest, _now(stage), bytes(16))), timeout=120
-                ),
+                stub.GetEstimate(_asked(stage, "the window's auditor", links), timeout=120),
             ]
             for call in own:
                 assert b"".join([chunk.data async for chunk in call])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -288,12 +289,14 @@ async def delivered(serving: Serving, ask: Ask, key: Ed25519PrivateKey = AUDITOR
 
 async def batch(serving: Serving, manifest: bytes, seqs: Sequence[int]) -> bytes:
     """A ProofBatch."""
-    return await delivered(serving, ProofsAsk(manifest, int(serving.provider.edges.clock()), bytes(16), tuple(seqs)))
+    return await delivered(
+        serving, ProofsAsk(manifest, int(serving.provider.edges.clock()), secrets.token_bytes(16), tuple(seqs))
+    )
 
 
 async def links(serving: Serving, manifest: bytes) -> bytes:
     """SignedLinks."""
-    return await delivered(serving, LinksAsk(manifest, int(serving.provider.edges.clock()), bytes(16)))
+    return await delivered(serving, LinksAsk(manifest, int(serving.provider.edges.clock()), secrets.token_bytes(16)))
 
 
 async def blocks(
@@ -302,4 +305,4 @@ async def blocks(
     """A BlockBatch."""
     now = int(serving.provider.edges.clock())
     chosen = tuple(tuple(ranks) for ranks in wanted)
-    return await delivered(serving, BlocksAsk(manifest, now, bytes(16), key_digest, tenant, chosen))
+    return await delivered(serving, BlocksAsk(manifest, now, secrets.token_bytes(16), key_digest, tenant, chosen))
