@@ -91,6 +91,7 @@ def connection(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--ledger", metavar="HOST:PORT", help="Where the ledger is read; by default at the provider."),
         LOG_KEY,
         click.option("--provider-key", metavar="HEX", help="The provider's public key; else the first seen is pinned."),
+        click.option("--auditor-key", metavar="HEX", help="Ask only in windows that name this auditor; else in any."),
         click.option(
             "--embedder",
             default="minilm",
@@ -108,15 +109,16 @@ def connection(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _connected(
-    directory: Path, provider: str, provider_key: str | None, embedder: str, **rest: Any
+    directory: Path, provider: str, provider_key: str | None, auditor_key: str | None, embedder: str, **rest: Any
 ) -> Iterator[Client]:
     from ragseal.client.client import Client  # loads numpy and gRPC: only where they are needed
 
     expected = None if provider_key is None else _key(provider_key)
+    auditor = None if auditor_key is None else _key(auditor_key)
     model = None if embedder == "none" else embedder
     with (
         _progress(f"asking {provider}"),
-        Client(provider, directory, embedder=model, provider_key=expected, **rest) as client,
+        Client(provider, directory, embedder=model, provider_key=expected, auditor_key=auditor, **rest) as client,
     ):
         yield client
 
