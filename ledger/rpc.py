@@ -238,7 +238,7 @@ class _Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             context.add_done_callback(lambda _: self._over(caller))
             request = await self._request(handler.request_deserializer, caller, details.method, context)
             if not handler.response_streaming:
-                await context.write(await handler.unary_unary(request, context))
+                await self._send(context, await handler.unary_unary(request, context))
                 return
             answer = handler.unary_stream(request, context)
             if inspect.isawaitable(answer):  # a handler that writes by itself, as the health service's
@@ -246,9 +246,16 @@ class _Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 return
             async with contextlib.aclosing(answer):
                 async for item in answer:
-                    await context.write(item)
+                    await self._send(context, item)
 
         return grpc.stream_stream_rpc_method_handler(serve, None, handler.response_serializer)
+
+    @staticmethod
+    async def _send(context: Any, message: Any) -> None:
+        try:
+            await context.write(message)
+        except grpc.aio.InternalError:  # the caller has gone: nothing of this call is anybody's any more
+            raise asyncio.CancelledError from None
 
     def _over(self, caller: str) -> None:
         """A call has left the server."""

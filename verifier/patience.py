@@ -15,7 +15,7 @@ PATIENCE = 600.0  #: seconds that an audit waits for one answer by default
 FIRST, LONGEST = 0.5, 15.0  #: seconds between two questions, at first and at most
 SHORTEST_CALL = 1.0  #: seconds that a call gets at least, however near the deadline
 #: silences that no waiting ends, by what the edge says of them (:func:`ragseal.ledger.rpc.error_of`)
-_FINAL = ("do not agree on TLS", "does not offer this call")
+_FINAL = ("do not agree on TLS", "that this machine does not trust", "does not offer this call")
 
 T = TypeVar("T")
 

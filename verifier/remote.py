@@ -71,10 +71,6 @@ class RemoteEvidence:
     def manifest(self, window: str) -> bytes:
         return bytes(self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest(window=window)).canonical)
 
-    def registry(self, window: str) -> list[bytes]:
-        answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest(window=window))
-        return [bytes(account) for account in answer.accounts]
-
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant)
         return self._stream(self._stub.GetIndex, request, MAX_INDEX_BYTES, 10 * self._timeout)

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
@@ -20,12 +22,13 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import AccountAsk, WindowClose
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.kernel.inquiry import Ask, LinksAsk, RegistryAsk
-from ragseal.ledger.rpc import answers, bind, call, new_server, open_channel
+from ragseal.ledger.rpc import answers, bind, call, error_of, new_server, open_channel
 from ragseal.prover.deliveries import ASKS_AT_ONCE
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 from ragseal.verifier import auditing, conduct, verification
 from ragseal.verifier.conduct import read_receipts
 from ragseal.verifier.outcome import FAIL, PASS, Neighbour, Verdict
+from ragseal.verifier.patience import final
 from tests.attacks.live import scene
 from tests.attacks.world import machine
 from tests.verifier.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy
@@ -299,3 +302,14 @@ def test_an_exported_receipt_names_nobody(tmp_path: Path) -> None:
     assert len(names) == 3
     assert not [name for name in names if "alice" in name], names
     assert all(b"alice" not in path.read_bytes() for path in (tmp_path / "out").iterdir())
+
+
+def test_a_certificate_that_nobody_trusts_is_not_waited_for() -> None:
+    """A forgotten --ca is the auditor's own mistake; no waiting ends it, and it was waited for ten minutes."""
+    refused = grpc.aio.AioRpcError(
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.aio.Metadata(),
+        grpc.aio.Metadata(),
+        "handshake failed: CERTIFICATE_VERIFY_FAILED",
+    )
+    assert final(error_of(refused, "the provider"))
