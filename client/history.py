@@ -102,6 +102,10 @@ class History:
             except TransportError:
                 raise
             except AuditError as error:
+                if open_checkpoint(self._ledger.checkpoint(), self._log).checkpoint.size < new.size:
+                    raise TransportError(
+                        "the log does not show entries this young yet: ask again in a minute"
+                    ) from None
                 raise LedgerError(
                     f"the log does not prove that size {old.size} is the beginning of size {new.size}: {error}"
                 ) from None

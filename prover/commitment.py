@@ -308,12 +308,26 @@ def named_account(state: State, manifest: bytes, name: str) -> Account | None:
     return None if found is None else Account.decode(found[0])
 
 
-def membership(state: State, manifest: bytes, account: Account) -> Membership:
-    """An account's line with the path from its leaf to the root that the manifest commits to."""
+@dataclass(frozen=True)
+class OpenRegistry:
+    """A window's registry with its tree, from which accounts get their own lines."""
+
+    index: Mapping[str, int]  #: by pseudonym
+    tree: MerkleTree
+
+    def membership(self, account: Account) -> Membership:
+        """An account's line with the path from its leaf to the root that the manifest commits to."""
+        at = self.index[account.pseudonym]
+        return Membership(account, at, tuple(self.tree.path(at)))
+
+
+def open_registry(state: State, manifest: bytes) -> OpenRegistry:
+    """A window's registry, loaded and hashed once: a line of it is cheap then, whoever asks how often."""
     registry = window_accounts(state, manifest)
-    index = registry.index(account)
-    path = MerkleTree(commitment.registry_leaves(registry)).path(index)
-    return Membership(account, index, tuple(path))
+    return OpenRegistry(
+        {account.pseudonym: at for at, account in enumerate(registry)},
+        MerkleTree(commitment.registry_leaves(registry)),
+    )
 
 
 def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]]:

@@ -235,6 +235,7 @@ class Serving:
         self.beacon = Beacon(journal, provider.window_secrets, state.key, conduct.beacon, edges.clock)
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, edges.clock)
         journal.public.live = conduct.publish <= 0
+        self._registries: OrderedDict[bytes, commitment.OpenRegistry] = OrderedDict()
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -309,7 +310,12 @@ class Serving:
                 f"window {window.manifest.window!r} has no account of this name and key: give the provider the line "
                 "that `ragseal-client register-line` prints; it takes effect with the next window"
             ) from None
-        return commitment.membership(self.provider.state, window.digest, account).encode()
+        known = self._registries.get(window.digest)
+        if known is None:
+            known = self._registries[window.digest] = commitment.open_registry(self.provider.state, window.digest)
+            while len(self._registries) > KEPT_WINDOWS:
+                self._registries.popitem(last=False)
+        return known.membership(account).encode()
 
     def consistency(self, known: int, size: int) -> list[bytes]:
         """The path between the size that an account knows and that of its receipt, which need not be public yet.

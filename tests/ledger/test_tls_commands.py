@@ -38,7 +38,11 @@ def done(part: str, *arguments: object) -> str:
 
 
 def refused(finished: subprocess.CompletedProcess[str], *words: str) -> None:
-    """It ended with status 1 and one plain error that holds one of the words."""
+    """It ended with one plain error that holds one of the words; an audit with NO VERDICT, which is no error."""
+    if finished.stdout.startswith("NO VERDICT"):
+        assert finished.returncode == 4
+        assert "cannot be reached" in finished.stdout or any(word in finished.stdout for word in words)
+        return
     assert finished.returncode == 1, (finished.returncode, finished.stdout, finished.stderr)
     assert "Traceback" not in finished.stderr
     assert not words or any(word in finished.stderr for word in words), finished.stderr
@@ -137,7 +141,7 @@ def test_the_ledger_is_followed_over_mutual_tls(scene: Scene, tmp_path: Path) ->
     with Served(scene, "prover", "--state", state, "--listen", "127.0.0.1:0", *_mutual(scene, "p")) as at:
         where = ("--provider", at, "--log-key", log_key)
         follow = ("ledger", "follow", "--state", scene.file("o"), "--once", *where)
-        audit = ("verifier", "audit", "--state", scene.file("v"), "--out", tmp_path, *where)
+        audit = ("verifier", "audit", "--state", scene.file("v"), "--out", tmp_path, "--patience", 0, *where)
         done("client", "keygen", "--state", tmp_path / "a", "--account", "alice")
         ask = ("client", "ask", "q", "--state", tmp_path / "a", "--embedder", "none", "--timeout", "5", *where)
         for command in (follow, audit, ask):
