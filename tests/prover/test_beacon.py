@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from provider_scene import Clock, Participant, make_policy, open_provider
+from provider_scene import AUDITOR_KEY, Clock, Participant, make_policy, open_provider
 
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
@@ -37,7 +37,8 @@ def provider(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> Provider:
 
 def participant(window: Window, owner: str, key: Ed25519PrivateKey | None = None) -> Participant:
     nonce = hashlib.sha256(owner.encode()).digest()
-    return Participant(owner, window.digest, key or Ed25519PrivateKey.generate(), nonce)
+    known = AUDITOR_KEY if owner == "auditor" else Ed25519PrivateKey.generate()
+    return Participant(owner, window.digest, key or known, nonce)
 
 
 @asynccontextmanager
