@@ -65,7 +65,7 @@ TESTS: dict[str, list[str]] = {
     ],
     "kernel/field.py": ["kernel/test_curve.py", "kernel/test_encoding.py", "kernel/test_opening.py"],
     "kernel/signature.py": ["kernel/test_purposes.py", "kernel/test_hashed.py"],
-    "kernel/estimate.py": ["kernel/test_estimate.py"],
+    "kernel/estimate.py": ["kernel/test_members.py", "kernel/test_estimate.py"],
     "kernel/policy.py": ["kernel/test_policy.py", "prover/test_policies.py"],
     "kernel/fixedpoint.py": ["kernel/test_fixedpoint.py", "kernel/test_certificate.py", "kernel/test_policy.py"],
     "kernel/curve.py": ["kernel/test_curve.py", "kernel/test_hashed.py", "kernel/test_folding.py"],

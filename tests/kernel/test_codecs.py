@@ -151,7 +151,7 @@ UNREAD: list[tuple[Codec, bytes, str]] = [
     (U8, b"", "truncated: 1 bytes wanted at offset 9, 0 left"),
     (FLAG, b"\x02", "a flag is 0 or 1"),
     (Fixed(3), b"ab", "truncated"),
-    (Blob(3), b"\x00\x00\x00\x04abcd", "oversized"),
+    (Blob(3), b"\x00\x00\x00\x04abcd", "oversized: 4 bytes announced, at most 3"),
     (Blob(3), b"\x00\x00\x00\x03ab", "truncated"),
     (Text(3), b"\x00\x00\x00\x01\xff", "not UTF-8"),
     (Text(3), b"\x00\x00\x00\x03\xed\xa0\x80", "not UTF-8"),
