@@ -13,6 +13,7 @@ import re
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,14 +24,15 @@ import numpy as np
 
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy
+from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.terminal import JSON, client_tls, progress_bars
 from ragseal.ledger.tls import ClientTls
 from ragseal.verifier.canary import VIOLATION, Finding, judge
 from ragseal.verifier.conduct import Target, class_build
-from ragseal.verifier.evidence import Refused
+from ragseal.verifier.evidence import Evidence, Refused
 from ragseal.verifier.log import LogView, read_log
 from ragseal.verifier.state import find_class
 
@@ -153,6 +155,23 @@ def window_of(log: LogView, answers: Sequence[dict[str, Any]]) -> Manifest:
         if not isinstance(entry, Record) or entry.digest().hex() != answer["record"]:
             raise Refused(f"entry {at} of the log is not the record that account {answer['account']} was shown")
     return signed.manifest
+
+
+def published(
+    link: Evidence, log_key: NoteVerifier, known: LogView, size: int, pause: float = 2.0, patience: float = 150.0
+) -> LogView:
+    """The log once it shows ``size`` entries: records become public on a coarse tick, a minute apart.
+
+    Raises:
+        TransportError: it does not show them in time.
+    """
+    end = time.monotonic() + patience
+    while (log := read_log(link, log_key, known)).size < size:
+        if time.monotonic() > end:
+            raise TransportError(f"the log shows {log.size} entries, the answers were promised {size}: probe again")
+        time.sleep(pause)
+        known = log
+    return log
 
 
 def check_budget(log: LogView, queries: int, group: int, inside: int, outside: int) -> None:
@@ -302,7 +321,9 @@ def register(
                 for accounts in (inside, outside)
             ]
         with target.connect() as link:
-            manifest = window_of(read_log(link, target.log_key, before), [*answers[0], *answers[1]])
+            given = [*answers[0], *answers[1]]
+            size = 1 + max(answer["ledger_index"] for answer in given)
+            manifest = window_of(published(link, target.log_key, before, size), given)
         policy = manifest.policy
         cls, digest = find_class(class_build(), policy.class_name)
         check_policy(policy, cls, digest)

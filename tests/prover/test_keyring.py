@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from provider_scene import AUDITOR
 
 from ragseal.circuits.build import HERE, BuiltCircuit, class_digest, load_classes
 from ragseal.groth16.engine import open_engine
@@ -40,7 +41,8 @@ class Sender(verifier_pb2_grpc.VerifierServiceServicer):
     none: bool = False
 
     async def ListKeys(self, request: Any, context: Any) -> Any:
-        return verifier_pb2.ListKeysResponse(keys=[] if self.none else [verifier_pb2.KeyInfo(**self.info)])
+        keys = [] if self.none else [verifier_pb2.KeyInfo(**self.info)]
+        return verifier_pb2.ListKeysResponse(keys=keys, auditor_key=AUDITOR)
 
     async def GetKey(self, request: Any, context: Any) -> AsyncIterator[Any]:
         for at in range(0, len(self.data), 1 << 20):
@@ -85,7 +87,7 @@ def fetch(sender: Sender, ring: KeyRing, tiny: CircuitClass, wanted: bytes | Non
 
     async def run() -> KeyPaths:
         async with serving(sender) as address:
-            return await asyncio.to_thread(
+            fetched = await asyncio.to_thread(
                 fetch_key,
                 address,
                 BY_DEFAULT,
@@ -95,6 +97,8 @@ def fetch(sender: Sender, ring: KeyRing, tiny: CircuitClass, wanted: bytes | Non
                 ring,
                 lambda done, _: moved.append(done),
             )
+            assert fetched.auditor_key == AUDITOR
+            return fetched.paths
 
     return asyncio.run(run()), moved
 

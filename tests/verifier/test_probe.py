@@ -84,7 +84,7 @@ class Scene:
         self._call(scene.open_window(self.server.serving))
 
     async def _begin(self) -> Server:
-        server = Server(self.provider, Conduct(False, 0.0, BeaconRules(2, 5.0)), Listening("127.0.0.1:0"))
+        server = Server(self.provider, Conduct(False, 0.0, BeaconRules(2, 5.0), publish=15.0), Listening("127.0.0.1:0"))
         await server.start()
         return server
 

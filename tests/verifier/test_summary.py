@@ -13,7 +13,7 @@ from ragseal.kernel.guess import best_guess
 from ragseal.kernel.rounding import per_cent
 from ragseal.verifier import page, report, summary
 from ragseal.verifier.sample import Sample
-from tests.verifier.simulator import World, asked
+from tests.verifier.simulator import World, asked, pseudonym
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_the_page_shows_dates_labels_and_shortened_pseudonyms() -> None:
     for account in ("alice", "bob"):
         world.ask(account, e=[90, 90, 0, 0])
     world.close()
-    long = {"alice": "3fd1c0a97be24c55b0d1", "bob": "9ab4470fe1c24a11aa02"}
+    long = {pseudonym("alice"): "3fd1c0a97be24c55b0d1", pseudonym("bob"): "9ab4470fe1c24a11aa02"}
     values = rename(report.build(world.audit()), long)
     values["other_windows_of_the_period"] = [{"window": "w0", "manifest": "ab" * 32, "verdict": "not audited"}]
     values["set_aside"] = [{"file": "junk.receipt", "why": "nobody signed it"}]
