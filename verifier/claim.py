@@ -35,7 +35,7 @@ DOES_NOT_SAY = (
     "later window they meet other noise.",
     "That documents were embedded and assigned to tenants honestly.",
     "A document that stands in the indices of several tenants as one: each index is bounded by itself, so accounts of "
-    "m tenants that compare notes learn m times as much about it. The provider's `commit` says which tenants share some.",
+    "m tenants that compare notes learn m times as much about it. The provider's `commit` says which tenants share.",
     "That the provider keeps its seed secret.",
     "Embeddings of queries whose clients did not check them: for those records epsilon holds only if the provider's "
     "embedding did not depend on the index.",
