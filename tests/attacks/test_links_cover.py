@@ -10,7 +10,7 @@ import pytest
 
 from ragseal.kernel.certificate import LinkList, TenantLinks, records_digest
 from tests.verifier.estimates import Estimator, Lie, binding
-from tests.verifier.simulator import World, policy
+from tests.verifier.simulator import World, policy, pseudonym
 
 #: alice and bob of tenant north ask the same, carol of tenant south asks alone; the policy counts on nobody joining.
 SAME, OTHER = [60, 60, 60, 72], [127, 0, 0, 0]
@@ -37,8 +37,13 @@ def refused(world: World, match: str) -> None:
 
 
 def test_the_coalition_is_there() -> None:
-    """Told honestly the window fails for its coalition, and passes where the policy counts on it."""
-    refused(window(), "2 accounts ask as one, the policy counts on at most k_max = 1: alice, bob")
+    """Told honestly the window has no verdict for its coalition, and passes where the policy counts on it."""
+    verdict = window().audit()
+    assert verdict.verdict == "NO VERDICT"
+    assert verdict.obstacle is not None
+    assert verdict.obstacle.number == 9
+    assert "2 accounts ask as one, the policy counts on k_max = 1" in verdict.obstacle.message
+    assert all(pseudonym(name) in verdict.obstacle.message for name in ("alice", "bob"))
     verdict = window(k_max=2).audit()
     assert verdict.verdict == "PASS", verdict.line()
     assert verdict.estimation is not None
