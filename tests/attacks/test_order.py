@@ -39,7 +39,10 @@ def nudged(e: list[int], by: int) -> list[int]:
 
 
 def test_who_knows_the_nonce_chooses_the_answer() -> None:
-    """What the order prevents: 64 neighbours of one e, committed under a known nonce, release 64 different sets."""
+    """What the order prevents: 64 neighbours of one e, committed under a known nonce, release as many different sets.
+
+    Two may agree by chance (once in a hundred keys or so, of 302,621 sets of 3), hardly five pairs.
+    """
     world = AttackWorld()
     world.commit()
     request = world.ask("alice").signed.request
@@ -52,7 +55,7 @@ def test_who_knows_the_nonce_chooses_the_answer() -> None:
         w = terms.gain * (south.rows @ np.array(e, dtype=np.int64) - terms.lo)
         key = noise_key(world.seed, world.beacon, known.ctx())
         found.add(machine().engine.answer(key, w, terms.hmax))
-    assert len(found) == 64
+    assert len(found) >= 60
     other = replace(request, nonce=bytes(16))
     assert other.ctx() != request.ctx()
 
