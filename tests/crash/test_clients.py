@@ -29,7 +29,7 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import AlarmError, Observer
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.rpc import open_channel
-from ragseal.ledger.witness import Witness
+from ragseal.ledger.witness import UnprovenError, Witness
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.provider import Conduct
 from ragseal.prover.retrieval import encode_embedding
@@ -204,27 +204,33 @@ def test_two_providers_on_one_ledger_or_one_port_are_refused(copy: Copy) -> None
 
 
 def test_an_observer_convicts_a_provider_that_was_restored_whole(copy: Copy, tmp_path: Path) -> None:
-    """Ledger and state from one backup agree with each other: only who remembers can tell, and does."""
+    """Ledger and state from one backup agree with each other: only who remembers can tell, and does.
+
+    That it shows an older log is suspicious and no proof, since anybody can replay an old note; once it goes on from
+    there its own signatures convict it.
+    """
     directory, older = copy(), copy("older")
     clock = scene.Clock(scene.NOW + 200)
     key = scene.account_key("observer")
 
-    async def look(folder: Path) -> Any:
+    async def look(folder: Path, *questions: str) -> Any:
         async with serving(folder) as server:
             channel = open_channel(server.address)
             witness = Witness(tmp_path / "observer", NoteSigner("observer.example", key, COSIGNATURE))
             log = NoteSigner(scene.ORIGIN, load_key(folder / "log.pem")).verifier
             try:
-                if folder == directory:
-                    await ask(account("alice", server), provider_stub(channel), "report about topic 2")
+                for question in questions:
+                    await ask(account("alice", server), provider_stub(channel), question)
                 return await Observer(RemoteLedger(channel), log, tmp_path / "observer", witness, clock).step()
             finally:
                 witness.close()
                 await channel.close()
 
-    assert asyncio.run(look(directory)).first_contact
-    with pytest.raises(AlarmError, match="shrank"):
+    assert asyncio.run(look(directory, "report about topic 2")).first_contact
+    with pytest.raises(UnprovenError, match="shows an older checkpoint"):
         asyncio.run(look(older))
+    with pytest.raises(AlarmError, match="two different logs"):
+        asyncio.run(look(older, "report about topic 3"))
     with pytest.raises(AlarmError, match="an alarm is standing"):  # nothing is cosigned until somebody has looked
         asyncio.run(look(older))
 
