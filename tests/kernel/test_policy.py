@@ -46,6 +46,8 @@ def test_good_policy_and_round_trip() -> None:
         ({"n_max": 0}, "n_max and k_max"),
         ({"k_max": 0}, "n_max and k_max"),
         ({"delta": "1"}, "delta"),
+        ({"delta": "0"}, "delta must lie strictly between"),
+        ({"theta": "0"}, "theta must lie in"),
         ({"delta": "0.000001"}, "lowest terms"),
         ({"delta": "x"}, "no rational"),
         ({"epsilon_account": "0"}, "positive"),
