@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -32,6 +31,7 @@ from ragseal.kernel.attestation import (
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
+from ragseal.ledger.face import when
 from ragseal.prover.answers import Answers
 from ragseal.prover.batching import Batches
 from ragseal.prover.commitment import WindowSecrets, window_account
@@ -389,18 +389,13 @@ class Attestation:
             raise AttestationError(f"window {name!r} is {state}")
         now = self._tools.clock()
         if now < policy.opens:
-            raise AttestationError(f"window {name!r} takes queries from {_day(policy.opens)} on: ask again then")
+            raise AttestationError(f"window {name!r} takes queries from {when(policy.opens)} on: ask again then")
         if now > policy.closes:
             raise AttestationError(
-                f"window {name!r} ended at {_day(policy.closes)} and takes no queries any more: ask again when the "
+                f"window {name!r} ended at {when(policy.closes)} and takes no queries any more: ask again when the "
                 "provider has opened the next one"
             )
 
     def _spent(self, window: Window, account: str) -> BudgetError:
         n = window.manifest.policy.n_max
         return BudgetError(f"account {account!r} has asked its n_max = {n} queries: wait for the next window")
-
-
-def _day(time: int) -> str:
-    """Seconds since 1970 as people read them."""
-    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%SZ}"

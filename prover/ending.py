@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
 
+from ragseal.ledger.face import when
 from ragseal.prover.window import History, Stage
 
 WARNINGS = (600, 3600)  #: seconds before the end, the shortest first
@@ -36,7 +36,7 @@ class Ending:
             return
         name, closes = window.manifest.window, window.manifest.policy.closes
         left = closes - self._clock()
-        end = f"{datetime.fromtimestamp(closes, UTC):%Y-%m-%d %H:%M:%SZ}"
+        end = when(closes)
         mark = 0 if left < 0 else next((seconds for seconds in WARNINGS if left <= seconds), None)
         if mark is None or (window.digest, mark) in self._told:
             return

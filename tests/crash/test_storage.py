@@ -368,7 +368,7 @@ def test_a_clock_that_jumps_neither_breaks_the_order_nor_opens_the_window(copy: 
             assert times == [IN_W2 // 60 * 60, (IN_W2 + 1200) // 60 * 60, (IN_W2 + 1200) // 60 * 60]
             for far in (-3600.0, 1e8, -IN_W2 - 5.0):  # before the window, long after it, before 1970
                 clock.now = IN_W2 + far
-                with pytest.raises(AttestationError, match="ended at"):
+                with pytest.raises(AttestationError, match=r"takes queries from .* on|ended at"):
                     await alice.ask("report about topic 4")
             clock.now = IN_W2 + 60
             assert (await alice.ask("report about topic 5")).record.seq == 5
