@@ -64,6 +64,9 @@ def _field(codec: Any, value: Any) -> bytes:
         return int(value).to_bytes(codec.width, "big", signed=value < 0)
     if kind == "Flag":
         return b"\x01" if value else b"\x00"
+    if kind == "PublicKey":
+        assert len(value) == 32
+        return bytes(value)
     if kind == "Fixed":
         assert len(value) == codec.size
         return bytes(value)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pseudonyms, asks, deliveries and seals: what is hashed, computed apart from SPEC G.2."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+from ragseal.kernel import attestation
+from ragseal.kernel.commitment import Account
+from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
+from ragseal.kernel.sealing import public_of
+from tests.apart import canonical, h
+from tests.fuzz.samples import sample
+
+KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
+MANIFEST, NONCE = b"m" * 32, b"n" * 16
+
+
+def test_a_pseudonym_is_a_salted_digest_of_the_name() -> None:
+    account = Account("alice", "acme", KEY.public_key().public_bytes_raw(), b"s" * 32)
+    assert account.pseudonym == h("pseudonym", b"s" * 32, b"alice")[:16].hex()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        RegistryAsk(MANIFEST, 7, NONCE),
+        ProofsAsk(MANIFEST, 7, NONCE, (0, 2)),
+        LinksAsk(MANIFEST, 7, NONCE),
+        BlocksAsk(MANIFEST, 7, NONCE, b"d" * 32, "acme", ((0, 1), (2, 3))),
+    ],
+    ids=[kind.TAG for kind in ASKS],
+)
+def test_an_ask_is_signed_whole_and_its_answers_name_it(ask: RegistryAsk) -> None:
+    assert ask.digest() == h("ask", canonical(ask))
+    KEY.public_key().verify(ask.sign(KEY), h("sign/ask", canonical(ask)))
+    given = Delivery.sign(KEY, ask.digest(), b"payload")
+    body = h("delivery-body", ask.digest(), b"payload")
+    KEY.public_key().verify(given.signature, h("sign/delivery", body))
+    refused = Refusal.sign(KEY, ask.digest(), "no proof")
+    KEY.public_key().verify(refused.signature, h("sign/refusal", h("refusal-body", ask.digest(), b"no proof")))
+
+
+def test_a_seal_is_about_its_record_and_follows_from_secret_record_and_openings() -> None:
+    record, openings = sample(attestation.Record, random.Random(1)), sample(attestation.Openings, random.Random(2))
+    assert isinstance(record, attestation.Record)
+    assert isinstance(openings, attestation.Openings)
+    secret = b"p" * 32
+    request = attestation.Request(
+        **{
+            name: getattr(record.signed.request, name)
+            for name in attestation.Request.__dataclass_fields__
+            if name != "seal_key"
+        },
+        seal_key=public_of(secret),
+    )
+    signed = attestation.SignedRequest(request, record.signed.signature)
+    mine = attestation.Record(
+        record.manifest, record.seq, signed, record.c_y, record.t_commit, record.time, record.proof_mode
+    )
+    sealed = attestation.seal_openings(mine, openings, b"w" * 32)
+    digest = h("record", canonical(mine))
+    suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    opened = suite.decrypt(sealed, X25519PrivateKey.from_private_bytes(secret), h("seal-info", digest))
+    assert opened == canonical(openings)
+    assert attestation.sealed_digest(sealed) == h("sealed-openings", sealed)
+    assert sealed == attestation.seal_openings(mine, openings, b"w" * 32), "the same request gets the same bytes"
+    assert sealed[:32] != attestation.seal_openings(mine, openings, b"x" * 32)[:32]
+    later = attestation.Record(mine.manifest, mine.seq + 1, signed, mine.c_y, mine.t_commit, mine.time, mine.proof_mode)
+    assert sealed[:32] != attestation.seal_openings(later, openings, b"w" * 32)[:32], "an ephemeral key for two records"
