@@ -30,7 +30,7 @@ def verify(public_key: bytes, purpose: str, body: bytes, signature: bytes) -> No
     try:
         check_public_key(public_key)
     except EncodingError as error:
-        raise AttestationError(f"the {purpose} signature binds nobody: {error}") from None
+        raise AttestationError(f"the {purpose} signature does not hold: {error}") from None
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, tagged_hash(f"sign/{purpose}", body))
     except (InvalidSignature, ValueError):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -50,18 +51,8 @@ def test_a_seal_is_about_its_record_and_follows_from_secret_record_and_openings(
     assert isinstance(record, attestation.Record)
     assert isinstance(openings, attestation.Openings)
     secret = b"p" * 32
-    request = attestation.Request(
-        **{
-            name: getattr(record.signed.request, name)
-            for name in attestation.Request.__dataclass_fields__
-            if name != "seal_key"
-        },
-        seal_key=public_of(secret),
-    )
-    signed = attestation.SignedRequest(request, record.signed.signature)
-    mine = attestation.Record(
-        record.manifest, record.seq, signed, record.c_y, record.t_commit, record.time, record.proof_mode
-    )
+    request = replace(record.signed.request, seal_key=public_of(secret))
+    mine = replace(record, signed=replace(record.signed, request=request))
     sealed = attestation.seal_openings(mine, openings, b"w" * 32)
     digest = h("record", canonical(mine))
     suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
@@ -72,5 +63,5 @@ def test_a_seal_is_about_its_record_and_follows_from_secret_record_and_openings(
     assert attestation.sealed_digest(sealed) == h("sealed-openings", sealed)
     assert sealed == attestation.seal_openings(mine, openings, b"w" * 32), "the same request gets the same bytes"
     assert sealed[:32] != attestation.seal_openings(mine, openings, b"x" * 32)[:32]
-    later = attestation.Record(mine.manifest, mine.seq + 1, signed, mine.c_y, mine.t_commit, mine.time, mine.proof_mode)
+    later = replace(mine, seq=mine.seq + 1)
     assert sealed[:32] != attestation.seal_openings(later, openings, b"w" * 32)[:32], "an ephemeral key for two records"
