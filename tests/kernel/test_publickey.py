@@ -78,7 +78,7 @@ def test_there_are_five_y() -> None:
 def test_keys_of_small_order_bind_nobody_and_are_refused(key: bytes) -> None:
     with pytest.raises(EncodingError, match=NOT_A_KEY):
         check_public_key(key)
-    with pytest.raises(AttestationError, match="does not hold: .*small order"):
+    with pytest.raises(AttestationError, match=r"does not hold: .*(small order|canonical form)"):
         signature.verify(key, "receipt", b"body", IDENTITY + bytes(32))
     for algorithm in (ED25519, COSIGNATURE):
         with pytest.raises(EncodingError, match=NOT_A_KEY):
