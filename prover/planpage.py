@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.guess import best_guess
+from ragseal.kernel.guess import STRONG, best_guess
 from ragseal.kernel.rounding import per_cent, upward
 from ragseal.ledger import face
 
@@ -27,7 +27,6 @@ HEADS = {
     "K": "returned (K)", "window": "score window", "n_max": "questions per account", "k_max": "accounts together",
     "class": "circuit class", "gain": "gain", "scale": "signal / noise",
 }  # fmt: skip
-STRONG = 4.0  #: epsilon up to which a verdict's page is green
 
 
 def has_plot() -> bool:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ragseal.kernel.guess import best_guess
+from ragseal.kernel.guess import STRONG, best_guess
 
-DECORATION = 4.0  #: above this epsilon the number is decoration: the attacker may be right 98.2 times of 100
 GOOD, MID, WEAK, BAD, NONE = "good", "mid", "weak", "bad", "none"  #: tones: the colour class of a verdict
 
 FORMULA = "(e^epsilon + delta) / (1 + e^epsilon): Kairouz, Oh, Viswanath 2015, theorem 2.1"
@@ -27,7 +26,7 @@ def per_cent(epsilon: float, delta: float) -> float:
 
 def tone(epsilon: float) -> str:
     """The colour class of a PASS: green is kept for what bounds somebody."""
-    return GOOD if epsilon <= DECORATION else WEAK
+    return GOOD if epsilon <= STRONG else WEAK
 
 
 def details(epsilon: float, epsilon_account: float, delta: float, k_max: int) -> dict[str, Any]:
@@ -49,6 +48,6 @@ def sentence(epsilon: float, epsilon_account: float, delta: float, k_max: int) -
         f"whoever guesses from even odds (50 %) what one slot holds is right at most {together:.2f} % of the time with "
         f"{k_max} accounts over the period, {alone:.2f} % with one account in this window"
     )
-    if epsilon > DECORATION:
-        said += f"; above epsilon {DECORATION:g} such a bound hardly protects anybody"
+    if epsilon > STRONG:
+        said += f"; above epsilon {STRONG:g} such a bound hardly protects anybody"
     return said

@@ -56,7 +56,7 @@ class KeyLine:
 
     def _body(self) -> bytes:
         parts = (self.key_digest, self.class_name, self.class_digest, self.made_by)
-        return tagged_hash("auditor-key-line", *(part.encode() for part in parts))
+        return tagged_hash(PURPOSE, *(part.encode() for part in parts))
 
     def signed(self, identity: Ed25519PrivateKey) -> KeyLine:
         """The line as this identity's own."""

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.guess import best_guess
+from ragseal.kernel.guess import STRONG, best_guess
 from ragseal.kernel.rounding import per_cent
 from ragseal.ledger.face import when
 
-STRONG = 4.0  #: epsilon of the coalition up to which a PASS is green: at most 98.3 % of all guesses are right
 OPEN = "NO VERDICT"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.guess import best_guess
+from ragseal.kernel.guess import STRONG, best_guess
 from ragseal.kernel.rounding import per_cent
 from ragseal.verifier import page, report, summary
 from ragseal.verifier.sample import Sample
@@ -62,7 +62,7 @@ def test_green_is_for_what_bounds_somebody(honest: dict[str, Any], epsilon: Any,
 
 def test_less_than_full_is_not_green(honest: dict[str, Any]) -> None:
     sampled = report.build(World.honest().audit(sample=Sample(2)))
-    assert sampled["epsilon_audit"] < summary.STRONG
+    assert sampled["epsilon_audit"] < STRONG
     assert summary.tone(sampled) == "mid"
     assert "weak" not in summary.heading(sampled)
 
