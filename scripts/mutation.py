@@ -7,7 +7,7 @@
 
 Every mutant (scripts/mutation_operators.py) runs the tests that should notice it, fast ones first, in a child process
 that gets the changed module from memory: no file is touched, and the libraries are loaded once for all.  Results are
-kept in var/mutation.json by the file's content, so a broken-off run goes on where it was.  A survivor is explained by
+kept in var/mutation/ by the file's content, so a broken-off run goes on where it was.  A survivor is explained by
 a line in scripts/mutation-survivors.md that holds its name; the others are listed, and make the exit status 1.
 
 Why not mutmut or cosmic-ray: both start an interpreter for every mutant (2 to 3 s here, where most mutants are killed
@@ -40,7 +40,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent)]
 
 from mutation_operators import Mutant, mutants  # noqa: E402
 
-RESULTS = ROOT / "var" / "mutation.json"
+RESULTS = ROOT / "var" / "mutation"  #: one file of results for each source file
 EXPLAINED = ROOT / "scripts" / "mutation-survivors.md"
 KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
 LIBRARIES = (
@@ -71,15 +71,16 @@ TESTS: dict[str, list[str]] = {
     "kernel/curve.py": ["kernel/test_curve.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/hints.py": ["kernel/test_hints.py", "kernel/test_hashed.py"],
     "kernel/attestation.py": [
-        "kernel/test_hashed.py", "client/test_attestation.py", "verifier/test_proofs.py",
-        "verifier/test_attestation.py", "attacks/test_moved.py",
+        "kernel/test_hashed.py", "kernel/test_hashed_asks.py", "client/test_attestation.py", "verifier/test_proofs.py",
+        "verifier/test_attestation.py", "client/test_sealed.py", "attacks/test_moved.py",
     ],
     "kernel/commitment.py": [
-        "kernel/test_hashed.py", "verifier/test_commitment.py", "verifier/test_beacon.py", "attacks/test_columns.py",
+        "kernel/test_hashed.py", "kernel/test_hashed_asks.py", "verifier/test_commitment.py",
+        "verifier/test_beacon.py", "attacks/test_columns.py",
     ],
     "kernel/publickey.py": ["kernel/test_publickey.py"],
     "kernel/sealing.py": ["kernel/test_sealing.py"],
-    "kernel/inquiry.py": ["prover/test_limits.py", "attacks/test_who_gets_what.py"],
+    "kernel/inquiry.py": ["kernel/test_hashed_asks.py", "prover/test_limits.py", "attacks/test_who_gets_what.py"],
     "kernel/guess.py": ["kernel/test_guess.py"],
     "kernel/rounding.py": ["kernel/test_guess.py"],
     "ledger/merkle.py": ["ledger/test_merkle_refusals.py", "ledger/test_merkle.py"],
@@ -109,7 +110,7 @@ TESTS: dict[str, list[str]] = {
     "verifier/epsilon.py": ["verifier/test_epsilon.py", "attacks/test_epsilon.py"],
 }  # fmt: skip
 
-Results = dict[str, dict[str, Any]]  #: file -> {"content": digest, "mutants": {key: [status, who noticed, line]}}
+Held = dict[str, Any]  #: of one file: {"content": digest, "mutants": {key: [status, who noticed, line]}}
 
 
 # --- one mutant ------------------------------------------------------------------------------------------------------
@@ -243,15 +244,20 @@ def independent_of(module: str) -> list[str]:
 # --- many ------------------------------------------------------------------------------------------------------------
 
 
-def load() -> Results:
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+def load(file: str) -> Held:
+    """What is known of a file as it stands now."""
+    content = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
+    kept = RESULTS / f"{file.replace('/', '.')}.json"
+    held: Held = json.loads(kept.read_text()) if kept.exists() else {}
+    return held if held.get("content") == content else {"content": content, "mutants": {}}
 
 
-def save(results: Results) -> None:
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    whole = RESULTS.with_suffix(".tmp")
-    whole.write_text(json.dumps(results, indent=1, sort_keys=True))
-    whole.replace(RESULTS)
+def save(file: str, held: Held) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    kept = RESULTS / f"{file.replace('/', '.')}.json"
+    whole = kept.with_suffix(".tmp")
+    whole.write_text(json.dumps(held, indent=1, sort_keys=True))
+    whole.replace(kept)
 
 
 def chosen(arguments: Sequence[str]) -> list[str]:
@@ -260,13 +266,9 @@ def chosen(arguments: Sequence[str]) -> list[str]:
     return [file for file in TESTS if not named or any(Path(file) == one or one in Path(file).parents for one in named)]
 
 
-def run(file: str, results: Results, redo: set[str], until: float, only_lines: range | None, checks: bool) -> None:
-    source = (ROOT / file).read_text()
-    content = hashlib.sha256(source.encode()).hexdigest()[:16]
-    known = results.get(file, {})
-    if known.get("content") != content:
-        known = results[file] = {"content": content, "mutants": {}}
-    every = mutants(source)
+def run(file: str, redo: set[str], until: float, only_lines: range | None, checks: bool) -> None:
+    known = load(file)
+    every = mutants((ROOT / file).read_text())
     module = "ragseal." + file.removesuffix(".py").replace("/", ".")
     left: list[Mutant] = [
         one
@@ -295,20 +297,20 @@ def run(file: str, results: Results, redo: set[str], until: float, only_lines: r
         code = compile(mutant.tree(), str(ROOT / file), "exec")
         outcome = attempt(module, code, tests, limit)
         known["mutants"][mutant.key] = [outcome[0], outcome[1], mutant.line]
-        save(results)
+        save(file, known)
         if outcome[0] != KILLED:
             print(f"  {outcome[0]:8} {file}:{mutant.line} {mutant.key}", flush=True)
 
 
-def report(results: Results) -> int:
+def report(files: Sequence[str]) -> int:
     """Print what is known; how many survivors nobody explained."""
     explained = EXPLAINED.read_text() if EXPLAINED.exists() else ""
     loose = []
     print(f"{'file':26} {'tried':>6} {'killed':>6} {'timeout':>7} {'survived':>8} {'unexplained':>11}")
-    for file in TESTS:
-        if file not in results:
+    for file in files:
+        held = load(file)["mutants"]
+        if not held:
             continue
-        held = results[file]["mutants"]
         counts = Counter(one[0] for one in held.values())
         open_ = [key for key, one in held.items() if one[0] == SURVIVED and f"`{file}` `{key}`" not in explained]
         loose += [(file, held[key][2], key) for key in open_]
@@ -324,26 +326,33 @@ def main() -> None:
     parser.add_argument("--again", action="append", default=[], choices=[SURVIVED, TIMEOUT], help="run these once more")
     parser.add_argument("--lines", help="only mutants of these lines, as 10-25")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no mutant after so many")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="files at a time (default: one a core)")
     parser.add_argument("--checks", action="store_true", help="only what drops or turns a check, a call, a hashed part")
     parser.add_argument("--report", action="store_true", help="run nothing")
     given = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    results = load()
     if not given.report:
         for name in LIBRARIES:
             importlib.import_module(name)
         until = time.monotonic() + 60 * given.minutes
         lines = range(int(given.lines.split("-")[0]), int(given.lines.split("-")[1]) + 1) if given.lines else None
-        for file in chosen(given.files):
-            child = os.fork()  # so that what it loads is not there for the next file
-            if not child:
-                run(file, results, set(given.again), until, lines, given.checks)
-                os._exit(0)
-            if os.waitpid(child, 0)[1]:
-                sys.exit(f"{file}: broken off")
-            results = load()
-    sys.exit(bool(report(results)))
+        waiting, running, broken = chosen(given.files), dict[int, str](), list[str]()
+        while waiting or running:
+            while waiting and len(running) < given.jobs:
+                file = waiting.pop(0)
+                child = os.fork()  # so that what it loads is not there for the next file
+                if not child:
+                    run(file, set(given.again), until, lines, given.checks)
+                    os._exit(0)
+                running[child] = file
+            ended, status = os.wait()
+            broken += [running[ended]] if status else []
+            del running[ended]
+        if broken:
+            print(f"broken off: {', '.join(broken)}", file=sys.stderr)
+            sys.exit(1)
+    sys.exit(bool(report(chosen(given.files))))
 
 
 if __name__ == "__main__":
