@@ -50,3 +50,7 @@ class ConfigurationError(AuditError):
 
 class TransportError(AuditError):
     """A peer that cannot be reached, or that answers with something that is no answer."""
+
+
+class MismatchError(TransportError):
+    """A peer that no call reaches however often it is made: TLS does not agree, or it does not offer the call."""

@@ -20,7 +20,11 @@ def upward(value: float) -> str:
     return f"{float(rounded):.{DIGITS}g}"
 
 
+def per_cent_number(probability: float) -> float:
+    """A probability that is a bound from above, in per cent with one decimal, rounded up: 73.2, 100."""
+    return math.ceil(Decimal(probability) * 1000) / 10
+
+
 def per_cent(probability: float) -> str:
-    """A probability that is a bound from above, in per cent with one decimal, rounded up: ``73.2 %``, ``100 %``."""
-    tenths = math.ceil(Decimal(probability) * 1000)
-    return f"{tenths / 10:g} %"
+    """The same for people: ``73.2 %``, ``100 %``."""
+    return f"{per_cent_number(probability):g} %"

@@ -28,6 +28,7 @@ from ragseal.kernel.errors import (
     ConfigurationError,
     EncodingError,
     LedgerError,
+    MismatchError,
     TransportError,
 )
 from ragseal.ledger.tls import ClientTls, is_loopback
@@ -103,17 +104,17 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
             return _BY_NAME[str(value)](f"{peer} answers: {text}")
     if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
         if "issuer certificate" in text or "self signed" in text or "self-signed" in text:
-            return TransportError(
+            return MismatchError(
                 f"{peer} and this machine do not agree on TLS: its certificate is of no authority trusted here. "
                 f"Name the authority with --ca FILE (the certificate itself, if it is self-signed) ({text})"
             )
-        return TransportError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
+        return MismatchError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
     if code == grpc.StatusCode.UNAVAILABLE:
         return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({text})")
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return TransportError(f"{peer} did not answer in time; it may still have done what was asked: try again")
     if code == grpc.StatusCode.UNIMPLEMENTED:
-        return TransportError(f"{peer} does not offer this call: another program, or another version of ragseal")
+        return MismatchError(f"{peer} does not offer this call: another program, or another version of ragseal")
     return TransportError(f"{peer} failed with {code.name}: {text}")
 
 

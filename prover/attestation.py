@@ -32,13 +32,14 @@ from ragseal.kernel.commitment import Account
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.ledger.face import when
+from ragseal.ledger.tokenbucket import TokenBuckets
 from ragseal.prover.answers import Answers
 from ragseal.prover.batching import Batches
 from ragseal.prover.commitment import WindowSecrets, window_account
 from ragseal.prover.fixing import Fixed, Fixer, Offer
 from ragseal.prover.hashing import noise_key
 from ragseal.prover.journal import Entry, Journal
-from ragseal.prover.limits import Buckets, Prepares
+from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, Prepares
 from ragseal.prover.pending import Pending, PendingTable
 from ragseal.prover.randomness import Draw
 from ragseal.prover.retrieval import (
@@ -129,7 +130,8 @@ class Attestation:
         self._fixing_secrets: Batches[_Job, QuerySecrets] = Batches(self._compute_all, MAX_ANSWERED)
         self._fixer = Fixer(tools.group, tools.embedder)
         self._fixing: Batches[Offer, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
-        self._repeats, self._prepares = Buckets(), Prepares()
+        self._repeats = TokenBuckets(REPEATS, REPEATS_A_SECOND, "this account asks for old answers too often")
+        self._prepares = Prepares()
 
     async def _account(self, manifest: bytes, pseudonym: str) -> Account:
         """A registered account, remembered: nothing else is loaded before its signature is checked."""

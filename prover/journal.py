@@ -56,31 +56,29 @@ class Journal:
             AuditError: whatever ``make`` or the history refuses; nothing was appended.
             LedgerError: storage failed; the provider takes nothing more until it is started again.
         """
-        taken: list[bool] = []
+        built: list[Message] = []
         try:
-            appended = await self.ledger.append(lambda index: self._build(index, make, taken))
+            appended = await self.ledger.append(lambda index: self._build(index, make, built))
         except AuditError as error:
-            self._refused(error, taken)
+            self._refused(error, built)
             raise
-        if taken[0]:
-            self.public.reveal()
+        self._reveal(built)
         return self._entry(appended)
 
     def append_now(self, make: Callable[[], Message]) -> Entry:
         """As :meth:`append`, for programs without an event loop."""
-        taken: list[bool] = []
+        built: list[Message] = []
         try:
-            outcome = self.ledger.append_now([lambda index: self._build(index, make, taken)])[0]
+            outcome = self.ledger.append_now([lambda index: self._build(index, make, built)])[0]
         except AuditError as error:
-            self._refused(error, taken)
+            self._refused(error, built)
             raise
         if isinstance(outcome, Exception):
             raise outcome
-        if taken[0]:
-            self.public.reveal()
+        self._reveal(built)
         return self._entry(outcome)
 
-    def _build(self, index: int, make: Callable[[], Message], taken: list[bool]) -> bytes:
+    def _build(self, index: int, make: Callable[[], Message], built: list[Message]) -> bytes:
         if self._failure is not None:
             raise LedgerError(self._failure)
         if index != self._next:
@@ -91,11 +89,15 @@ class Journal:
             raise LedgerError(f"a ledger entry is at most {MAX_ENTRY_BYTES} bytes, this one has {len(data)}")
         self.history.add(index, data)
         self._next += 1
-        taken.append(not isinstance(message, Record))  # the beacon is a conversation in the log: it cannot wait
+        built.append(message)
         return data
 
-    def _refused(self, error: AuditError, taken: list[bool]) -> None:
-        if taken:  # the history is ahead of the log now: only a new replay can tell what is there
+    def _reveal(self, built: Sequence[Message]) -> None:
+        if not isinstance(built[0], Record):  # the beacon is a conversation in the log: it cannot wait
+            self.public.reveal()
+
+    def _refused(self, error: AuditError, built: Sequence[Message]) -> None:
+        if built:  # the history is ahead of the log now: only a new replay can tell what is there
             self._failure = f"the provider stopped taking entries ({error}): start it again once that is mended"
 
     @staticmethod

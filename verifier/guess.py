@@ -11,29 +11,38 @@ import math
 from typing import Any
 
 from ragseal.kernel.guess import STRONG, best_guess
+from ragseal.kernel.rounding import per_cent, per_cent_number
 
-GOOD, MID, WEAK, BAD, NONE = "good", "mid", "weak", "bad", "none"  #: tones: the colour class of a verdict
-
+GOOD, MID, BAD, OPEN = "good", "mid", "bad", "open"  #: tones: the colour class of a verdict
 FORMULA = "(e^epsilon + delta) / (1 + e^epsilon): Kairouz, Oh, Viswanath 2015, theorem 2.1"
-_PLACES = 100  # per cent are given in hundredths, rounded up
 
 
-def per_cent(epsilon: float, delta: float) -> float:
-    """The best guess in per cent, rounded up to two places; 100 where no epsilon follows."""
-    known = best_guess(epsilon, delta) if math.isfinite(epsilon) else 1.0
-    return min(100.0, math.ceil(_PLACES * 100 * known) / _PLACES)
+def passes(verdict: str) -> bool:
+    return verdict in ("PASS", "SAMPLED-PASS")
 
 
-def tone(epsilon: float) -> str:
-    """The colour class of a PASS: green is kept for what bounds somebody."""
-    return GOOD if epsilon <= STRONG else WEAK
+def weak(verdict: str, epsilon: Any) -> bool:
+    """Whether the bound of a PASS says next to nothing; also where epsilon is no number."""
+    return passes(verdict) and not (isinstance(epsilon, int | float) and epsilon <= STRONG)
+
+
+def tone(verdict: str, epsilon: Any) -> str:
+    """The colour class: good is kept for a full PASS that bounds somebody, open is for what nobody decided."""
+    if passes(verdict):
+        return GOOD if verdict == "PASS" and not weak(verdict, epsilon) else MID
+    return OPEN if verdict == "NO VERDICT" else BAD
+
+
+def right(epsilon: float, delta: float) -> float:
+    """The best guess; 1 where no epsilon follows."""
+    return best_guess(epsilon, delta) if math.isfinite(epsilon) else 1.0
 
 
 def details(epsilon: float, epsilon_account: float, delta: float, k_max: int) -> dict[str, Any]:
     """As report.json carries it."""
     return {
-        "account_per_cent": per_cent(epsilon_account, delta),
-        "coalition_per_cent": per_cent(epsilon, delta),
+        "account_per_cent": per_cent_number(right(epsilon_account, delta)),
+        "coalition_per_cent": per_cent_number(right(epsilon, delta)),
         "coalition_accounts": k_max,
         "even_odds_per_cent": 50.0,
         "formula": FORMULA,
@@ -43,10 +52,10 @@ def details(epsilon: float, epsilon_account: float, delta: float, k_max: int) ->
 
 def sentence(epsilon: float, epsilon_account: float, delta: float, k_max: int) -> str:
     """The same for people."""
-    alone, together = per_cent(epsilon_account, delta), per_cent(epsilon, delta)
+    alone, together = per_cent(right(epsilon_account, delta)), per_cent(right(epsilon, delta))
     said = (
-        f"whoever guesses from even odds (50 %) what one slot holds is right at most {together:.2f} % of the time with "
-        f"{k_max} accounts over the period, {alone:.2f} % with one account in this window"
+        f"whoever guesses from even odds (50 %) what one slot holds is right at most {together} of the time with "
+        f"{k_max} accounts over the period, {alone} with one account in this window"
     )
     if epsilon > STRONG:
         said += f"; above epsilon {STRONG:g} such a bound hardly protects anybody"

@@ -8,20 +8,13 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from ragseal.kernel.errors import BudgetError, ConfigurationError
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.rpc import machine_of
 from ragseal.ledger.tls import is_loopback
 
 REPORTS_KEPT = 64  #: newest reports of requested audits that stay on disk
 REPORTS_DAYS = 90  #: and how long
-CALLERS = 1024  #: callers whose calls are remembered; the one who was quiet longest goes first
-
-
-def caller_of(context: Any) -> str:
-    """Who calls, for limits: the machine, without its port."""
-    peer = unquote(str(context.peer()))
-    return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
 
 
 def check_caller(context: Any) -> None:
@@ -30,7 +23,7 @@ def check_caller(context: Any) -> None:
     Raises:
         ConfigurationError: neither.
     """
-    caller = caller_of(context)
+    caller = machine_of(str(context.peer()))
     if not caller.startswith(("ipv4:", "ipv6:")) or is_loopback(caller[5:]):
         return
     auth: Mapping[str, Any] = context.auth_context()
@@ -39,28 +32,6 @@ def check_caller(context: Any) -> None:
     raise ConfigurationError(
         "audits are asked for from the auditor's own machine, or with a client certificate: see --tls-clients of serve"
     )
-
-
-class Limiter:
-    """So many calls of one caller in a time, counted as a bucket that fills steadily."""
-
-    def __init__(self, calls: int, seconds: float) -> None:
-        self._calls, self._rate = calls, calls / seconds
-        self._level: dict[str, tuple[float, float]] = {}  # caller -> (calls left, at)
-
-    def take(self, caller: str, now: float) -> None:
-        """One call of ``caller`` at ``now`` (seconds, monotone).
-
-        Raises:
-            BudgetError: too many; says when to come again.
-        """
-        left, at = self._level.pop(caller, (float(self._calls), now))
-        left = min(float(self._calls), left + (now - at) * self._rate)
-        while len(self._level) >= CALLERS:
-            self._level.pop(next(iter(self._level)))
-        self._level[caller] = (left if left < 1 else left - 1, now)
-        if left < 1:
-            raise BudgetError(f"too many calls: ask again in {(1 - left) / self._rate:.0f} s")
 
 
 def prune(reports: Path, now: float, kept: int = REPORTS_KEPT, days: float = REPORTS_DAYS) -> None:

@@ -121,10 +121,7 @@ class Verdict:
     @property
     def tone(self) -> str:
         """The colour class: a PASS is as green as its epsilon is small."""
-        if self.passed and self.budget is not None:
-            strength = guess.tone(self.budget.epsilon)
-            return guess.MID if strength == guess.GOOD and self.verdict == SAMPLED_PASS else strength
-        return guess.BAD if self.verdict == FAIL else guess.NONE
+        return guess.tone(self.verdict, self.budget.epsilon if self.budget else None)
 
     def end(self, ending: Ending) -> None:
         """A FAIL or a NO VERDICT, from this step on."""

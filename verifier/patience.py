@@ -9,20 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ragseal.kernel.errors import AuditError, BudgetError, TransportError
+from ragseal.kernel.errors import AuditError, BudgetError, MismatchError, TransportError
 
 PATIENCE = 600.0  #: seconds that an audit waits for one answer by default
 FIRST, LONGEST = 0.5, 15.0  #: seconds between two questions, at first and at most
 SHORTEST_CALL = 1.0  #: seconds that a call gets at least, however near the deadline
-#: silences that no waiting ends, by what the edge says of them (:func:`ragseal.ledger.rpc.error_of`)
-_FINAL = ("do not agree on TLS", "that this machine does not trust", "does not offer this call")
 
 T = TypeVar("T")
 
 
 def final(error: AuditError) -> bool:
     """Whether asking again is of no use."""
-    return not isinstance(error, TransportError | BudgetError) or any(text in str(error) for text in _FINAL)
+    return not isinstance(error, TransportError | BudgetError) or isinstance(error, MismatchError)
 
 
 @dataclass(slots=True)

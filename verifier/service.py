@@ -27,13 +27,14 @@ from grpc_reflection.v1alpha import reflection
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
-from ragseal.ledger.rpc import answers, bind, new_server, streams
+from ragseal.ledger.rpc import answers, bind, machine_of, new_server, streams
 from ragseal.ledger.tls import ServerTls
+from ragseal.ledger.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier.beacon import Participant, Stage
 from ragseal.verifier.conduct import Target, Terms, class_build, conduct
 from ragseal.verifier.evidence import AUDITOR, CEREMONY
-from ragseal.verifier.limits import Limiter, caller_of, check_caller, prune
+from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.outcome import NO_VERDICT
 from ragseal.verifier.report import JSON_NAME
 from ragseal.verifier.sample import Sample
@@ -109,7 +110,8 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self._targets = targets
         self._jobs: dict[str, Job] = {}
         self._queue: asyncio.Queue[Job] = asyncio.Queue(WAITING)
-        self._audits, self._asked = Limiter(AUDITS_AN_HOUR, 3600), Limiter(REPORTS_A_MINUTE, 60)
+        self._audits = TokenBuckets(AUDITS_AN_HOUR, AUDITS_AN_HOUR / 3600)
+        self._asked = TokenBuckets(REPORTS_A_MINUTE, REPORTS_A_MINUTE / 60)
 
     def mount(self, server: Any) -> None:
         """Add the service to a grpc.aio server."""
@@ -159,7 +161,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         if target is None:
             known = ", ".join(sorted(self._targets)) or "none"
             raise ConfigurationError(f"this auditor is not set up for {request.provider[:80]!r}; it audits: {known}")
-        self._audits.take(caller_of(context), time.monotonic())
+        self._audits.take(machine_of(str(context.peer())))
         job = Job(
             audit_id=secrets.token_hex(16),
             target=target,
@@ -178,7 +180,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     @answers
     async def GetReport(self, request: verifier_pb2.GetReportRequest, context: Any) -> Any:
         check_caller(context)
-        self._asked.take(caller_of(context), time.monotonic())
+        self._asked.take(machine_of(str(context.peer())))
         job = self._jobs.get(request.audit_id)
         if job is None:
             raise ConfigurationError("no such audit here: RequestAudit returns the id to ask for")

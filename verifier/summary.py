@@ -11,28 +11,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.guess import STRONG, best_guess
+from ragseal.kernel.guess import best_guess
 from ragseal.kernel.rounding import per_cent
 from ragseal.ledger.face import when
+from ragseal.verifier import guess
 
 OPEN = "NO VERDICT"
 
 
 def passed(report: Mapping[str, Any]) -> bool:
-    return str(report["verdict"]) in ("PASS", "SAMPLED-PASS")
+    return guess.passes(str(report["verdict"]))
 
 
 def tone(report: Mapping[str, Any]) -> str:
-    """The colour class: good, mid (less than full, or weak), bad, open (nothing is decided)."""
-    if passed(report):
-        return "good" if report["verdict"] == "PASS" and not weak(report) else "mid"
-    return "open" if report["verdict"] == OPEN else "bad"
+    return guess.tone(str(report["verdict"]), report["epsilon_audit"])
 
 
 def weak(report: Mapping[str, Any]) -> bool:
-    """Whether the bound of a PASS says next to nothing; also where it is no number."""
-    epsilon = report["epsilon_audit"]
-    return passed(report) and not (isinstance(epsilon, int | float) and epsilon <= STRONG)
+    return guess.weak(str(report["verdict"]), report["epsilon_audit"])
 
 
 def heading(report: Mapping[str, Any]) -> str:

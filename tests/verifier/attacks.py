@@ -62,7 +62,7 @@ class Attacks:
         found, other = ("failure", "no_verdict") if kind == FAIL else ("no_verdict", "failure")
         assert written[found]["step"] == step
         assert written[other] is None
-        assert written["tone"] == ("bad" if kind == FAIL else "none")
+        assert written["tone"] == ("bad" if kind == FAIL else "open")
         assert written["epsilon_audit"] is None
         assert bool(written[found].get("way_out")) == (kind == NO_VERDICT)
         assert f">{kind}<" in page.render(values)

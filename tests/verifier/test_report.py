@@ -74,24 +74,29 @@ def test_a_verdict_says_how_good_a_guess_is() -> None:
     assert 50 < guessed["account_per_cent"] < guessed["coalition_per_cent"] <= 100
     epsilon, delta = verdict.budget.epsilon, verdict.budget.delta
     exact = 100 * (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
-    assert exact <= guessed["coalition_per_cent"] < exact + 0.011
-    assert values["tone"] == ("good" if epsilon <= 4 else "weak")
-    assert f"{guessed['coalition_per_cent']:.2f} %" in guessed["sentence"]
+    assert exact <= guessed["coalition_per_cent"] < exact + 0.1001
+    assert values["tone"] == ("good" if epsilon <= 4 else "mid")
+    assert f"{guessed['coalition_per_cent']:g} %" in guessed["sentence"]
 
 
 @pytest.mark.parametrize(
     ("epsilon", "per_cent", "tone"),
-    [(0.0, 50.01, "good"), (3.0, 95.26, "good"), (4.0, 98.21, "good"), (4.01, 98.22, "weak"), (85.77, 100.0, "weak")],
+    [(0.0, 50.1, "good"), (3.0, 95.3, "good"), (4.0, 98.3, "good"), (4.1, 98.4, "mid"), (85.77, 100.0, "mid")],
 )
 def test_best_guess(epsilon: float, per_cent: float, tone: str) -> None:
-    assert guess.per_cent(epsilon, 1e-6) == per_cent
-    assert guess.tone(epsilon) == tone
+    said = guess.details(epsilon, epsilon, 1e-6, 2)
+    assert said["account_per_cent"] == said["coalition_per_cent"] == per_cent
+    assert said["sentence"].count(f" {per_cent:g} % ") == 2
+    assert guess.tone("PASS", epsilon) == tone
+    assert guess.tone("SAMPLED-PASS", epsilon) == "mid"
 
 
 def test_best_guess_at_the_ends() -> None:
-    assert guess.per_cent(0.0, 0.0) == 50.0
-    assert guess.per_cent(0.0, 1.0) == 100.0
-    assert guess.per_cent(math.inf, 0.0) == guess.per_cent(math.nan, 0.0) == 100.0
+    assert guess.right(0.0, 0.0) == 0.5
+    assert guess.right(0.0, 1.0) == 1.0
+    assert guess.right(math.inf, 0.0) == guess.right(math.nan, 0.0) == 1.0
+    assert guess.tone("PASS", math.nan) == guess.tone("PASS", None) == "mid"
+    assert (guess.tone("FAIL", 1.0), guess.tone("NO VERDICT", 1.0)) == ("bad", "open")
 
 
 class Outline(HTMLParser):

@@ -21,7 +21,7 @@ from ragseal.ledger.rpc import call, error_of, open_channel
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier import service
 from ragseal.verifier.conduct import Target, Terms
-from ragseal.verifier.limits import Limiter, check_caller, prune
+from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import KeyLine, State
 from tests.verifier.simulator import World
@@ -173,18 +173,6 @@ def test_audits_are_for_this_machine_and_for_callers_with_a_certificate() -> Non
             check_caller(Call(peer))
         with pytest.raises(ConfigurationError, match="--tls-clients"):
             check_caller(Call(peer, transport_security_type=[b"ssl"]))
-
-
-def test_callers_are_asked_to_come_again() -> None:
-    limiter = Limiter(3, 60)
-    for _ in range(3):
-        limiter.take("a", 0.0)
-    with pytest.raises(BudgetError, match="ask again in 20 s"):
-        limiter.take("a", 0.0)
-    limiter.take("b", 0.0)
-    with pytest.raises(BudgetError):
-        limiter.take("a", 19.0)
-    limiter.take("a", 20.5)
 
 
 def test_audits_of_one_caller_are_limited(state: State) -> None:

@@ -87,7 +87,7 @@ def test_provider_made_keys_are_unsafe() -> None:
         assert verdict.line().startswith("NO VERDICT step=3 keys: unsafe: the keys are made by provider"), (
             verdict.line()
         )
-        assert verdict.tone == "none"
+        assert verdict.tone == "open"
         assert verdict.budget is not None
         assert {step.status for step in verdict.steps} <= {"ok", "not asked"}
         values = report.build(verdict)
