@@ -25,7 +25,7 @@ from typing import Any
 
 import click
 
-from bench import answering, proofpath
+from bench import answering, proofpath, sealing
 from bench.experiment import RESULTS, ROOT, machine
 from ragseal.circuits.build import load_classes
 from ragseal.kernel.params import CircuitClass
@@ -43,12 +43,13 @@ TARGETS: Mapping[str, tuple[str, float]] = {
     "commit_us_per_entry": ("<=", 1),
     "answer_vs_faiss": ("<=", 3),
     "answers_per_s": (">=", 200),
+    "seal_ms": ("<=", 0.5),  # of an answer of 12 kB
 }
 #: Every figure of performance.json.
 KEYS = (
     "rows_per_slot", "fixed_rows", "prove_vs_snarkjs", "prove_vs_rapidsnark", "witness_share", "peak_memory_mib",
     "keys_base_s", "batch_verify_ms", "single_verify_ms", "commit_us_per_entry", "answer_vs_faiss", "answers_per_s",
-    "proof_bytes",
+    "seal_ms", "seal_vs_library", "proof_bytes",
 )  # fmt: skip
 
 
@@ -63,9 +64,11 @@ class Effort:
     sizes: tuple[int, ...] = (100, 1000)  #: records that an auditor downloads
     documents: tuple[int, ...] = (5183, answering.LARGE)
     rounds: int = 40
+    sealed: tuple[int, ...] = (12_288, 1 << 20)  #: bytes of an answer: ten short texts, ten long ones
+    seals: int = 400
 
 
-QUICK = Effort("tiny", distinct=2, repeat=1, records=6, documents=(120, 1000), rounds=3)
+QUICK = Effort("tiny", distinct=2, repeat=1, records=6, documents=(120, 1000), rounds=3, seals=20)
 
 
 class Kept:
@@ -127,7 +130,9 @@ def _ratio(other: list[float] | None, own: list[float]) -> float | None:
     return None if other is None else statistics.median(other) / statistics.median(own)
 
 
-def figures(proofs: Mapping[str, Any], answers: Mapping[str, Any], load: Mapping[str, Any] | None) -> dict[str, Any]:
+def figures(
+    proofs: Mapping[str, Any], answers: Mapping[str, Any], seals: Mapping[str, Any], load: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """The figures, computed from the samples."""
     checked, committed = proofs["verification"], proofs["commitment"]
     whole = sum(proofs["witness_s"]) + sum(proofs["prove_s"])
@@ -144,6 +149,8 @@ def figures(proofs: Mapping[str, Any], answers: Mapping[str, Any], load: Mapping
         "commit_us_per_entry": 1e6 * min(committed["columns_s"]) / committed["entries"],
         "answer_vs_faiss": {documents: found["ratio"] for documents, found in answers.items()},
         "answers_per_s": None if load is None else load["answers_per_s"],
+        "seal_ms": next(iter(seals.values()))["median_ms"]["seal"],
+        "seal_vs_library": {size: found["ratio"] for size, found in seals.items()},
         "proof_bytes": proofs["delivered_bytes"],
     }
 
@@ -192,10 +199,14 @@ def main(name: str | None, quick: bool, fresh: bool, skip_load: bool, out: Path 
             f"answers-{documents}",
             partial(answering.against_faiss, fits, documents, effort.rounds),
         )
+    say("sealing answers")
+    seals = {
+        str(size): kept.part(f"sealing-{size}", partial(sealing.sealing, size, effort.seals)) for size in effort.sealed
+    }
     load = None if skip_load else load_figure(say, quick)
-    found = figures(proofs, answers, load)
+    found = figures(proofs, answers, seals, load)
     assert set(found) == set(KEYS)
-    raw = {"proofs": proofs, "answers": answers, "load": load}
+    raw = {"proofs": proofs, "answers": answers, "sealing": seals, "load": load}
     write(folder / "performance.json", {**found, "machine": machine(), "raw": raw})
     kept.done()
     click.echo(json.dumps(found, indent=1))

@@ -51,6 +51,9 @@ def test_numbers(result: dict[str, Any]) -> None:
     assert set(result["answer_vs_faiss"]) == {"120", "1000"}
     assert all(ratio > 0 for ratio in result["answer_vs_faiss"].values())
     assert result["answers_per_s"] is None  # left out here
+    assert 0 < result["seal_ms"] < 50
+    assert set(result["seal_vs_library"]) == {"12288", "1048576"}
+    assert result["raw"]["sealing"]["12288"]["longer_by"] == 48
 
 
 def test_downloads_grow_with_proofs_not_with_openings(result: dict[str, Any]) -> None:
@@ -66,12 +69,15 @@ def test_downloads_grow_with_proofs_not_with_openings(result: dict[str, Any]) ->
 
 def test_figures_follow_their_samples(result: dict[str, Any]) -> None:
     proofs, answers = copy.deepcopy(result["raw"]["proofs"]), result["raw"]["answers"]
-    before = performance.figures(proofs, answers, None)
+    seals = copy.deepcopy(result["raw"]["sealing"])
+    before = performance.figures(proofs, answers, seals, None)
     assert before == {name: result[name] for name in performance.KEYS}
     proofs["others_s"]["snarkjs"] = [2 * x for x in proofs["others_s"]["snarkjs"]]
     proofs["others_s"]["rapidsnark"] = proofs["prove_same_witness_s"]
     proofs["verification"]["check_batch_s"] = [3 * x for x in proofs["verification"]["check_batch_s"]]
-    after = performance.figures(proofs, answers, {"answers_per_s": 321.0})
+    seals["12288"]["median_ms"]["seal"] *= 4
+    after = performance.figures(proofs, answers, seals, {"answers_per_s": 321.0})
+    assert after["seal_ms"] == pytest.approx(4 * before["seal_ms"])
     assert after["prove_vs_snarkjs"] == pytest.approx(2 * before["prove_vs_snarkjs"])
     assert after["prove_vs_rapidsnark"] == 1
     assert after["batch_verify_ms"] == pytest.approx(3 * before["batch_verify_ms"])
