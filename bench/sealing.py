@@ -2,7 +2,7 @@
 """What sealing an answer costs, and opening it, beside the library's own HPKE of the same suite in the same run.
 
 The library draws its ephemeral key where ours follows from the answer, so that the same request brings the same bytes
-(SPEC B.6); opening is the library's in both.
+(SPEC B.4); opening is the library's in both.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from ragseal.kernel import attestation
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
-from ragseal.kernel.sealing import public_of
+from ragseal.kernel.sealing import derive_private, public_of
 from tests.apart import canonical, h
 from tests.fuzz.samples import sample
 
@@ -61,6 +61,8 @@ def test_a_seal_is_about_its_record_and_follows_from_secret_record_and_openings(
     opened = suite.decrypt(sealed, X25519PrivateKey.from_private_bytes(secret), h("seal-info", digest))
     assert opened == canonical(openings)
     assert attestation.sealed_digest(sealed) == h("sealed-openings", sealed)
+    ephemeral = h("seal-ephemeral", b"w" * 32, digest, canonical(openings))
+    assert sealed[:32] == public_of(derive_private(ephemeral)), "SPEC B.4: so that a crash changes nothing"
     assert sealed == attestation.seal_openings(mine, openings, b"w" * 32), "the same request gets the same bytes"
     assert sealed[:32] != attestation.seal_openings(mine, openings, b"x" * 32)[:32]
     later = replace(mine, seq=mine.seq + 1)
