@@ -367,8 +367,10 @@ def main() -> None:
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     if not given.report:
+        recursion = sys.getrecursionlimit()
         for name in LIBRARIES:
             importlib.import_module(name)
+        sys.setrecursionlimit(recursion)  # py_ecc lifts it, and a test of hostile JSON would end the process
         until = time.monotonic() + 60 * given.minutes
         lines = range(int(given.lines.split("-")[0]), int(given.lines.split("-")[1]) + 1) if given.lines else None
         waiting, running, broken = chosen(given.files), dict[int, str](), list[str]()

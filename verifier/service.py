@@ -2,8 +2,8 @@
 """The auditor as a service: hands out its proving keys, takes part in beacons, audits on request.
 
 Only configured providers can be audited: whoever asks for an audit cannot point the auditor at an address of their
-choice.  Who asks is on this machine or shows a certificate, and asks a few times per hour; one audit runs at a time, a
-few wait; the newest reports stay on disk in the auditor's folder.
+choice.  Who asks is on this machine or shows a certificate, and asks a few times per hour; of each provider one
+audit runs at a time and a few wait, so none delays another's; the newest reports stay on disk in the auditor's folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ragseal.verifier.verification import Surroundings
 
 SERVICE = "ragseal.v1.VerifierService"
 CHUNK = 1 << 20
-WAITING = 8  #: audits that may wait for the one at hand
+WAITING = 8  #: audits of a provider that may wait for the one at hand
 KEPT = 256  #: finished audits that GetReport still knows
 AUDITS_AN_HOUR, REPORTS_A_MINUTE = 12, 120  #: of one caller
 MAX_WINDOW_NAME = 128
@@ -109,7 +109,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         self._state = state
         self._targets = targets
         self._jobs: dict[str, Job] = {}
-        self._queue: asyncio.Queue[Job] = asyncio.Queue(WAITING)
+        self._queues: dict[str, asyncio.Queue[Job]] = {address: asyncio.Queue(WAITING) for address in targets}
         self._audits = TokenBuckets(AUDITS_AN_HOUR, AUDITS_AN_HOUR / 3600)
         self._asked = TokenBuckets(REPORTS_A_MINUTE, REPORTS_A_MINUTE / 60)
 
@@ -169,9 +169,9 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             sample=Sample(request.sample) if request.sample else None,
         )
         try:
-            self._queue.put_nowait(job)
+            self._queues[request.provider].put_nowait(job)
         except asyncio.QueueFull:
-            raise BudgetError(f"{WAITING} audits are waiting already: ask again later") from None
+            raise BudgetError(f"{WAITING} audits of this provider are waiting already: ask again later") from None
         while len(self._jobs) >= KEPT:
             self._jobs.pop(next(iter(self._jobs)))
         self._jobs[job.audit_id] = job
@@ -193,9 +193,15 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         return verifier_pb2.GetReportResponse(done=job.done, line=job.line, report_json=data)
 
     async def work(self) -> None:
-        """Conduct queued audits, one after the other, until cancelled."""
+        """Conduct queued audits, those of one provider one after the other, until cancelled.
+
+        Providers do not wait for each other: one that stalls would otherwise hold up everybody's audits for a day.
+        """
+        await asyncio.gather(*(self._one_by_one(queue) for queue in self._queues.values()))
+
+    async def _one_by_one(self, queue: asyncio.Queue[Job]) -> None:
         while True:
-            job = await self._queue.get()
+            job = await queue.get()
             await detached(functools.partial(self._conduct, job))
 
     def _conduct(self, job: Job) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import functools
 import json
 import os
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,6 +132,24 @@ def test_a_provider_that_is_away_gives_no_verdict(state: State, monkeypatch: pyt
         found = finished(address, audit_id)
     assert found.line.startswith("NO VERDICT step=1 log: ")
     assert json.loads(found.report_json)["verdict"] == "NO VERDICT"
+
+
+def test_a_provider_that_stalls_delays_nobody_else_s_audit(state: State) -> None:
+    """It takes connections and never says a word; its own audits wait for it, and for nothing else."""
+    world = World.honest()
+    with socket.create_server(("127.0.0.1", 0)) as silent, provider(world) as (where, _):
+        stalling = f"127.0.0.1:{silent.getsockname()[1]}"
+        targets = {address: Target(address, world.signer.verifier) for address in (stalling, where)}
+        with auditor(state, targets) as address:
+            waiting = [
+                ask(address, "RequestAudit", verifier_pb2.RequestAuditRequest(provider=stalling)).audit_id
+                for _ in range(2)
+            ]
+            request = verifier_pb2.RequestAuditRequest(provider=where, window="w1")
+            found = finished(address, ask(address, "RequestAudit", request).audit_id)
+            assert found.line.startswith("NO VERDICT step=2 manifest")
+            for audit_id in waiting:
+                assert not ask(address, "GetReport", verifier_pb2.GetReportRequest(audit_id=audit_id)).done
 
 
 def test_waiting_audits_are_bounded(state: State) -> None:
