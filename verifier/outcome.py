@@ -42,16 +42,15 @@ TITLES = {
 class Ending(AuditError):
     """The step at which a checklist ended, why, and what shows it; ``failed`` if the provider's signature does."""
 
-    def __init__(self, number: int, message: str, evidence: dict[str, Any], way_out: str = "") -> None:
+    def __init__(
+        self, number: int, message: str, evidence: dict[str, Any], way_out: str = "", failed: bool = False
+    ) -> None:
         super().__init__(f"step {number} ({TITLES[number]}): {message}")
         self.number = number
         self.message = message
         self.evidence = evidence
-        self.way_out = way_out  #: of a NO VERDICT; empty for a FAIL
-
-    @property
-    def failed(self) -> bool:
-        return not self.way_out
+        self.way_out = way_out  #: of a NO VERDICT
+        self.failed = failed  #: only whoever holds the provider's signature against it says so
 
     def line(self) -> str:
         after = f"; {self.way_out}" if self.way_out else ""

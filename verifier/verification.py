@@ -125,7 +125,7 @@ def audit(
 def ending_of(number: int, error: AuditError) -> Ending:
     """What an error at a step means: only a Refused is the provider's fault; whatever else there is, is no verdict."""
     if isinstance(error, Refused):
-        return Ending(number, str(error), {**error.evidence, "error": "Refused"})
+        return Ending(number, str(error), {**error.evidence, "error": "Refused"}, failed=True)
     if isinstance(error, Undecided):
         return Ending(number, str(error), dict(error.evidence), error.way_out)
     kind = type(error).__name__
@@ -160,7 +160,7 @@ class _Checklist:
             kept.update(ending.evidence)
             ended = FAILED if ending.failed else OPEN
             self.result.steps.append(Step(number, title, ended, kept, self.around.clock() - begun, str(error)))
-            raise Ending(number, ending.message, kept, ending.way_out) from None
+            raise Ending(number, ending.message, kept, ending.way_out, ending.failed) from None
         self.result.steps.append(Step(number, title, status, kept, self.around.clock() - begun))
 
     def run(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile], effort: Effort) -> None:

@@ -19,6 +19,8 @@ from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.verifier import report, verification
+from ragseal.verifier.evidence import Refused, Undecided
+from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.sample import Sample
 from tests.verifier.simulator import (
     CLOSES,
@@ -277,6 +279,14 @@ def test_only_an_explicit_refusal_is_a_fail(call: str, kind: type[AuditError]) -
     assert verdict.line().startswith(f"NO VERDICT step={CALLS[call]} "), verdict.line()
     assert verdict.obstacle is not None
     assert verdict.obstacle.way_out
+
+
+def test_a_way_out_that_somebody_forgot_is_no_fail() -> None:
+    for error, kind in ((Undecided("nobody signed it", ""), "NO VERDICT"), (Refused("signed"), "FAIL")):
+        verdict = Verdict()
+        verdict.end(verification.ending_of(4, error))
+        assert verdict.verdict == kind
+        assert (verdict.failure is None) == (kind == "NO VERDICT")
 
 
 def test_a_deadline_ends_the_checklist() -> None:
