@@ -94,7 +94,7 @@ TESTS: dict[str, list[str]] = {
     "groth16/verifying_key.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
     "groth16/views.py": ["verifier/test_real_key.py", "native/test_plain_python.py"],
     "client/attestation.py": ["client/test_attestation.py", "client/test_tampering.py"],
-    "client/commitment.py": ["client/test_tampering.py", "client/test_client.py"],
+    "client/commitment.py": ["client/test_opening.py", "client/test_tampering.py", "client/test_client.py"],
     "client/opening.py": ["client/test_opening.py"],
     "client/history.py": ["client/test_opening.py", "client/test_tampering.py", "client/test_client.py"],
     "verifier/sample.py": ["verifier/test_hashed.py", "verifier/test_sample.py"],

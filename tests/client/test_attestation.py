@@ -37,6 +37,11 @@ def test_a_request_names_everything_that_was_checked(parts: dict[str, Any]) -> N
     assert build_request(**{**parts, "prepare": changed}, **GOOD).query_digest != request.query_digest
 
 
+def test_the_last_query_of_a_budget_is_signed(parts: dict[str, Any]) -> None:
+    assert parts["window"].manifest.policy.n_max == 4
+    assert build_request(**parts, **{**GOOD, "ctr": 4}).ctr == 4
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "why"),
     [
