@@ -19,6 +19,7 @@ from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name
 from ragseal.client.folder import need
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, version
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ragseal.client.client import Client
     from ragseal.client.result import Result
 
+BREAKS = "\n\t"  #: that a text may hold when it is shown
 PATIENCE = 2.0  #: seconds of silence before progress is shown
 
 STATE = state_folder("RAGSEAL_CLIENT_STATE", "account", "This account's folder: key, pins, receipts, evidence")
@@ -166,7 +168,9 @@ def _show(result: Result, as_json: bool) -> None:
         "ledger_index": body.index,
         "receipt": result.receipt.digest().hex(),
     }
-    lines = [f"{i}. [slot {item['slot']}] {_printable(str(item['text']))}" for i, item in enumerate(shown, 1)]
+    lines = [
+        f"{i}. [slot {item['slot']}] {printable(str(item['text']), keep=BREAKS)}" for i, item in enumerate(shown, 1)
+    ]
     lines.append(f"-- {result.held}")
     lines.append(
         f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
@@ -317,11 +321,6 @@ def _progress(what: str) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-
-
-def _printable(text: str) -> str:
-    """A returned text without what could steer the terminal."""
-    return "".join(ch if ch.isprintable() or ch in "\n\t" else "\N{REPLACEMENT CHARACTER}" for ch in text)
 
 
 def _tell(as_json: bool, facts: dict[str, Any], text: str) -> None:

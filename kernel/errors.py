@@ -3,9 +3,17 @@
 
 from __future__ import annotations
 
+from ragseal.kernel.printable import printable
+
 
 class AuditError(Exception):
-    """Base of every error that a user of ragseal may see."""
+    """Base of every error that a user of ragseal may see.
+
+    Its text may quote what others sent or named, and goes to terminals, logs and reports: it is printable.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), keep="\n")
 
 
 class EncodingError(AuditError):

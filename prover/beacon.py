@@ -21,7 +21,7 @@ from ragseal.kernel.commitment import MAX_PARTICIPANTS, BeaconCommit, BeaconOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.commitment import WindowSecrets
 from ragseal.prover.journal import Journal
-from ragseal.prover.window import AUDITOR, OBSERVER, PROVIDER, Stage, Window, coarse
+from ragseal.prover.window import AUDITOR, OBSERVER, PROVIDER, Stage, Window
 
 OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open
 POLL_SECONDS = 0.5  #: while the window's opening time is awaited, and after a step that was refused
@@ -170,7 +170,15 @@ class Beacon:
         while self._clock() < window.manifest.policy.opens:
             await asyncio.sleep(POLL_SECONDS)
         self._check_time(window)
-        await self._append(lambda: WindowOpen(window.digest, window.seal_value(), coarse(self._clock())))
+        await self._append(lambda: self._open(window))
+
+    def _open(self, window: Window) -> WindowOpen:
+        time = self._journal.history.opening_time(window, self._clock())
+        if time > window.manifest.policy.closes:
+            raise _OverError(
+                f"window {window.manifest.window!r} ends before the newest entry of the ledger: set the clock"
+            )
+        return WindowOpen(window.digest, window.seal_value(), time)
 
     def _check_time(self, window: Window) -> None:
         if self._clock() > window.manifest.policy.closes:

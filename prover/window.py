@@ -222,6 +222,21 @@ class History:
                     f"window {manifest.window!r} would open before {other.window!r} ended: windows do not overlap"
                 )
 
+    def opening_time(self, window: Window, now: float) -> int:
+        """The time that a window's opening states: ``now``, but never before what the ledger or its policy says.
+
+        A clock that was set back must not make an honest window open before an earlier one was closed (SPEC D.2).
+        """
+        known = [other.close.time if other.close else other.time for other in self.windows.values()]
+        return max(coarse(now), coarse(window.manifest.policy.opens), *known)
+
+    def _check_opening(self, window: Window, message: WindowOpen) -> None:
+        """What the auditor holds against an opening's time."""
+        if message.time < self.opening_time(window, message.time):
+            raise CommitmentError("the window would open before its policy says, or before an earlier one was closed")
+        if message.time > window.manifest.policy.closes:
+            raise CommitmentError("the window's closing time has passed: commit a new one")
+
     def add(self, index: int, entry: bytes) -> Message:
         """Take in the ledger's entry number ``index``.
 
@@ -244,6 +259,7 @@ class History:
         elif isinstance(message, BeaconOpening):
             window.add_opening(message)
         elif isinstance(message, WindowOpen):
+            self._check_opening(window, message)
             window.add_open(message)
         elif isinstance(message, Record):
             window.add_record(message, index)

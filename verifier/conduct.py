@@ -16,6 +16,7 @@ from ragseal.circuits.estimate import estimate_digest
 from ragseal.groth16.keys import Shape
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier import page, report
@@ -33,6 +34,7 @@ from ragseal.verifier.verification import EFFORT, Surroundings, audit, ending_of
 MAX_RECEIPT_BYTES = 1 << 26
 MAX_RECEIPTS_BYTES = 1 << 29  #: of all files together: they are held in memory
 DEADLINE = 86_400.0  #: seconds that an audit takes at most by default
+MAX_NAME = 200  #: characters of a file's name that are shown
 RECEIPT_SUFFIXES = (".receipt", ".answer")
 
 
@@ -83,7 +85,7 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
     aside: list[SetAside] = []
     held = 0
     for path in found:
-        name = str(path.relative_to(directory))
+        name = printable(str(path.relative_to(directory)))[-MAX_NAME:]  # accounts choose it
         try:
             size = path.stat().st_size
             if size > MAX_RECEIPT_BYTES:
@@ -143,9 +145,11 @@ def conduct(
         verdict.end(ending_of(0, error))
     verdict.set_aside[:0] = terms.set_aside
     values = report.build(verdict)
-    if out is not None:  # first: what was found must not be lost because the folder of verdicts is damaged
-        report.save(out, values, page.render(values))
-    Verdicts(state.directory, target.log_key).keep(verdict, around.now)
+    try:  # neither must be lost because the other cannot be written
+        if out is not None:
+            report.save(out, values, page.render(values))
+    finally:
+        Verdicts(state.directory, target.log_key).keep(verdict, around.now)
     return verdict, values
 
 

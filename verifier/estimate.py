@@ -256,11 +256,13 @@ def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
 
 
 def _by_the_provider(first: SignedLinks, window: Window) -> None:
-    """The list that this auditor kept is one that the provider signed."""
+    """The list that this auditor kept is one that the provider signed for this very window."""
     try:
         first.verify(window.manifest.provider_key)
     except AuditError as error:
         raise Undecided(f"the list of links that this auditor kept: {error}", OWN_FOLDER) from None
+    if first.body.manifest != window.digest:
+        raise Undecided("the list of links that this auditor kept is of another window", OWN_FOLDER)
 
 
 def _check_tenant(

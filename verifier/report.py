@@ -33,7 +33,9 @@ def plain(value: Any) -> Any:
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
-    if isinstance(value, bool) or value is None or isinstance(value, str):
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair has no bytes
+    if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
         return value if abs(value) < _LARGE else str(value)

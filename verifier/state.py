@@ -373,6 +373,8 @@ def _read_nonce(path: Path) -> bytes | None:
         return None
     if not isinstance(values, dict) or not isinstance(values.get("nonce"), str):
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it")
+    if values.get("manifest") != path.stem:  # as after a restore under a wrong name: that nonce may be known already
+        raise ConfigurationError(f"{path} holds the nonce of another window: restore the right file")
     return read_digest(values["nonce"])
 
 

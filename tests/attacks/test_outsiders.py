@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Receipt
+from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.kernel.errors import AuditError, BudgetError, TransportError
 from ragseal.kernel.inquiry import Delivery, Refusal
@@ -247,6 +248,14 @@ def _note(size: int) -> bytes:
 
 # --- the auditor's own mistakes --------------------------------------------------------------------------------------
 
+
+def _other_list(signed: bytes) -> bytes:
+    """A list that the provider signed for an earlier window: its file was restored under this one's name."""
+    links = SignedLinks.decode(signed)
+    body = replace(links.body, manifest=b"e" * 32)
+    return SignedLinks(body, signature.sign(key_of("provider"), "links", body.encode())).encode()
+
+
 MISTAKES: dict[str, Callable[[Auditor], Auditor]] = {
     "another log's key": lambda a: replace(a, log_key=NoteSigner("other.example/log", key_of("log")).verifier),
     "another key of that name": lambda a: replace(a, log_key=NoteSigner(ORIGIN, key_of("thief")).verifier),
@@ -278,7 +287,8 @@ MISTAKES: dict[str, Callable[[Auditor], Auditor]] = {
     ),
     "the whole time": lambda a: replace(a, since=0),
     "a period in the future": lambda a: replace(a, since=1 << 40),
-    "first links of another window": lambda a: replace(a, first_links=lambda manifest, signed: b"damaged"),
+    "damaged first links": lambda a: replace(a, first_links=lambda manifest, signed: b"damaged"),
+    "first links of another window": lambda a: replace(a, first_links=lambda manifest, signed: _other_list(signed)),
 }
 
 

@@ -7,21 +7,23 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from provider_scene import AUDITOR_KEY, Clock, Participant, make_policy, open_provider
+from provider_scene import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
 
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
+from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover import beacon
 from ragseal.prover.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
 from ragseal.prover.provider import Conduct, Provider, Serving
-from ragseal.prover.window import Stage, Window
+from ragseal.prover.window import Stage, Window, coarse
 
 Enter = Callable[[Callable[[], Any]], Awaitable[Any]]
 OWN = Ed25519PrivateKey.generate()
@@ -190,6 +192,74 @@ def test_the_last_place_is_given_once(provider: Provider, monkeypatch: pytest.Mo
             tried = await asyncio.gather(*(commit(serving, one) for one in two), return_exceptions=True)
             assert [type(error) for error in tried if error] == [CommitmentError]
             assert len(window.commits) == 1
+
+    asyncio.run(run())
+
+
+def test_a_clock_that_was_set_back_opens_no_window_before_the_one_before_it_was_closed(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    """An auditor reads the log's times (SPEC D.2): a step back of the clock made an honest window FAIL for good."""
+    clock = Clock()
+    provider = open_provider(tmp_path / "p", tiny, keys, clock)
+    policy = make_policy(tiny)
+    provider.commit(policy, "w1")
+
+    async def run() -> None:
+        serving = Serving(provider, Conduct(False, 0.0, BeaconRules()))
+        await serving.start()
+        try:
+            first = await open_window(serving)
+            clock.now = policy.closes + 240
+            await serving.close_window(first.digest, signature.sign(provider.state.key, "close", first.digest))
+        finally:
+            await serving.stop()
+        assert first.close is not None
+        clock.now -= 235
+        provider.commit(replace(policy, opens=policy.closes, closes=policy.closes + 3600), "w2")
+        serving = Serving(provider, Conduct(False, 0.0, BeaconRules()))
+        await serving.start()
+        try:
+            second = await open_window(serving)
+        finally:
+            await serving.stop()
+            provider.close()
+        assert second.time == first.close.time > coarse(clock.now)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("edge", "shift", "why"), [("opens", -60, "before its policy says"), ("closes", 60, "closing time has passed")]
+)
+def test_an_opening_that_an_auditor_would_refuse_is_not_entered(
+    provider: Provider, edge: str, shift: int, why: str
+) -> None:
+    async def run() -> None:
+        async with driven(provider, BeaconRules(participants=1, wait=5.0)) as (serving, window):
+            make, enter = WindowOpen, serving.journal.append
+            refused: list[str] = []
+
+            async def late(build: Callable[[], Any]) -> Any:
+                def built() -> Any:
+                    made = build()
+                    when = coarse(getattr(window.manifest.policy, edge)) + shift
+                    return make(made.manifest, made.beacon, when) if isinstance(made, WindowOpen) else made
+
+                try:
+                    return await enter(built)
+                except CommitmentError as error:
+                    refused.append(str(error))
+                    raise
+
+            serving.journal.append = late  # type: ignore[method-assign]
+            auditor = participant(window, "auditor")
+            await commit(serving, auditor)
+            await until(lambda: set(window.missing()) == {"auditor"} and window.seal is not None)
+            await serving.beacon.open(auditor.open().encode())
+            await until(lambda: bool(refused))
+            assert why in refused[0]
+            assert window.stage is Stage.SEALED
 
     asyncio.run(run())
 

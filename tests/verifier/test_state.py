@@ -66,6 +66,16 @@ def test_a_nonce_is_released_for_one_beacon(state: State) -> None:
         state.release(MANIFEST, 3)
 
 
+def test_a_nonce_that_was_restored_under_another_window_s_name_is_refused(state: State) -> None:
+    first, second = b"\x01" * 32, b"\x02" * 32
+    state.draw_nonce(first, b"n" * 32, "w1", 1_700_000_000)
+    folder = state.directory / "nonces"
+    (folder / f"{first.hex()}.json").rename(folder / f"{second.hex()}.json")
+    for read in (state.nonce, lambda digest: state.draw_nonce(digest, b"f" * 32, "w2", 1_700_000_000)):
+        with pytest.raises(ConfigurationError, match="nonce of another window"):
+            read(second)
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"nonce": 5}', b'{"nonce": "zz"}', b'{"nonce": "07"}', b"\xff"])
 def test_a_damaged_nonce_is_named(state: State, data: bytes) -> None:
     (state.directory / "nonces" / f"{MANIFEST.hex()}.json").write_bytes(data)
