@@ -229,11 +229,18 @@ def _bad(message: Any) -> dict[str, Any]:
     return {"request_id": bytes(16)} if hasattr(message, "request_id") else {}
 
 
-def test_texts_cannot_steer_the_terminal() -> None:
-    from ragseal.client.__main__ import _printable
+@pytest.mark.parametrize("ranked", [False, True])
+def test_texts_cannot_steer_the_terminal(bench: Any, capsys: pytest.CaptureFixture[str], ranked: bool) -> None:
+    from ragseal.client.__main__ import _show
+    from ragseal.client.result import Ranked
 
-    assert "\x1b" not in _printable("a\x1b[2Jb\nc")
-    assert _printable("é\n\tz") == "é\n\tz"
+    result = bench.client().ask("json")
+    text = "é\n\tz\x1b[2Jb\u202e"
+    place = (Ranked(1, result.slots[0], text),) if ranked else None
+    _show(dataclasses.replace(result, texts=(text,) * len(result.slots), ranked=place), as_json=False)
+    said = capsys.readouterr().out
+    assert "é\n\tz\\x1b[2Jb\\u202e" in said
+    assert "\x1b" not in said
 
 
 def test_receipts_listed_exported_and_checked_offline(bench: Any, tmp_path: Path) -> None:

@@ -146,6 +146,40 @@ def test_one_link_or_record_less_is_not_promised() -> None:
     assert said.share >= said.links[10] / pairs_within(records, tau)
 
 
+def smallest_noticed(runs: int, widths: set[int], n: int, count: int, limit: float) -> int | None:
+    """By trying: so many records, all linked, that a stretch of whichever width would have shown two of them."""
+
+    def missed(group: int, width: int) -> float:
+        size = min(n, width)
+        ways = sum(math.comb(group, i) * math.comb(width - group, size - i) for i in (0, 1))
+        return (1 - (1 - Fraction(ways, math.comb(width, size))) / runs) ** count
+
+    return next((z for z in range(1, min(widths) + 1) if all(missed(z, width) <= limit for width in widths)), None)
+
+
+def test_a_group_is_noticed_in_the_widest_stretch_too() -> None:
+    """Stretches differ by a record: what is promised holds in each of them."""
+    decided = 0
+    for records, tau, n, count in itertools.product(range(20, 60, 3), (4, 9), (4, 7), (3, 8, 13, 30, 60)):
+        runs = stretches(records, tau, n)
+        widths = {len(run) for run in runs}
+        found = smallest_noticed(len(runs), widths, n, count, 0.1)
+        assert caught(records, tau, n, count, Fraction(9, 10)).group == found, (records, tau, n, count)
+        decided += found != smallest_noticed(len(runs), {min(widths)}, n, count, 0.1)
+    assert decided > 3, "no case in which a wider stretch makes a difference"
+
+
+def test_groups_and_links_at_the_edge_of_a_stretch() -> None:
+    assert group_hit(2, 5, 5) == group_hit(2, 5, 6) == 1
+    assert [blocks._hit(2, 2, links, 1) for links in (1, 2)] == [1, 2], "both records are in the only set"
+    assert blocks._hit(3, 3, 1, 1) == 1
+    assert blocks._hit(4, 4, 1, 1) == Fraction(1, 2), "the bound, not the truth: p4 = 1"
+    for most in range(1, 6):
+        for least in range(1, 7):
+            expected = least if least <= most else None
+            assert blocks._smallest(lambda value, least=least: value >= least, most) == expected
+
+
 def test_more_blocks_promise_more() -> None:
     few, many = caught(100_000, 10_000, 112, 50), caught(100_000, 10_000, 112, 200)
     assert many.group < few.group
@@ -159,6 +193,7 @@ def test_a_full_certificate_leaves_nothing() -> None:
 
 
 def test_efforts_that_are_none() -> None:
+    assert Effort(full=0, sampled=1).sampled == 1
     for full, sampled in ((-1, 5), (5, 0)):
         with pytest.raises(ConfigurationError):
             Effort(full=full, sampled=sampled)

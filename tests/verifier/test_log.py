@@ -174,6 +174,16 @@ def test_a_log_of_too_many_bytes_is_not_held() -> None:
     assert verdict.line().startswith(f"NO VERDICT step=1 log: the log has more than {size - 1} bytes"), verdict.line()
 
 
+def test_a_log_is_read_page_by_page_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one of the most entries that an audit reads is read."""
+    world = World.honest()
+    monkeypatch.setattr(log, "PAGE", 3)
+    monkeypatch.setattr(log, "MAX_ENTRIES", len(world.messages))
+    assert world.audit().verdict == "PASS"
+    monkeypatch.setattr(log, "MAX_ENTRIES", len(world.messages) - 1)
+    assert "an audit reads at most" in world.audit().line()
+
+
 def test_no_more_than_a_page_is_fetched_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "PAGE", 2)
     world = World.honest()
