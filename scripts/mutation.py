@@ -100,7 +100,7 @@ TESTS: dict[str, list[str]] = {
     "verifier/sample.py": ["verifier/test_hashed.py", "verifier/test_sample.py"],
     "verifier/blocks.py": ["verifier/test_hashed.py", "verifier/test_blocks.py"],
     "verifier/log.py": ["verifier/test_log.py", "verifier/test_beacon.py"],
-    "verifier/asking.py": ["verifier/test_proofs.py", "verifier/test_attestation.py", "attacks/test_outsiders.py"],
+    "verifier/asking.py": ["verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py"],
     "verifier/receipts.py": ["verifier/test_attestation.py", "attacks/test_receipts.py", "attacks/test_outsiders.py"],
     "verifier/beaconlog.py": ["verifier/test_beacon_order.py", "verifier/test_beacon.py", "attacks/test_windows.py"],
     "verifier/beacon.py": ["verifier/test_beacon.py", "verifier/test_beacon_order.py"],

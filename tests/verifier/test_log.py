@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.params import PROTOCOL_VERSION
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier import log
@@ -83,6 +84,12 @@ def _ending_in(data: bytes) -> World:
 def foreign_entry() -> Any:
     """A later version of the protocol may know it."""
     return _ending_in(b"\x05hello")
+
+
+@undecided(1, "of a kind that this build does not know")
+def foreign_entry_of_this_version() -> Any:
+    """A build that knows more kinds may write them without a new version."""
+    return _ending_in(b"\x05hello" + PROTOCOL_VERSION.to_bytes(2, "big") + b"whatever")
 
 
 @undecided(1, "of a kind that this build does not know")
