@@ -46,6 +46,7 @@ def check_manifest(
     if manifest.origin != log.name:
         raise CommitmentError(
             f"the manifest belongs to the log {manifest.origin!r}, this account has pinned the log key of {log.name!r}"
+            ": give the right --log-key (log_key=), or the right provider"
         )
     if auditor_key is not None and manifest.auditor_key != auditor_key:
         raise CommitmentError(

@@ -178,7 +178,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         )  # fmt: skip
         processes.start(
             "observer", "ledger", "follow", "--state", str(folder / "observer"), "--provider", provider,
-            "--log-key", log_key, "--interval", "1",
+            "--log-key", log_key, "--interval", "5",
         )  # fmt: skip
         wait_until_open(provider, processes)
         watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")

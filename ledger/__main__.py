@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger import rpc
 from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.ledger.cosignatures import MIN_INTERVAL
 from ragseal.ledger.entries import describe
 from ragseal.ledger.keyfile import load_key, save_key
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
@@ -116,7 +117,11 @@ state_option = click.option(
     help="Folder with this observer's key and memory.",
 )
 interval_option = click.option(
-    "--interval", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds between looks."
+    "--interval",
+    type=click.FloatRange(min=MIN_INTERVAL),
+    default=60.0,
+    show_default=True,
+    help="Seconds between looks.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 

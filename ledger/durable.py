@@ -54,8 +54,13 @@ class DirectoryLock:
     The operating system drops it when the process dies, so there is never a stale one to remove by hand.
     """
 
-    def __init__(self, directory: Path, what: str) -> None:
-        """Raises LedgerError when another process holds the lock, ConfigurationError when it cannot be made."""
+    def __init__(self, directory: Path, what: str, instead: str = "") -> None:
+        """``what`` is locked, for people; ``instead``: what else may be done than to stop the other process.
+
+        Raises:
+            LedgerError: another process holds the lock.
+            ConfigurationError: it cannot be made.
+        """
         path = directory / "lock"
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -67,6 +72,7 @@ class DirectoryLock:
             os.close(self._descriptor)
             raise LedgerError(
                 f"{what} in {directory} is in use by another process: stop that one first, two would fork the history"
+                f"{instead}"
             ) from None
 
     def release(self) -> None:

@@ -274,7 +274,11 @@ def verify_note(note: Note, known: Iterable[NoteVerifier]) -> list[Verified]:
     ]
     if not verified:
         names = ", ".join(key.name for key in keys) or "nobody"
-        raise LedgerError(f"the note carries no signature by a known key ({names})")
+        signers = ", ".join(dict.fromkeys(signature.name for signature in note.signatures)) or "nobody"
+        raise LedgerError(
+            f"the note carries no signature by a known key ({names}); it is signed by {signers}: is that the log, and "
+            "the key, that you mean?"
+        )
     return verified
 
 

@@ -91,7 +91,9 @@ class Witness:
         except OSError as error:
             raise ConfigurationError(f"cannot make {directory}: {error.strerror}") from None
         self._directory, self._signer = directory, signer
-        self._lock = DirectoryLock(directory, "the witness's memory")
+        self._lock = DirectoryLock(
+            directory, "what this observer remembers", "; or give this one a folder and key of its own (keygen --state)"
+        )
 
     def close(self) -> None:
         self._lock.release()

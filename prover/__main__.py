@@ -193,7 +193,7 @@ def remove_account(directory: Path, name: str, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @JSON
 def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
-    """Register the accounts of a TOML file, all of them or none.
+    """Register the accounts of a TOML file, all of them or none.  (Or `accounts add`, as `register-line` prints it.)
 
     \b
     [alice]
@@ -203,7 +203,10 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"cannot read the accounts {file}: {error}") from None
+        raise ConfigurationError(
+            f'cannot read the accounts {file}: {error}. An account is [NAME] with the lines tenant = "..." and '
+            'key = "64 hexadecimal digits"'
+        ) from None
     found = []
     for name, values in tables.items():
         if (

@@ -371,6 +371,10 @@ def _csv(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterat
             names = [name.removeprefix("\ufeff") for name in cells]  # spreadsheet programs begin a file so
             if not names or len(set(names)) != len(names):
                 raise EncodingError(f"{where}: the first row must name every column, each once")
+            if fields.text not in names:
+                raise EncodingError(f"{where}: no column {fields.text!r}; the first row names the columns")
+            if not set(fields.id) & set(names):
+                raise EncodingError(f"{where}: no column {' or '.join(map(repr, fields.id))}")
             continue
         if len(cells) != len(names):
             raise EncodingError(f"{where}: {len(cells)} cells, the first row names {len(names)} columns")

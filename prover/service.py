@@ -229,6 +229,10 @@ async def run(provider: Provider, conduct: Conduct, listening: Listening, ready:
             loop.add_signal_handler(number, stopping.set)
     try:
         ready(server.address)
+        if provider.journal.history.newest is None:
+            log.warning(
+                "no window is committed yet, so nobody gets answers: stop, `ragseal-provider commit`, serve again"
+            )
         await stopping.wait()
         log.info("stopping")
     finally:

@@ -194,7 +194,11 @@ class History:
         """A window by name, the newest for the empty name; CommitmentError if there is none."""
         found = self.newest if not name else next((w for w in self.windows.values() if w.manifest.window == name), None)
         if found is None:
-            raise CommitmentError(f"this provider's ledger holds no window {name!r}" if name else "no window yet")
+            raise CommitmentError(
+                f"this provider's ledger holds no window {name!r}"
+                if name
+                else "this provider has not committed a window yet: ask again once it has"
+            )
         return found
 
     def check_manifest(self, signed: SignedManifest) -> None:

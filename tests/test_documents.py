@@ -58,7 +58,14 @@ def readme_commands() -> list[str]:
     blocks = re.findall(r"```sh\n(.*?)```", text("README.md"), re.DOTALL)
     block = next(b for b in blocks if "ragseal-verifier init" in b)
     lines = [line.partition("  #")[0].strip() for line in block.strip().splitlines()]
-    return [line for line in lines if line]
+    path, *commands = [line for line in lines if line]
+    assert path == 'export PATH="$PWD/.venv/bin:$PATH"'
+    return commands
+
+
+def test_the_programs_are_where_readme_says() -> None:
+    for name in PARTS:
+        assert (ROOT / ".venv" / "bin" / f"ragseal-{name}").is_file()
 
 
 def free_port() -> int:

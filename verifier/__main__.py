@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
-from rich.status import Status
 from rich.text import Text
 
 from ragseal.circuits.build import DEFAULT_CACHE, build
@@ -89,9 +88,23 @@ def _console() -> Console:
 
 
 @contextmanager
-def _status(text: str) -> Iterator[Status]:
-    with _console().status(text) as status:
-        yield status
+def _telling(text: str) -> Iterator[Callable[[str], None]]:
+    """Shows what is being done: in place on a terminal, a line each elsewhere."""
+    console = _console()
+    if console.is_terminal:
+        with console.status(text) as status:
+            yield lambda now: status.update(Text(now))  # a name in brackets is no markup
+        return
+    said = ""
+
+    def tell(now: str) -> None:
+        nonlocal said
+        if now != said:
+            console.print(now, markup=False)
+        said = now
+
+    tell(text)
+    yield tell
 
 
 def _log_key(text: str) -> NoteVerifier:
@@ -144,15 +157,13 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
     state = State(directory)
     cls, digest = find_class(class_build(), class_name)
     begun = time.monotonic()
-    with _status(f"class {class_name}: compiling") as status:
-        built = build(cls, cache, lambda text: status.update(text))
-        paths = make_keys(built.r1cs, cls, digest, state.directory / "keys", lambda text: status.update(text))
+    with _telling(f"class {class_name}: compiling") as tell:
+        built = build(cls, cache, tell)
+        paths = make_keys(built.r1cs, cls, digest, state.directory / "keys", tell)
         size = fitting(class_name)
-        status.update(f"{size.name}: compiling")
-        blocks = build_estimate(size, cache, lambda text: status.update(text))
-        also = make_keys(
-            blocks.r1cs, size, estimate_digest(size), state.directory / "keys", lambda text: status.update(text)
-        )
+        tell(f"{size.name}: compiling")
+        blocks = build_estimate(size, cache, tell)
+        also = make_keys(blocks.r1cs, size, estimate_digest(size), state.directory / "keys", tell)
     state.add_key(state.line_of(paths, cls, digest, AUDITOR))
     state.add_key(state.line_of(also, size, estimate_digest(size), AUDITOR))
     seconds = time.monotonic() - begun
@@ -164,7 +175,7 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
         as_json,
         values,
         f"key {paths.digest.hex()}\nof class {class_name}, in {paths.directory}\n"
-        f"key {also.digest.hex()}\nof the coalition estimate, in {also.directory}; made in {seconds:.1f} s",
+        f"key {also.digest.hex()}\nof the coalition estimate, in {also.directory}; ready in {seconds:.1f} s",
     )
 
 
@@ -267,7 +278,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
     target = _target(provider, log_key, tls)
     state = State(directory)
     end = time.monotonic() + wait
-    with _status("looking at the log") as status, target.connect() as link:
+    with _telling("looking at the log") as tell, target.connect() as link:
         part = service.participant(state, target, link)
         while True:
             stage, window = part.advance()
@@ -281,7 +292,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
                 raise TransportError(
                     f"window {window!r}: {stage.value}; run `beacon` again, it goes on where it stopped"
                 )
-            status.update(Text(f"window {window}: {stage.value}"))  # a name in brackets is no markup
+            tell(f"window {window}: {stage.value}")
             time.sleep(service.POLL)
     _tell(as_json, {"window": window, "stage": "opened"}, f"window {window}: the beacon is complete")
 

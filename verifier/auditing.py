@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,11 @@ def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> 
         say(f"not enough: {insufficient}")
 
 
+def _number(rational: str) -> str:
+    """A policy's rational as a decimal, rounded up."""
+    return upward(float(Fraction(rational)))
+
+
 def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: Budget) -> None:
     say(
         f"epsilon {upward(budget.epsilon)} is claimed for the {budget.checked} checked records"
@@ -220,7 +226,7 @@ def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: Budget) 
             else ""
         )
     )
-    say(f"one account alone: epsilon {upward(budget.epsilon_account)}, {budget.advertised} advertised")
+    say(f"one account alone: epsilon {upward(budget.epsilon_account)}, {_number(budget.advertised)} advertised")
     say(
         f"accountant: {budget.report.accountant}; {budget.queries} queries of {budget.report.k_max} accounts in "
         f"{len(budget.windows)} windows of the period"

@@ -30,6 +30,10 @@ DELIVER_AGAIN = (
     "nobody signed what was delivered, so it says nothing about the provider: audit again, over TLS or another network"
 )
 ASK_AGAIN = "audit again later; if it stays so, ask whoever runs the provider"
+OTHER_LOG = (
+    "check --log-key and --provider: the key is what `ragseal-provider init` printed as ledger key; if both are right, "
+    "somebody between may have changed the note: audit again, over TLS or another network"
+)
 OWN_FOLDER = "restore the auditor's folder from a backup; without it this window cannot be audited here"
 OWN_BUILD = "audit with the version of ragseal that the window was made for, or ask the provider which one that is"
 OWN_CLOCK = "set this machine's clock right and audit again"

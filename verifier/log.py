@@ -15,7 +15,7 @@ from ragseal.kernel.params import PROTOCOL_VERSION
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.evidence import ASK_AGAIN, DELIVER_AGAIN, OWN_BUILD, Evidence, Refused, Undecided
+from ragseal.verifier.evidence import ASK_AGAIN, DELIVER_AGAIN, OTHER_LOG, OWN_BUILD, Evidence, Refused, Undecided
 
 MAX_ENTRIES = 1 << 22  #: an audit holds the log in memory
 MAX_LOG_BYTES = 1 << 30  #: the same; with all that is made of them entries take about eight times their bytes
@@ -94,11 +94,15 @@ def read_log(
     of entries that are held.
 
     Raises:
-        LedgerError, EncodingError: a note that is none, or not signed by this key for this log.
-        Undecided: entries that do not give the root, which nobody signed; an oversized log; an unknown kind of entry.
+        Undecided: a note that is none, or not signed by this key for this log; entries that do not give the root, which
+            nobody signed; an oversized log; an unknown kind of entry.
         Refused: an entry under the signed root that is no message of this protocol.
     """
-    signed = open_checkpoint(evidence.checkpoint(), log_key)
+    note = evidence.checkpoint()
+    try:
+        signed = open_checkpoint(note, log_key)
+    except AuditError as error:
+        raise Undecided(str(error), OTHER_LOG, note=note) from None
     size = signed.checkpoint.size
     if size > MAX_ENTRIES:
         raise Undecided(

@@ -139,8 +139,9 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
         ("which", ", ".join(map(face.shortened, estimate["members"])) or "none"),
         ("two records are linked", rule),
         ("links", f"{estimate['links']}{'' if complete else ' listed, as many as join the same records'}"),
-        ("certificate", f"{estimate['certificate']}: at {caught['confidence']:.0%} confidence at most "
-                        f"{caught['share']:.2g} of all pairs are links that are not listed"),
+        ("certificate", f"{estimate['certificate']}: " + (
+            f"at {caught['confidence']:.0%} confidence at most {caught['share']:.2g} of all pairs are links that are "
+            "not listed" if caught["share"] else "no link is left out of the list")),
     ]  # fmt: skip
     parts = ["<h2>Coalition estimate</h2>", _table(facts)]
     for tenant in estimate["tenants"]:

@@ -71,6 +71,8 @@ class State:
         Raises:
             ConfigurationError: there is an identity already, or the disk refuses.
         """
+        if (directory / IDENTITY).exists():
+            raise ConfigurationError(f"{directory} is an auditor's folder already: choose another one with --state")
         try:
             for folder in (directory, directory / KEYS, directory / NONCES, directory / CHECKPOINTS):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)

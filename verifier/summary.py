@@ -67,6 +67,9 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
     tenants = len(report["tenants"])
     who = f"An auditor checked what the provider of log {log} recorded in window {window}: {report['records']} answers"
     who += f" to the accounts of {tenants} {'tenant' if tenants == 1 else 'tenants'}." if tenants else "."
+    if not passed(report) and not report["records"]:
+        asked = f"window {report['window']} of the log {log}" if report["window"] else f"a window of the log {log}"
+        who = f"An auditor set out to check {asked}; it did not come to any answers."
     if policy:
         span = f"The window could be used from {when(policy.get('opens'))} to {when(policy.get('closes'))}"
         span += f"; its privacy budget counts from {when(policy.get('period_start'))} on."
@@ -76,7 +79,7 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
         f"It was the log {log} as shown to this auditor, and in it the manifest {str(report['manifest'])[:12]}\u2026; "
         "whether others are shown the same log, their receipts and observers tell."
         if report["manifest"]
-        else f"It was the log {log} as this auditor was shown it; no window's manifest was found in it."
+        else f"It should have been the log {log}; no manifest of the window was found in what was read of it."
     )
     return [who, span, which, _bounded(report, policy), _strength(report)]
 

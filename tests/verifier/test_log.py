@@ -73,6 +73,16 @@ def oversized_log() -> Any:
     return _with_note(world, Checkpoint(ORIGIN, 1 << 40, bytes(32)).sign(world.signer))
 
 
+def test_a_log_key_of_another_log_is_named_as_the_auditor_s_own_matter() -> None:
+    """A mistyped --log-key: to audit again later, as it was said once, never helps."""
+    world = World.honest()
+    other = NoteSigner("other.example/log", key_of("log")).verifier
+    verdict = world.audit(auditor=replace(world.auditor(), log_key=other))
+    assert verdict.obstacle is not None
+    assert f"by a known key (other.example/log); it is signed by {ORIGIN}" in verdict.line()
+    assert "check --log-key and --provider" in verdict.obstacle.way_out
+
+
 def _ending_in(data: bytes) -> World:
     world = World.honest()
     world.messages.append(world.messages[-1])

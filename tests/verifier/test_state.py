@@ -32,7 +32,7 @@ def state(tmp_path: Path) -> State:
 def test_identity_is_private_and_never_replaced(state: State) -> None:
     assert stat.S_IMODE((state.directory / "identity.pem").stat().st_mode) == 0o600
     assert State(state.directory).public_key == state.public_key
-    with pytest.raises(ConfigurationError, match="never overwritten"):
+    with pytest.raises(ConfigurationError, match="choose another one with --state"):
         State.create(state.directory, Ed25519PrivateKey.generate())
     assert State(state.directory).public_key == state.public_key
 

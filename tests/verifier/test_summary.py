@@ -80,6 +80,15 @@ def test_nothing_decided_looks_like_nothing_else(failed: dict[str, Any], honest:
     assert values["claim"] not in page.render(values)
 
 
+def test_what_was_not_looked_at_is_not_said_to_be_checked(failed: dict[str, Any]) -> None:
+    unread = {**undecided(failed), "records": 0, "window": None, "manifest": None, "policy": None}
+    who, _, which, _, _ = summary.sentences(unread)
+    assert who == f"An auditor set out to check a window of the log {failed['origin']}; it did not come to any answers."
+    assert which.startswith("It should have been the log ")
+    early = {**undecided(failed), "records": 0}
+    assert "set out to check window w1 of the log" in summary.sentences(early)[0]
+
+
 def test_five_sentences_say_who_when_which_log_what_and_how_weak(
     honest: dict[str, Any], failed: dict[str, Any]
 ) -> None:
