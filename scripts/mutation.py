@@ -101,7 +101,10 @@ TESTS: dict[str, list[str]] = {
     "verifier/blocks.py": ["verifier/test_hashed.py", "verifier/test_blocks.py"],
     "verifier/log.py": ["verifier/test_log.py", "verifier/test_beacon.py"],
     "verifier/asking.py": ["verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py"],
-    "verifier/receipts.py": ["verifier/test_attestation.py", "attacks/test_receipts.py", "attacks/test_outsiders.py"],
+    "verifier/receipts.py": [
+        "verifier/test_attestation.py", "attacks/test_receipts.py", "verifier/test_log.py",
+        "verifier/test_verification.py", "attacks/test_outsiders.py",
+    ],
     "verifier/beaconlog.py": ["verifier/test_beacon_order.py", "verifier/test_beacon.py", "attacks/test_windows.py"],
     "verifier/beacon.py": ["verifier/test_beacon.py", "verifier/test_beacon_order.py"],
     "verifier/commitment.py": ["verifier/test_commitment.py", "verifier/test_verification.py"],

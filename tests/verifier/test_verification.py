@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import errors
+from ragseal.kernel import errors, signature
 from ragseal.kernel.commitment import (
     WindowClose,
 )
 from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.verifier import receipts as handed_in
 from ragseal.verifier import report, verification
 from ragseal.verifier.evidence import Refused, Undecided
 from ragseal.verifier.outcome import Verdict
@@ -181,6 +182,18 @@ def test_receipts_of_another_window_are_checked_against_the_log() -> None:
     verdict = world.audit(receipts=receipts, now=NOW + 7200)
     assert verdict.verdict == "PASS", verdict.line()
     assert verdict.steps[6].evidence["of_other_windows"] == 7
+
+
+def test_a_manifest_of_another_key_in_the_log_sets_no_receipt_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider could enter one to be rid of what it signed."""
+    world = World.honest()
+    keys = frozenset({signature.public_bytes(key_of(name)) for name in ("provider", "another")})
+    monkeypatch.setattr(handed_in, "_provider_keys", lambda log: keys)
+    verdict = world.audit(receipts=world.receipts())
+    assert verdict.set_aside == []
+    assert verdict.steps[6].evidence["receipts"] == 7
+    assert verdict.steps[6].evidence["with_answer"] == len([one for one in world.receipts() if one.answer])
+    assert verdict.steps[6].evidence["of_other_windows"] == 0
 
 
 # --- what the auditor asks for with its signature --------------------------------------------------------------------
