@@ -149,4 +149,4 @@ class Teaching(click.Group):
         try:
             return super().invoke(ctx)
         except AuditError as error:
-            raise click.ClickException(f"{type(error).__name__}: {error}") from None
+            raise click.ClickException(str(error)) from None

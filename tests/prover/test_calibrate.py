@@ -255,4 +255,5 @@ def test_bad_target(tmp_path: Path, target: str) -> None:
     (tmp_path / "q").write_text("a\nb\n")
     done = CliRunner().invoke(main, ["calibrate", "--queries", f"lines:{tmp_path / 'q'}", "--target", target])
     assert done.exit_code == 1
-    assert "ConfigurationError" in done.output
+    assert "Error: --target" in done.output
+    assert "such as 1/20" in done.output

@@ -41,7 +41,8 @@ def test_init_and_keys(tmp_path: Path) -> None:
     assert made["public_key"] == State(Path(folder)).public_key.hex()
     again = run("init", "--state", folder)
     assert again.exit_code == 1
-    assert "ConfigurationError: " in again.output
+    assert again.output.startswith("Error: ")
+    assert "is an auditor's folder already" in again.output.replace("\n", " ")
     assert "Traceback" not in again.output
     assert json.loads(run("keys", "--state", folder, "--json").stdout) == {"keys": []}
 

@@ -163,7 +163,7 @@ def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
     # n_max is used up: the account's own program stops, and says why.
     again = live.probe(planted, "--queries", "2")
     assert again.exit_code == 1
-    assert "BudgetError" in again.output
+    assert f"has used its {QUERIES} queries" in again.output
     assert "Traceback" not in again.output
 
 
