@@ -12,6 +12,7 @@ import pytest
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import SignedManifest, WindowClose
+from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.verifier import report
 from tests.verifier.attacks import Attacks
 from tests.verifier.simulator import (
@@ -238,6 +239,25 @@ def receipt_contradicts_the_log() -> Any:
 def receipt_beyond_the_log() -> Any:
     return _with_receipt(
         lambda w, file: replace(file, receipt=resign(w, file.receipt, replace(file.receipt.body, index=99)))
+    )
+
+
+@attack(7, "its record would be entry")
+def receipt_of_the_entry_that_follows_its_checkpoint() -> Any:
+    """The first entry that its own checkpoint does not hold: the log has it, but not by then."""
+
+    def late(w: World, file: Any) -> Any:
+        size = open_checkpoint(file.receipt.body.checkpoint, w.signer.verifier).checkpoint.size
+        return replace(file, receipt=resign(w, file.receipt, replace(file.receipt.body, index=size)))
+
+    return _with_receipt(late)
+
+
+@attack(7, "of the log is another record than the one promised")
+def receipt_of_what_is_no_record() -> Any:
+    """Entry 0 is the manifest."""
+    return _with_receipt(
+        lambda w, file: replace(file, receipt=resign(w, file.receipt, replace(file.receipt.body, index=0)))
     )
 
 
