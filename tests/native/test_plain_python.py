@@ -7,6 +7,7 @@ import json
 import os
 import random
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -372,6 +373,36 @@ def test_sums_in_g2(outside_subgroup: bytes) -> None:
     assert not any(refusal(pairing.check_g2, p) for p in points)
     assert ecc.b2 == ecc.FQ2(pairing.TWIST)
     assert (ecc.FQ2(pairing.G2_GENERATOR[:2]), ecc.FQ2(pairing.G2_GENERATOR[2:])) == ecc.G2[:2]
+
+
+def test_half_of_the_curve_s_equation_is_not_enough() -> None:
+    """Both coordinates of y^2 = x^3 + b count: a point of an isomorphic curve has order r, too."""
+    x0, x1, y0, y1 = pairing.G2_GENERATOR
+    assert pairing.on_twist(pairing.G2_GENERATOR)
+    squared = (y0 * y0 - y1 * y1) % P, 2 * y0 * y1 % P
+    for t in range(2, 40):
+        second = (x0, x1, t, squared[1] * pow(2 * t, -1, P) % P)  # 2 y0 y1 as it should be
+        assert not pairing.on_twist(second)
+        root = pow((squared[0] + t * t) % P, (P + 1) // 4, P)  # P = 3 mod 4
+        if (root * root - t * t - squared[0]) % P == 0:  # y0^2 - y1^2 as it should be
+            assert not pairing.on_twist((x0, x1, root, t))
+            assert refusal(pairing.check_g2, (x0, x1, root, t)) == "a G2 point is not on the curve"
+        assert refusal(pairing.check_g2, second) == "a G2 point is not on the curve"
+
+
+def test_without_py_ecc_it_says_what_to_install_and_leaves_the_recursion_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = sys.getrecursionlimit()
+    pairing._py_ecc.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "py_ecc"]:
+        monkeypatch.delitem(sys.modules, name)
+    pairing._py_ecc()
+    assert sys.getrecursionlimit() == limit
+    pairing._py_ecc.cache_clear()
+    monkeypatch.setitem(sys.modules, "py_ecc", None)
+    with pytest.raises(ConfigurationError, match=r"ragseal\[pure\]"):
+        pairing._py_ecc()
+    monkeypatch.undo()
+    pairing._py_ecc.cache_clear()
 
 
 def test_pairing_is_bilinear() -> None:
