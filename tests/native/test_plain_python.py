@@ -390,6 +390,13 @@ def test_half_of_the_curve_s_equation_is_not_enough() -> None:
         assert refusal(pairing.check_g2, second) == "a G2 point is not on the curve"
 
 
+def test_a_g2_point_has_its_length() -> None:
+    data = pairing.encode_g2(pairing.G2_GENERATOR)
+    assert pairing.decode_g2(data) == pairing.G2_GENERATOR
+    for other in (data[:-1], data + b"\x00", b""):
+        assert refusal(pairing.decode_g2, other) == f"a G2 point has 128 bytes, not {len(other)}"
+
+
 def test_without_py_ecc_it_says_what_to_install_and_leaves_the_recursion_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = sys.getrecursionlimit()
     pairing._py_ecc.cache_clear()
