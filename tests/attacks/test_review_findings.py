@@ -281,7 +281,7 @@ def test_a_name_that_is_not_there_costs_as_much_as_one_that_is(tmp_path: Path, m
             checks.clear()
             ask = AccountAsk(window.digest, name).encode()
             with pytest.raises(AuditError) as refused:
-                serving.own_line(ask, signature.sign(scene.account_key("stranger"), "account", ask))
+                await serving.own_lines.line(ask, signature.sign(scene.account_key("stranger"), "account", ask))
             said.add(str(refused.value))
             work.add(len(checks))
         assert (len(said), work) == (1, {1})
