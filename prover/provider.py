@@ -281,6 +281,7 @@ class Serving:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        self.deliveries.stop()
         await self.attestation.drain()
         await asyncio.to_thread(self.proofs.stop)
 

@@ -131,7 +131,7 @@ def test_an_ask_is_answered_once(tmp_path: Path) -> None:
             await serving.deliveries.answer(ask, proof)
         fresh, proof = _signed(RegistryAsk(window.digest, scene.NOW + 1201, secrets.token_bytes(16)))
         await serving.deliveries.answer(fresh, proof)
-        assert len(serving.deliveries._answered) == 1
+        assert len(serving.deliveries._asked) == 1
 
     _in_a_window(tmp_path, act)
 
