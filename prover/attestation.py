@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,8 +32,8 @@ from ragseal.kernel.attestation import (
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.ledger.face import when
 from ragseal.ledger.tokenbucket import TokenBuckets
+from ragseal.prover.admission import Admission, spent
 from ragseal.prover.answers import Answers
 from ragseal.prover.batching import Batches
 from ragseal.prover.commitment import WindowSecrets, window_account
@@ -40,6 +41,7 @@ from ragseal.prover.fixing import Fixed, Fixer, Offer
 from ragseal.prover.hashing import noise_key
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, Prepares
+from ragseal.prover.loaded import Loaded, Loads
 from ragseal.prover.pending import Pending, PendingTable
 from ragseal.prover.randomness import Draw
 from ragseal.prover.retrieval import (
@@ -50,7 +52,7 @@ from ragseal.prover.retrieval import (
     query_place,
 )
 from ragseal.prover.state import State
-from ragseal.prover.window import Stage, Window, coarse
+from ragseal.prover.window import Window, coarse
 
 MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets share one transaction
 MAX_EMBEDDED = 16  #: queries that share one run of the embedder
@@ -101,14 +103,14 @@ class Attestation:
         state: State,
         journal: Journal,
         tools: Tools,
-        secrets_of: Callable[[bytes], WindowSecrets],
+        windows: Loaded[WindowSecrets],
         proof_mode: int,
         on_record: Callable[[bytes, int], None],
         tick: float = 0.0,
     ) -> None:
         """
         Args:
-            secrets_of: manifest digest -> the window's secrets.
+            windows: the windows' secrets.
             on_record: told (manifest digest, seq) of every new record.
             tick: answers leave at multiples of so many seconds after their request, so that their time says little.
         """
@@ -116,21 +118,21 @@ class Attestation:
         self._journal = journal
         self._tools = tools
         self._answers = Answers(state, journal, tools.signing_key)
-        self._secrets_of = secrets_of
+        self._windows = Loads(windows, "this account asks for answers of too many old windows")
         self._proof_mode = proof_mode
         self._on_record = on_record
         self._tick = tick
         self._pending = PendingTable()
+        self._admission = Admission(journal.history, self._pending, tools.clock)
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
         self._running: set[asyncio.Task[Answered]] = set()
         self._work = asyncio.Semaphore(2)
         self._accounts: dict[tuple[bytes, str], Account] = {}
-        self._secrets: WindowSecrets | None = None  #: of the window that was asked last
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
         self._fixing_secrets: Batches[_Job, QuerySecrets] = Batches(self._compute_all, MAX_ANSWERED)
         self._fixer = Fixer(tools.group, tools.embedder)
         self._fixing: Batches[Offer, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
-        self._repeats = TokenBuckets(REPEATS, REPEATS_A_SECOND, "this account asks for old answers too often")
+        self._unpaid = TokenBuckets(REPEATS, REPEATS_A_SECOND, "this account sends what is no next query too often")
         self._prepares = Prepares()
 
     async def _account(self, manifest: bytes, pseudonym: str) -> Account:
@@ -141,11 +143,8 @@ class Attestation:
             self._accounts[manifest, pseudonym] = known
         return known
 
-    async def _window_secrets(self, window: Window) -> WindowSecrets:
-        known = self._secrets
-        if known is None or known.signed != window.signed:
-            known = self._secrets = await asyncio.to_thread(self._secrets_of, window.digest)
-        return known
+    async def _window_secrets(self, window: Window, account: Account) -> WindowSecrets:
+        return await self._windows.of(window.digest, account.public_key)
 
     # --- message 1 ---
 
@@ -170,14 +169,14 @@ class Attestation:
             if known.request != canonical:
                 raise AttestationError("this request id was used for another query: take a fresh random one")
             return known.reply
-        self._check_open(window)
+        self._admission.check_open(window)
         if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
-            raise self._spent(window, account.name)
+            raise spent(window, account.name)
         self._prepares.charge(window.digest, message.account, window.manifest.policy.n_max)
         offered = decode_embedding(message.embedding)
         if message.embedding:
             fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
-        secrets = await self._window_secrets(window)
+        secrets = await self._window_secrets(window, account)
         version = secrets.versions[account.tenant]
         offer = Offer(message, canonical, secrets.blinding, window.manifest.policy.dimension)
         if message.embedding:
@@ -213,7 +212,7 @@ class Attestation:
 
         Raises:
             AttestationError: whatever in the request does not hold.
-            BudgetError: more than n_max queries, or answers asked for again too often.
+            BudgetError: more than n_max queries, or too many requests that are no next query.
             UnprovableError: a query that cannot be proven (about 2^-36); nothing was recorded.
         """
         message = SignedRequest.decode(canonical)
@@ -222,11 +221,8 @@ class Attestation:
         account = await self._account(window.digest, request.account)
         message.verify_retrieval(account.public_key, proof)
         message.verify(account.public_key)
-        if request.origin != window.manifest.origin or request.window != window.manifest.window:
-            raise AttestationError("the request names another ledger or window than its manifest")
-        secrets = await self._window_secrets(window)
         started = time.monotonic()
-        task = asyncio.create_task(self._serialised(window, secrets, message, canonical))
+        task = asyncio.create_task(self._serialised(window, account, message, canonical))
         self._running.add(task)
         task.add_done_callback(self._finished)
         answer = await asyncio.shield(task)
@@ -245,37 +241,30 @@ class Attestation:
         while self._running:
             await asyncio.wait(set(self._running))
 
-    async def _serialised(
-        self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes
-    ) -> Answered:
+    async def _serialised(self, window: Window, account: Account, message: SignedRequest, canonical: bytes) -> Answered:
         async with self._lock(window, message.request.account):
-            return await self._answer(window, secrets, message, canonical)
+            with self._charged(account):
+                pending = self._admission.due(window, account, message)
+            if pending is None:
+                self._unpaid.take(account.public_key)
+                return await self._again(window, account, message, canonical)
+            return await self._answer(window, account, message, pending)
 
-    async def _answer(
-        self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes
-    ) -> Answered:
-        request, policy = message.request, window.manifest.policy
-        last = window.counters.get(request.account, 0)
-        if request.ctr <= last:
-            self._repeats.take((window.digest, request.account))
-            return await asyncio.to_thread(self._again, window, secrets, message, canonical)
-        self._check_open(window)
-        if request.ctr != last + 1:
-            raise AttestationError(f"ctr {request.ctr} does not follow {last}: send requests in order, without gaps")
-        if request.ctr > policy.n_max:
-            raise self._spent(window, secrets.account(request.account).name)
-        pending = self._pending.find(window.digest, request.account, request.request_id)
-        if pending is None or (request.account, request.request_id) in window.request_ids:
-            raise AttestationError("no Prepare waits under this request id: send Prepare first (again)")
-        if (request.account, request.nonce) in window.nonces:
-            # An auditor fails a window in which a nonce recurs, so no account may bring that about.
-            raise AttestationError("the request's nonce was used before: draw a fresh one for every request")
-        if request.c_e != pending.c_e or request.query_digest != pending.query_digest:
-            raise AttestationError("the request signs another query or C_e than its Prepare brought")
-        version = secrets.versions[secrets.account(request.account).tenant]
-        if request.index_digest != version.committed.digest():
-            raise AttestationError("the request names another index version than its Prepare brought")
-        await self._check_acknowledgement(window, secrets, message)
+    @contextmanager
+    def _charged(self, account: Account) -> Iterator[None]:
+        """A request that is refused is none of the account's budget, so it is charged here."""
+        try:
+            yield
+        except (AttestationError, BudgetError):
+            self._unpaid.take(account.public_key)
+            raise
+
+    async def _answer(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> Answered:
+        """Of an account's next query.  Its window is the newest, so nobody's bucket is asked."""
+        request = message.request
+        secrets = await self._window_secrets(window, account)
+        with self._charged(account):
+            await self._check_acknowledgement(window, secrets, message)
         kept = await self._fix_secrets(window, secrets, message, pending)
         entry, record = await self._append(window, message, kept)
         answer = self._answers.make(secrets, record, entry, kept)
@@ -369,35 +358,15 @@ class Attestation:
         entry = await self._journal.append(build)
         return entry, made[0]
 
-    def _again(self, window: Window, secrets: WindowSecrets, message: SignedRequest, canonical: bytes) -> Answered:
+    async def _again(self, window: Window, account: Account, message: SignedRequest, canonical: bytes) -> Answered:
         """The bytes that were sent before, or would have been."""
         request = message.request
         seq = window.places[request.account, request.ctr]
-        if Record.decode(self._journal.data(window.records[seq])).signed.encode() != canonical:
+        recorded = Record.decode(await asyncio.to_thread(self._journal.data, window.records[seq]))
+        if recorded.signed.encode() != canonical:
             raise AttestationError(
                 f"request {request.ctr} of this account was another one: every ctr is signed once; go on with "
                 f"{window.counters.get(request.account, 0) + 1}"
             )
-        return Answered.of(self._answers.again(window, secrets, seq))
-
-    # --- checks ---
-
-    def _check_open(self, window: Window) -> None:
-        policy, name = window.manifest.policy, window.manifest.window
-        if window is not self._journal.history.newest:
-            raise AttestationError(f"window {name!r} is over: ask GetManifest for the newest")
-        if window.stage is not Stage.OPEN:
-            state = "closed" if window.stage is Stage.CLOSED else "not open yet: its beacon is incomplete"
-            raise AttestationError(f"window {name!r} is {state}")
-        now = self._tools.clock()
-        if now < policy.opens:
-            raise AttestationError(f"window {name!r} takes queries from {when(policy.opens)} on: ask again then")
-        if now > policy.closes:
-            raise AttestationError(
-                f"window {name!r} ended at {when(policy.closes)} and takes no queries any more: ask again when the "
-                "provider has opened the next one"
-            )
-
-    def _spent(self, window: Window, account: str) -> BudgetError:
-        n = window.manifest.policy.n_max
-        return BudgetError(f"account {account!r} has asked its n_max = {n} queries: wait for the next window")
+        secrets = await self._window_secrets(window, account)
+        return Answered.of(await asyncio.to_thread(self._answers.again, window, secrets, seq))

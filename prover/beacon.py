@@ -94,7 +94,7 @@ class Beacon:
         window = self._journal.history.window(message.manifest)
         known = window.commits.get(message.owner)
         if known == message:
-            return self._journal.index_of(canonical, window.index)
+            return await asyncio.to_thread(self._journal.index_of, canonical, window.index)
         entry = await self._journal.append(lambda: self._admitted(window, message))
         self._changed.set()
         return entry.index
@@ -126,7 +126,7 @@ class Beacon:
         if message.owner == PROVIDER:
             raise CommitmentError("the provider opens its own nonce itself")
         if window.openings.get(message.owner) == message.nonce:
-            return self._journal.index_of(canonical, window.index), window
+            return await asyncio.to_thread(self._journal.index_of, canonical, window.index), window
         entry = await self._journal.append(lambda: message)
         self._changed.set()
         if message.owner == AUDITOR:

@@ -165,7 +165,7 @@ def window_registry(registered: Sequence[Registration], draw: Draw) -> list[Acco
 # --- manifest --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class WindowSecrets:
     """A window with all that serving and proving it takes.  Never printed, never sent."""
 

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +37,7 @@ from ragseal.prover.keyring import EstimateRing
 from ragseal.prover.proofs import stop_key, stopped
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.state import State
+from ragseal.prover.turns import Turns
 from ragseal.prover.window import Stage, Window
 
 KEPT = 2  #: windows whose records stay in memory
@@ -91,7 +93,9 @@ class Estimates:
         secrets_of: Callable[[bytes], WindowSecrets],
         signing_key: Ed25519PrivateKey,
         draw: Draw,
+        turns: Turns | None = None,
     ) -> None:
+        """``turns``: shared with whatever else takes every core as a proof does."""
         self._state = state
         self._journal = journal
         self._group = group
@@ -99,7 +103,8 @@ class Estimates:
         self._secrets_of = secrets_of
         self._signing_key = signing_key
         self._draw = draw
-        self._one = threading.Lock()  # a proof takes every core
+        self._turns = turns or Turns()
+        self._listing: dict[bytes, threading.Lock] = {}
         self._records: OrderedDict[bytes, _WindowRecords] = OrderedDict()
         self._links: OrderedDict[bytes, SignedLinks] = OrderedDict()
 
@@ -111,8 +116,12 @@ class Estimates:
         Raises:
             EstimateError: the window is not closed.
         """
-        with self._one:
+        with self._list_of(manifest):
             return self._signed(manifest)
+
+    def _list_of(self, manifest: bytes) -> threading.Lock:
+        """Of one window's list and records: minutes may go by until a list is made, and other windows do not wait."""
+        return self._listing.setdefault(manifest, threading.Lock())
 
     def _signed(self, manifest: bytes) -> SignedLinks:
         known = self._links.get(manifest)
@@ -201,34 +210,39 @@ class Estimates:
         """
         if not 1 <= len(wanted) <= certificate.MAX_BLOCKS:
             raise EstimateError(f"ask for 1..{certificate.MAX_BLOCKS} blocks at once")
-        with self._one:
+        with self._list_of(manifest):
             signed, found = self._signed(manifest), self._load(manifest)
-            listed = next((one for one in signed.body.tenants if one.tenant == tenant), None)
-            if listed is None:
-                raise EstimateError(f"window {found.window.manifest.window!r} has no tenant {tenant!r}")
-            backend = self._backend(key_digest)
-            scope = Scope(
-                cls=backend.key.cls,
-                key_digest=key_digest,
-                manifest=manifest,
-                links_digest=signed.body.digest(),
-                tenant=tenant,
-                policy=found.window.manifest.policy,
-            )
-            records, listing = found.tenants[tenant], listed.listing()
-            statements = [certificate.make_block(scope, ranks, records.c_e, listing) for ranks in wanted]
-            reason = stopped(self._state, key_digest)
+        listed = next((one for one in signed.body.tenants if one.tenant == tenant), None)
+        if listed is None:
+            raise EstimateError(f"window {found.window.manifest.window!r} has no tenant {tenant!r}")
+        backend = self._backend(key_digest)
+        scope = Scope(
+            cls=backend.key.cls,
+            key_digest=key_digest,
+            manifest=manifest,
+            links_digest=signed.body.digest(),
+            tenant=tenant,
+            policy=found.window.manifest.policy,
+        )
+        records, listing = found.tenants[tenant], listed.listing()
+        statements = [certificate.make_block(scope, ranks, records.c_e, listing) for ranks in wanted]
+
+        def may_prove() -> None:
+            wanted_still()
+            reason = stopped(self._state, key_digest)  # another delivery may have failed since the last block
             if reason is not None:
                 raise ProofError(
                     f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
                 )
-            try:
-                prover = BlockProver(self._group, backend, scope, records, self._draw)
-                return prover.batch(statements, wanted_still).encode()
-            except ProofError as error:
+
+        try:
+            prover = BlockProver(self._group, backend, scope, records, self._draw)
+            return prover.batch(statements, may_prove, self._turns).encode()
+        except ProofError as error:
+            if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))
                 log.error("a block of the estimate cannot be proven, the key is stopped: %s", error)
-                raise
+            raise
 
     def _backend(self, digest: bytes) -> EstimateBackend:
         for ring in self._rings:
@@ -263,13 +277,19 @@ class BlockProver:
     def generators(self) -> bytes:
         return embedding_generators(self.group, self.scope.policy.dimension)
 
-    def batch(self, statements: Sequence[Block], wanted_still: Callable[[], None] = lambda: None) -> BlockBatch:
-        """Proofs of all blocks and one opening, verified."""
+    def batch(
+        self,
+        statements: Sequence[Block],
+        wanted_still: Callable[[], None] = lambda: None,
+        turns: AbstractContextManager[object] = nullcontext(),  # noqa: B008 (it holds nothing)
+    ) -> BlockBatch:
+        """Proofs of all blocks and one opening, verified; ``turns`` is held for each block apart."""
         key, group = self.backend.key, self.group
         proven = []
         for statement in statements:
-            wanted_still()
-            proven.append(self.block(statement))
+            with turns:
+                wanted_still()
+                proven.append(self.block(statement))
         proofs = tuple(one.proof for one in proven)
         context = certificate.batch_context([one.digest for one in proven], proofs)
         weights = powers(certificate.batch_fold(context), len(proven))

@@ -222,11 +222,11 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
 def check_links(provider: Provider, window: Window, whole: bool, report: Report) -> None:
     """The signed links of a window, if an auditor asked for them: signed here; with ``whole``, found anew."""
     estimates, name = provider.new_estimates(), window.manifest.window
-    stored = estimates.stored(window.digest)
-    if stored is None:
-        return
-    report.count("estimates")
     with report.guard(f"links of window {name!r}"):
+        stored = estimates.stored(window.digest)
+        if stored is None:
+            return
+        report.count("estimates")
         signed = SignedLinks.decode(stored)
         signed.verify(window.manifest.provider_key)
         body = estimates.find(window.digest) if whole else signed.body

@@ -7,6 +7,7 @@ writer, so two requests can never get the same seq and nothing follows a closing
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError, LedgerError
 from ragseal.ledger.log import MAX_ENTRY_BYTES, Appended, Log
 from ragseal.ledger.published import PublicLog
-from ragseal.prover.window import History
+from ragseal.prover.window import History, Window
 
 _PAGE = 256
 
@@ -109,6 +110,10 @@ class Journal:
     def failure(self) -> str | None:
         """Why nothing more is taken; None while all is well."""
         return self._failure
+
+    def published_records(self, window: Window) -> int:
+        """How many records of a window the public may know of."""
+        return bisect.bisect_left(window.records, self.public.size)
 
     # --- reads: what is durable and signed, never more ---
 

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How much work an account may ask for that its budget of queries does not count.
 
-n_max charges answers.  A Prepare that is never followed by its Retrieve, and an answer that is asked for again, cost
-the provider an embedding or a signature and would otherwise be free.
+n_max charges answers.  A Prepare that is never followed by its Retrieve, and a Retrieve that is not the account's next
+query, cost the provider an embedding, a signature or the loading of a window, and would otherwise be free.  The buckets
+are an account key's over all windows.  An account's next query takes nothing from any of them.
 """
 
 from __future__ import annotations
 
 from ragseal.kernel.errors import BudgetError
 
-REPEATS, REPEATS_A_SECOND = 64, 8.0  #: answers of old requests to an account: at once, in the long run
+REPEATS, REPEATS_A_SECOND = 64, 8.0  #: an account's Retrieves that are no next query: at once, in the long run
+LINES, LINES_A_SECOND = 64, 8.0  #: its calls for its own line of a registry
+LOADS, LOADS_A_SECOND = 4, 1 / 60  #: older windows that are loaded for it, because they are not in memory
 PREPARES_A_QUERY, PREPARES_SPARE = 4, 16  #: Prepares of an account in a window: so many times n_max, and so many more
 
 

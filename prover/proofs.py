@@ -31,6 +31,7 @@ from ragseal.prover.journal import Journal
 from ragseal.prover.randomness import Draw, packed_scalars
 from ragseal.prover.retrieval import PLACE, QuerySecrets, decode_embedding, query_place, shifted_scores
 from ragseal.prover.state import State
+from ragseal.prover.turns import Turns
 from ragseal.prover.window import Window
 
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
@@ -95,7 +96,9 @@ class Proofs:
         backend_of: Callable[[bytes], Backend],
         secrets_of: Callable[[bytes], WindowSecrets],
         draw: Draw,
+        turns: Turns | None = None,
     ) -> None:
+        """``turns``: shared with whatever else takes every core as a proof does."""
         self._state = state
         self._journal = journal
         self._group = group
@@ -104,7 +107,7 @@ class Proofs:
         self._backend_of = backend_of
         self._secrets_of = secrets_of
         self._draw = draw
-        self._one = threading.Lock()  # a proof takes every core
+        self._turns = turns or Turns()
         self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
         self._jobs: queue.Queue[tuple[bytes, int] | None] = queue.Queue()
         self._worker: threading.Thread | None = None
@@ -128,7 +131,7 @@ class Proofs:
             ProofError: the back end fails, or its proof does not hold; the key is stopped then.
             AttestationError: no such record.
         """
-        with self._one:
+        with self._turns:
             known = self.stored(manifest, seq)
             if known is not None:
                 return known

@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import asyncio
-import bisect
 import contextlib
 import hmac
 import logging
 import secrets
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +16,7 @@ from ragseal.embedder import Embedder
 from ragseal.groth16.engine import Engine
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import COARSE_TIME, EAGER, ON_DEMAND
-from ragseal.kernel.commitment import AccountAsk, WindowClose
+from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.policy import Policy
@@ -34,12 +31,15 @@ from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.journal import Entry, Journal
 from ragseal.prover.keyring import EstimateRing, KeyRing
+from ragseal.prover.loaded import Loaded
+from ragseal.prover.ownlines import OwnLines
 from ragseal.prover.proofs import Proofs
 from ragseal.prover.randomness import Draw
 from ragseal.prover.state import State
+from ragseal.prover.turns import Turns
 from ragseal.prover.window import Window, coarse
 
-KEPT_WINDOWS = 2  #: windows whose matrices stay in memory
+KEPT_WINDOWS = 2  #: windows whose matrices, and whose registries, stay in memory
 
 log = logging.getLogger("ragseal.provider")
 
@@ -94,8 +94,13 @@ class Provider:
         except BaseException:
             self.ledger.close()
             raise
-        self._loaded: OrderedDict[bytes, WindowSecrets] = OrderedDict()
-        self._mutex = threading.Lock()
+        self.turns = Turns()  #: of proofs and blocks: each takes every core
+        self.windows = Loaded(lambda manifest: commitment.load_window(state, manifest), self._newest, KEPT_WINDOWS)
+        self.registries = Loaded(lambda manifest: commitment.open_registry(state, manifest), self._newest, KEPT_WINDOWS)
+
+    def _newest(self) -> bytes | None:
+        newest = self.journal.history.newest
+        return None if newest is None else newest.digest
 
     def _refuse_rollback(self) -> None:
         """The ledger still holds the newest checkpoint that left this provider.
@@ -124,15 +129,7 @@ class Provider:
 
     def window_secrets(self, manifest: bytes) -> WindowSecrets:
         """A window's secrets, loaded once and checked against its manifest.  Blocks."""
-        with self._mutex:
-            found = self._loaded.get(manifest)
-            if found is None:
-                found = commitment.load_window(self.state, manifest)
-                self._loaded[manifest] = found
-                while len(self._loaded) > KEPT_WINDOWS:
-                    self._loaded.popitem(last=False)
-            self._loaded.move_to_end(manifest)
-            return found
+        return self.windows.get(manifest)
 
     def auditor_key(self, named: bytes | None = None) -> bytes:
         """Whom the next manifest names as its auditor: ``named``, else whose key proofs will be made under.
@@ -189,6 +186,7 @@ class Provider:
             self.window_secrets,
             self.state.key,
             self.edges.draw,
+            self.turns,
         )
 
     def close(self) -> None:
@@ -212,6 +210,7 @@ class Serving:
             machinery.keys.backend,
             provider.window_secrets,
             edges.draw,
+            provider.turns,
         )
         tools = Tools(
             group=machinery.group,
@@ -226,7 +225,7 @@ class Serving:
             state,
             journal,
             tools,
-            provider.window_secrets,
+            provider.windows,
             EAGER if conduct.eager else ON_DEMAND,
             self._on_record,
             conduct.tick,
@@ -235,7 +234,7 @@ class Serving:
         self.beacon = Beacon(journal, provider.window_secrets, state.key, conduct.beacon, edges.clock)
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, edges.clock)
         journal.public.live = conduct.publish <= 0
-        self._registries: OrderedDict[bytes, commitment.OpenRegistry] = OrderedDict()
+        self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -282,40 +281,13 @@ class Serving:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        self.deliveries.stop()
         await self.attestation.drain()
         await asyncio.to_thread(self.proofs.stop)
 
     def _on_record(self, manifest: bytes, seq: int) -> None:
         if self.conduct.eager:
             self.proofs.submit(manifest, seq)
-
-    def own_line(self, canonical: bytes, proof: bytes) -> bytes:
-        """An account's own line of a window's registry (canonical Membership).  Blocks.
-
-        Raises:
-            AttestationError: no such account in this window, or not its signature; which of the two is not said.
-        """
-        ask = AccountAsk.decode(canonical)
-        window = self.journal.history.window(ask.manifest)
-        account = commitment.named_account(self.provider.state, window.digest, ask.name)
-        try:
-            # a name that is not there costs a signature's check too: no clock tells who is registered
-            signature.verify(
-                self.provider.public_key if account is None else account.public_key, "account", canonical, proof
-            )
-            if account is None:
-                raise AttestationError("no such account")
-        except AttestationError:
-            raise AttestationError(
-                f"window {window.manifest.window!r} has no account of this name and key: give the provider the line "
-                "that `ragseal-client register-line` prints; it takes effect with the next window"
-            ) from None
-        known = self._registries.get(window.digest)
-        if known is None:
-            known = self._registries[window.digest] = commitment.open_registry(self.provider.state, window.digest)
-            while len(self._registries) > KEPT_WINDOWS:
-                self._registries.popitem(last=False)
-        return known.membership(account).encode()
 
     def consistency(self, known: int, size: int) -> list[bytes]:
         """The path between the size that an account knows and that of its receipt, which need not be public yet.
@@ -328,14 +300,10 @@ class Serving:
             return []
         return self.provider.ledger.consistency(old, new)
 
-    def published_records(self, window: Window) -> int:
-        """How many records of a window the public may know of."""
-        return bisect.bisect_left(window.records, self.journal.public.size)
-
     async def records(self, manifest: bytes, start: int, count: int) -> list[tuple[int, bytes]]:
         """(ledger index, record) of at most ``count`` published records from seq ``start`` on."""
         window = self.journal.history.window(manifest)
-        wanted = window.records[start : min(start + count, self.published_records(window))]
+        wanted = window.records[start : min(start + count, self.journal.published_records(window))]
         return await asyncio.to_thread(lambda: [(index, self.journal.data(index)) for index in wanted])
 
     async def close_window(self, manifest: bytes, proof: bytes) -> tuple[int, Window]:

@@ -62,7 +62,7 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
             canonical=window.signed.encode(),
             state=_STATES[window.stage],
             ledger_index=window.index,
-            records=self._serving.published_records(window),
+            records=self._serving.journal.published_records(window),
         )
 
     @streams
@@ -97,7 +97,7 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
 
     @answers
     async def GetAccount(self, request: provider_pb2.GetAccountRequest, context: Any) -> Any:
-        found = await asyncio.to_thread(self._serving.own_line, request.canonical, request.signature)
+        found = await self._serving.own_lines.line(request.canonical, request.signature)
         return provider_pb2.GetAccountResponse(canonical=found)
 
     @answers

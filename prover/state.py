@@ -62,6 +62,10 @@ CREATE TABLE IF NOT EXISTS estimates (
     manifest BLOB PRIMARY KEY, links BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS auditors (
     key_digest BLOB PRIMARY KEY, public_key BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS asks (
+    digest BLOB PRIMARY KEY, auditor BLOB NOT NULL, time INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS ask_floors (
+    auditor BLOB PRIMARY KEY, time INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS stopped_keys (
     key_digest BLOB PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger_mark (

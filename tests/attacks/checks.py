@@ -24,6 +24,7 @@ from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
 from ragseal.ledger import observer, witness
 from ragseal.prover import attestation as provider
+from ragseal.prover.admission import Admission
 from ragseal.prover.fixing import Fixer
 from ragseal.prover.window import Window
 from ragseal.verifier import attestation as records
@@ -140,19 +141,17 @@ ADVERTISED = Guard(epsilon, "check_epsilon", "advertises epsilon")
 
 # --- what a provider refuses of its accounts -------------------------------------------------------------------------
 
-PROVIDER_BUDGET = Both(
-    (Guard(provider.Attestation, "_prepare", "self._spent"), Guard(provider.Attestation, "_answer", "self._spent"))
-)
+PROVIDER_BUDGET = Both((Guard(provider.Attestation, "_prepare", "raise spent"), Guard(Admission, "due", "raise spent")))
 PROVIDER_SIGNATURE = Guard(provider.Attestation, "retrieve", "message.verify(account.public_key)")
 PROVIDER_CTR = Both(
     (
-        Guard(provider.Attestation, "_answer", "send requests in order"),
+        Guard(Admission, "due", "send requests in order"),
         Check(provider.Attestation, "_check_acknowledgement", no_wait),
         Guard(Window, "add_record", "does not follow its last one"),
     )
 )
-PROVIDER_NONCE = Guard(provider.Attestation, "_answer", "nonce was used before")
-PROVIDER_C_E = Guard(provider.Attestation, "_answer", "another query or C_e")
+PROVIDER_NONCE = Guard(Admission, "due", "nonce was used before")
+PROVIDER_C_E = Guard(Admission, "due", "another query or C_e")
 PROVIDER_ONE_AWAY = Guard(Fixer, "_fix", "the embedding sent is not this query")
 
 # --- step 9: the coalition estimate ----------------------------------------------------------------------------------

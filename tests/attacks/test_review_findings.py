@@ -131,7 +131,7 @@ def test_an_ask_is_answered_once(tmp_path: Path) -> None:
             await serving.deliveries.answer(ask, proof)
         fresh, proof = _signed(RegistryAsk(window.digest, scene.NOW + 1201, secrets.token_bytes(16)))
         await serving.deliveries.answer(fresh, proof)
-        assert len(serving.deliveries._answered) == 1
+        assert len(serving.deliveries._asked) == 1
 
     _in_a_window(tmp_path, act)
 
@@ -281,7 +281,7 @@ def test_a_name_that_is_not_there_costs_as_much_as_one_that_is(tmp_path: Path, m
             checks.clear()
             ask = AccountAsk(window.digest, name).encode()
             with pytest.raises(AuditError) as refused:
-                serving.own_line(ask, signature.sign(scene.account_key("stranger"), "account", ask))
+                await serving.own_lines.line(ask, signature.sign(scene.account_key("stranger"), "account", ask))
             said.add(str(refused.value))
             work.add(len(checks))
         assert (len(said), work) == (1, {1})

@@ -160,11 +160,11 @@ def pseudonym_of(state: State, manifest: bytes, name: str) -> str:
     return name if found is None else found.pseudonym
 
 
-async def open_window(serving: Serving) -> Window:
+async def open_window(serving: Serving, auditor_key: Ed25519PrivateKey = AUDITOR_KEY) -> Window:
     """Take an auditor and an observer through the beacon."""
     window = serving.journal.history.newest
     assert window is not None
-    auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
+    auditor = Participant("auditor", window.digest, auditor_key, b"a" * 32)
     observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
     for participant in (observer, auditor):
         await serving.beacon.commit(participant.commit().encode())
@@ -250,9 +250,9 @@ class Asker:
 
 
 @asynccontextmanager
-async def serving_on(provider: Provider, eager: bool = False) -> AsyncIterator[Serving]:
-    """A provider that serves without gRPC, stopped and closed at the end."""
-    serving = Serving(provider, Conduct(eager, 0.0, BeaconRules(participants=2, wait=5.0)))
+async def serving_on(provider: Provider, eager: bool = False, publish: float = 0.0) -> AsyncIterator[Serving]:
+    """A provider that serves without gRPC, stopped and closed at the end; its log is public every ``publish`` s."""
+    serving = Serving(provider, Conduct(eager, 0.0, BeaconRules(participants=2, wait=5.0), publish))
     try:
         await serving.start()
         yield serving
