@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import resource
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 import grpc
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
@@ -30,7 +32,9 @@ from ragseal.ledger.peers import machine_of
 from ragseal.ledger.rpc import answers, bind, call, new_server, open_channel
 from ragseal.ledger.tls import channel_credentials, server_credentials
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
+from ragseal.verifier import __main__ as verifier_main
 from ragseal.verifier.limits import check_caller
+from ragseal.verifier.state import State
 from tests.attacks.live import scene
 from tests.attacks.world import machine
 from tests.ledger.certificates import Authority
@@ -228,6 +232,32 @@ def test_reflection_is_counted_and_waited_for_like_every_call() -> None:
                 assert await asyncio.wait_for(talk.code(), 5) == grpc.StatusCode.INVALID_ARGUMENT
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("option", [(), ("--reflection",)], ids=["by default", "asked for"])
+def test_the_auditor_lists_its_services_only_where_it_was_told_to(
+    option: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    State.create(tmp_path / "auditor", Ed25519PrivateKey.generate())
+    seen: list[grpc.StatusCode] = []
+
+    async def look(address: str) -> None:
+        try:
+            async with open_channel(address) as channel:
+                talk = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(timeout=5)
+                with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+                    await talk.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+                    await talk.done_writing()
+                    assert (await talk.read()).list_services_response.service
+                seen.append(await talk.code())
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(verifier_main, "_tell", lambda _, values, __: asyncio.ensure_future(look(values["listening"])))
+    where = ["--state", str(tmp_path / "auditor"), "--listen", "127.0.0.1:0"]
+    result = CliRunner().invoke(verifier_main.main, ["serve", *where, *option])
+    assert result.exit_code == 0, result.output
+    assert seen == [grpc.StatusCode.OK if option else grpc.StatusCode.UNIMPLEMENTED]
 
 
 @pytest.mark.parametrize(
