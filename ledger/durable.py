@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -46,6 +47,72 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644, replace: bool =
             os.unlink(temporary)
         raise
     sync_directory(path.parent)
+
+
+class DurableFile:
+    """A file that is replaced whole again and again, also by a program that gets no new descriptor any more.
+
+    Strangers' connections can take every descriptor that a program may have, so all that :meth:`write` needs is open
+    beforehand: the folder, a spare file for the next content, and the file itself.  What is replaced keeps a second
+    name until a new spare could be opened; where that fails it becomes the spare itself, and only then is a file
+    written over: one that has no part in what the name stands for since the folder was synced.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """``path`` exists.  Raises OSError."""
+        self._path = path
+        self._names = [path.with_name(f"{path.name}.spare{number}") for number in (0, 1)]
+        self._open: list[int] = []  #: descriptors: folder, file, spare
+        self._sound = True
+        try:
+            self._open.append(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            self._open.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+            for name in self._names:
+                name.unlink(missing_ok=True)  # what a crash left
+            self._open.append(self._create(self._names[0]))
+            os.fsync(self._open[0])  # other names too: SQLite leaves its log's out when it gets no descriptor for this
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def _create(name: Path) -> int:
+        return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+    def write(self, data: bytes) -> None:
+        """Put ``data`` in place, durably and in one step.
+
+        Raises:
+            OSError: nobody can tell which content a power cut would leave; every later call fails too.
+        """
+        if not self._sound:
+            raise OSError(errno.EIO, "an earlier write failed")
+        self._sound = False
+        folder, file, spare = self._open
+        spare_name, other_name = self._names
+        os.ftruncate(spare, 0)
+        written = 0
+        while written < len(data):
+            written += os.pwrite(spare, data[written:], written)
+        os.fsync(spare)
+        os.link(self._path, other_name)
+        os.replace(spare_name, self._path)
+        os.fsync(folder)
+        self._open, self._names = [folder, spare, file], [other_name, spare_name]
+        with contextlib.suppress(OSError):  # no descriptor is free: what was replaced is written over next time
+            self._open[2] = self._create(spare_name)
+            self._names.reverse()
+            os.close(file)
+            os.unlink(other_name)
+        self._sound = True
+
+    def close(self) -> None:
+        """Let go of the file; again is harmless."""
+        while self._open:
+            os.close(self._open.pop())
+        for name in self._names:
+            with contextlib.suppress(OSError):
+                name.unlink(missing_ok=True)
 
 
 class DirectoryLock:

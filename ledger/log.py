@@ -3,7 +3,8 @@
 
 Order of every commit: build entries, one durable transaction, sign the checkpoints, make the last one durable in a
 file of its own, answer.  Nothing is signed before it is durable, nothing is answered before it is signed, so there is
-no promise stage.  A directory holds ``log.sqlite``, ``checkpoint`` (the last signed note) and ``lock``.
+no promise stage.  A directory holds ``log.sqlite``, ``checkpoint`` (the last signed note) and ``lock``.  Every file
+that a commit needs is open from the start: a program whose descriptors strangers have taken goes on appending.
 
 Every entry is answered with the checkpoint of the size at which it is the last one: its proof is a function of the
 log alone, so that whoever asks again, after whatever crash, gets the same bytes.
@@ -27,7 +28,7 @@ from pymerkle import SqliteTree
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.durable import DirectoryLock, sync_directory, write_durably
+from ragseal.ledger.durable import DirectoryLock, DurableFile, sync_directory, write_durably
 from ragseal.ledger.merkle import EMPTY_ROOT, Frontier, consistency_path, inclusion_path, leaf_hash
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
@@ -70,9 +71,11 @@ class Log:
 
     def __init__(self, directory: Path, signer: NoteSigner, lock: DirectoryLock, tree: SqliteTree, note: bytes) -> None:
         """For :meth:`create` and :meth:`open`."""
-        self._directory, self._signer, self._lock, self._tree, self._note = directory, signer, lock, tree, note
+        self._signer, self._lock, self._tree, self._note = signer, lock, tree, note
         self._checkpoint = open_checkpoint(note, signer.verifier).checkpoint
         self._frontier = self._read_frontier(self._checkpoint.size)
+        with storage("open the ledger"):
+            self._file = DurableFile(directory / _CHECKPOINT)
         self._watcher: Watcher = lambda size, note: None
         self._writing = threading.Lock()
         self._failure: str | None = None
@@ -188,6 +191,7 @@ class Log:
         self._worker.shutdown(wait=True)
         with self._writing, contextlib.suppress(sqlite3.Error):
             self._tree.close()
+        self._file.close()
         self._lock.release()
 
     def __enter__(self) -> Log:
@@ -304,7 +308,7 @@ class Log:
     def _publish(self, frontier: Frontier, note: bytes) -> None:
         """Keep a signed note of durable entries before anyone can see it."""
         with storage("publish a checkpoint"):
-            write_durably(self._directory / _CHECKPOINT, note)
+            self._file.write(note)
         try:
             self._watcher(frontier.size, note)
         except AuditError as error:

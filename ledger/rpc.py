@@ -7,39 +7,23 @@ Client:   channel = open_channel("127.0.0.1:7800"); calls go through ``await cal
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import functools
-import inspect
 import logging
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 
-from ragseal.kernel import errors
-from ragseal.kernel.errors import (
-    AuditError,
-    BudgetError,
-    ConfigurationError,
-    EncodingError,
-    LedgerError,
-    MismatchError,
-    TransportError,
-)
+from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
+from ragseal.ledger.gate import Gate
+from ragseal.ledger.limits import DEFAULT, Limits
+from ragseal.ledger.statuses import error_of, statuses
 from ragseal.ledger.tls import ClientTls, is_loopback
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_REQUEST_BYTES = 4 * 1024 * 1024  #: that a server takes; an ask for 65,536 proofs has half a MiB
-READ_SECONDS = 30.0  #: that a server waits for a call's request
-MAX_CALLS, MAX_CALLS_OF_ONE = 2048, 256  #: under way at a server: of everybody, of one machine
 DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
-MAX_ERROR_BYTES = 2000
-ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
 
 _SIZES = (("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.max_send_message_length", MAX_MESSAGE_BYTES))
 
@@ -55,82 +39,11 @@ CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.max_reconnect_backoff_ms", 2000),  # or who polls a server that is not up yet finds it minutes later
 )
 
-_STATUS: dict[type[AuditError], grpc.StatusCode] = {
-    errors.EncodingError: grpc.StatusCode.INVALID_ARGUMENT,
-    errors.PolicyError: grpc.StatusCode.FAILED_PRECONDITION,
-    errors.CommitmentError: grpc.StatusCode.FAILED_PRECONDITION,
-    errors.AttestationError: grpc.StatusCode.FAILED_PRECONDITION,
-    errors.ProofError: grpc.StatusCode.FAILED_PRECONDITION,
-    errors.EstimateError: grpc.StatusCode.FAILED_PRECONDITION,
-    errors.LedgerError: grpc.StatusCode.FAILED_PRECONDITION,
-    errors.BudgetError: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    errors.UnprovableError: grpc.StatusCode.OUT_OF_RANGE,
-    errors.ConfigurationError: grpc.StatusCode.FAILED_PRECONDITION,
-    errors.TransportError: grpc.StatusCode.UNAVAILABLE,
-}
-_BY_NAME = {kind.__name__: kind for kind in _STATUS}
-
 T = TypeVar("T")
-_log = logging.getLogger("ragseal.rpc")
 logging.getLogger("grpc._common").setLevel(logging.CRITICAL)  # unreadable answers are errors of ours, see _read
 
 
-# --- errors
-
-
-def status_of(error: AuditError) -> tuple[grpc.StatusCode, str, str]:
-    """(status code, text, name of the nearest error class that the wire knows)."""
-    for kind in type(error).__mro__:
-        if kind in _STATUS:
-            return _STATUS[kind], _short(str(error)), kind.__name__
-    return grpc.StatusCode.FAILED_PRECONDITION, _short(str(error)), LedgerError.__name__
-
-
-def _short(text: str) -> str:
-    """Text for a status: it travels in a header of 8 KiB, three bytes for one, and may repeat what the caller sent."""
-    return text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
-
-
-def error_of(error: grpc.RpcError, peer: str) -> AuditError:
-    """The AuditError that a failed call stands for.  The peer's text is cut and cleaned: it may come from an enemy."""
-    code, details = grpc.StatusCode.UNKNOWN, ""
-    metadata: Iterable[tuple[str, str | bytes]] = ()
-    if isinstance(error, grpc.aio.AioRpcError):
-        code, details = error.code(), error.details() or ""
-        metadata = error.trailing_metadata() or ()
-    text = "".join(ch if ch.isprintable() else " " for ch in details)[:1000]
-    for key, value in metadata:
-        if key == ERROR_KEY and value in _BY_NAME:
-            return _BY_NAME[str(value)](f"{peer} answers: {text}")
-    if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
-        if "issuer certificate" in text or "self signed" in text or "self-signed" in text:
-            return MismatchError(
-                f"{peer} and this machine do not agree on TLS: its certificate is of no authority trusted here. "
-                f"Name the authority with --ca FILE (the certificate itself, if it is self-signed) ({text})"
-            )
-        return MismatchError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
-    if code == grpc.StatusCode.UNAVAILABLE:
-        return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({text})")
-    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return TransportError(f"{peer} did not answer in time; it may still have done what was asked: try again")
-    if code == grpc.StatusCode.UNIMPLEMENTED:
-        return MismatchError(f"{peer} does not offer this call: another program, or another version of ragseal")
-    return TransportError(f"{peer} failed with {code.name}: {text}")
-
-
-@asynccontextmanager
-async def _statuses(name: str, context: Any) -> AsyncIterator[None]:
-    """What a handler raises becomes the status of its call; the details of what is no AuditError stay in the log."""
-    try:
-        yield
-    except AuditError as error:
-        code, text, kind = status_of(error)
-        await context.abort(code, text, trailing_metadata=((ERROR_KEY, kind),))
-    except Exception as error:
-        if isinstance(error, grpc.aio.AbortError):
-            raise
-        _log.exception("%s failed", name)
-        await context.abort(grpc.StatusCode.INTERNAL, "internal error; the operator finds it in the log")
+# --- handlers and calls
 
 
 def answers(handler: Callable[[Any, Any, Any], Awaitable[T]]) -> Callable[[Any, Any, Any], Awaitable[T]]:
@@ -138,7 +51,7 @@ def answers(handler: Callable[[Any, Any, Any], Awaitable[T]]) -> Callable[[Any, 
 
     @functools.wraps(handler)
     async def wrapped(self: Any, request: Any, context: Any) -> T:
-        async with _statuses(handler.__name__, context):
+        async with statuses(handler.__name__, context):
             return await handler(self, request, context)
         raise AssertionError("abort raises")
 
@@ -150,7 +63,7 @@ def streams(handler: Callable[[Any, Any, Any], AsyncIterator[T]]) -> Callable[[A
 
     @functools.wraps(handler)
     async def wrapped(self: Any, request: Any, context: Any) -> AsyncIterator[T]:
-        async with _statuses(handler.__name__, context):
+        async with statuses(handler.__name__, context):
             async for item in handler(self, request, context):
                 yield item
 
@@ -198,85 +111,14 @@ def _read(answer: Any, peer: str) -> Any:
 # --- servers and channels
 
 
-def new_server(maximum_concurrent: int = MAX_CALLS, of_one: int = MAX_CALLS_OF_ONE, read: float = READ_SECONDS) -> Any:
-    """A grpc.aio server with the sizes and the binding rule of this project; RESOURCE_EXHAUSTED beyond the maximum.
+def new_server(limits: Limits = DEFAULT) -> Any:
+    """A grpc.aio server with the sizes, the limits and the binding rule of this project.
 
-    Requests that are no protobuf are refused as an EncodingError; gRPC alone would answer UNKNOWN and log a traceback.
+    RESOURCE_EXHAUSTED beyond its places.  Requests that are no protobuf are refused as an EncodingError; gRPC alone
+    would answer UNKNOWN and log a traceback.  This program may have as many descriptors as the system allows, from now.
     """
-    options = list(SERVER_OPTIONS)
-    return grpc.aio.server(
-        options=options, interceptors=[_Gate(of_one, read)], maximum_concurrent_rpcs=maximum_concurrent
-    )
-
-
-def machine_of(peer: str) -> str:
-    """Who calls, for limits: the machine, without its port."""
-    peer = unquote(peer)
-    return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
-
-
-class _Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """No machine takes every place of a server, and none keeps one without sending a request.
-
-    gRPC counts a call from its headers on and waits for the rest for ever: a few hundred calls of one stranger that
-    never send a request, or never read the answer, would take every place that there is, the auditor's too.  So every
-    call is handled as a stream here, where reading is this program's; on the wire there is no difference.  gRPC lets
-    nobody end a call whose answer is not read, so such a call counts for its machine until its connection ends.
-    """
-
-    def __init__(self, of_one: int, read: float) -> None:
-        self._of_one, self._read_seconds = of_one, read
-        self._calls: Counter[str] = Counter()
-
-    async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = await continuation(details)
-        if handler is None or handler.request_streaming or handler.request_deserializer is None:
-            return handler
-
-        async def serve(_: Any, context: Any) -> None:
-            caller = machine_of(str(context.peer()))
-            self._calls[caller] += 1
-            context.add_done_callback(lambda _: self._over(caller))
-            request = await self._request(handler.request_deserializer, caller, details.method, context)
-            if not handler.response_streaming:
-                await self._send(context, await handler.unary_unary(request, context))
-                return
-            answer = handler.unary_stream(request, context)
-            if inspect.isawaitable(answer):  # a handler that writes by itself, as the health service's
-                await answer
-                return
-            async with contextlib.aclosing(answer):
-                async for item in answer:
-                    await self._send(context, item)
-
-        return grpc.stream_stream_rpc_method_handler(serve, None, handler.response_serializer)
-
-    @staticmethod
-    async def _send(context: Any, message: Any) -> None:
-        try:
-            await context.write(message)
-        except grpc.aio.InternalError:  # the caller has gone: nothing of this call is anybody's any more
-            raise asyncio.CancelledError from None
-
-    def _over(self, caller: str) -> None:
-        """A call has left the server."""
-        self._calls[caller] -= 1
-        if not self._calls[caller]:
-            del self._calls[caller]
-
-    async def _request(self, parse: Callable[[bytes], Any], caller: str, method: str, context: Any) -> Any:
-        async with _statuses(method, context):
-            if self._calls[caller] > self._of_one:
-                raise BudgetError(f"{self._of_one} calls of this machine are under way: wait for one of them")
-            try:
-                async with asyncio.timeout(self._read_seconds):
-                    data = await context.read()
-                return parse(data)
-            except TimeoutError:
-                raise EncodingError(f"no request came within {self._read_seconds:.0f} s") from None
-            except Exception:
-                raise EncodingError("the request is not the message that this call takes") from None
-        raise AssertionError("abort raises")
+    options = [*SERVER_OPTIONS, *limits.options()]
+    return grpc.aio.server(options=options, interceptors=[Gate(limits)], maximum_concurrent_rpcs=limits.calls)
 
 
 def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None, plain: bool = False) -> int:

@@ -15,7 +15,7 @@ from ragseal.ledger.rpc import answers
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 
 MAX_PAGE_ENTRIES = 1024
-MAX_PAGE_BYTES = 4 * 1024 * 1024
+MAX_PAGE_BYTES = 256 * 1024  #: what a caller that does not read can make this server hold
 MAX_PAGE_COSIGNATURES = 1024
 
 
@@ -54,13 +54,13 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
         page: list[bytes] = []
         room, end = MAX_PAGE_BYTES, min(start + min(count, MAX_PAGE_ENTRIES), size)
         while start < end:
-            # 64 entries at a time: the largest ones fill a page, a page of small ones takes few queries
-            for entry in self._log.entries(start, min(64, end - start)):
+            # 16 entries at a time: the largest ones fill a page, a page of small ones takes few queries
+            for entry in self._log.entries(start, min(16, end - start)):
                 room -= len(entry)
                 if room < 0 and page:
                     return page
                 page.append(entry)
-            start += 64
+            start += 16
         return page
 
     @answers

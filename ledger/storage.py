@@ -48,6 +48,7 @@ def connect(database: Path) -> SqliteTree:
         for pragma in ("locking_mode=EXCLUSIVE", "busy_timeout=2000", "journal_mode=WAL", "synchronous=FULL"):
             tree.con.execute(f"PRAGMA {pragma}")
         tree.con.execute("PRAGMA fullfsync=1")
+        tree.con.execute("PRAGMA temp_store=MEMORY")  # no file that is opened when it is needed
         if tree.con.execute("PRAGMA journal_mode").fetchone() != "wal":
             raise LedgerError(f"{database}: this file system cannot hold a write-ahead log; use a local disk")
     except BaseException:

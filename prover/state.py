@@ -277,7 +277,10 @@ def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    """A connection that opens no file later on: strangers' connections may hold every descriptor then."""
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    database.execute("PRAGMA temp_store=MEMORY")
+    return database
 
 
 def _open_reader(path: Path) -> sqlite3.Connection:
@@ -285,6 +288,7 @@ def _open_reader(path: Path) -> sqlite3.Connection:
     try:
         database = _connect(path)
         database.execute("PRAGMA query_only=ON")
+        database.execute("SELECT 1 FROM sqlite_master").fetchall()  # opens its files now, not at the first question
         return database
     except sqlite3.Error as error:
         raise ConfigurationError(f"cannot open {path}: {error}") from None

@@ -304,6 +304,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
 @click.option("--log-key", "log_keys", multiple=True, help="Its log's public key, one for every --provider, in order.")
 @client_tls
 @server_tls
+@click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
 def serve(
     directory: Path,
@@ -312,6 +313,7 @@ def serve(
     log_keys: Sequence[str],
     tls: ClientTls,
     own: ServerTls,
+    reflection: bool,
     as_json: bool,
 ) -> None:
     """Hand out proving keys, take part in the beacons of the given providers, audit them on request.
@@ -328,7 +330,7 @@ def serve(
         _tell(as_json, {"listening": address}, f"listening on {address}")
         sys.stdout.flush()
 
-    asyncio.run(service.run(State(directory), targets, listen, own, ready))
+    asyncio.run(service.run(State(directory), targets, listen, own, ready, reflection))
 
 
 auditing.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)

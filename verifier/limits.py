@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.rpc import machine_of
-from ragseal.ledger.tls import is_loopback
+from ragseal.ledger.peers import address_of
 
 REPORTS_KEPT = 64  #: newest reports of requested audits that stay on disk
 REPORTS_DAYS = 90  #: and how long
@@ -23,8 +22,9 @@ def check_caller(context: Any) -> None:
     Raises:
         ConfigurationError: neither.
     """
-    caller = machine_of(str(context.peer()))
-    if not caller.startswith(("ipv4:", "ipv6:")) or is_loopback(caller[5:]):
+    peer = str(context.peer())
+    address = address_of(peer)
+    if address.is_loopback if address is not None else not peer.startswith(("ipv4:", "ipv6:")):
         return
     auth: Mapping[str, Any] = context.auth_context()
     if auth.get("x509_common_name") or auth.get("x509_subject_alternative_name"):

@@ -27,7 +27,8 @@ from grpc_reflection.v1alpha import reflection
 from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
-from ragseal.ledger.rpc import answers, bind, machine_of, new_server, streams
+from ragseal.ledger.peers import machine_of
+from ragseal.ledger.rpc import answers, bind, new_server, streams
 from ragseal.ledger.tls import ServerTls
 from ragseal.ledger.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
@@ -277,8 +278,11 @@ async def run(
     listen: str,
     own: ServerTls,
     ready: Callable[[str], None],
+    reflect: bool = False,
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``ready`` is called with the address that is listened on.
+
+    ``reflect``: callers may list the services.
 
     Raises:
         ConfigurationError: the address is taken or not allowed.
@@ -288,7 +292,8 @@ async def run(
     servicer.mount(server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
-    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    if reflect:
+        reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     port = bind(server, listen, own.credentials(), own.plain)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -22,7 +22,9 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import AccountAsk, WindowClose
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.kernel.inquiry import Ask, LinksAsk, RegistryAsk
-from ragseal.ledger.rpc import answers, bind, call, error_of, new_server, open_channel
+from ragseal.ledger.limits import Limits
+from ragseal.ledger.rpc import answers, bind, call, new_server, open_channel
+from ragseal.ledger.statuses import error_of
 from ragseal.prover.deliveries import ASKS_AT_ONCE
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 from ragseal.verifier import auditing, conduct, verification
@@ -70,7 +72,7 @@ def test_calls_that_never_send_a_request_take_no_place_for_good() -> None:
 
 def test_a_call_without_a_request_ends_and_health_can_be_watched() -> None:
     async def run() -> None:
-        server = new_server(of_one=4, read=0.5)
+        server = new_server(Limits(calls_of_one=4, read=0.5))
         ledger_pb2_grpc.add_LedgerServiceServicer_to_server(_Checkpoints(), server)  # type: ignore[no-untyped-call]
         healthy = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(healthy, server)

@@ -20,7 +20,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, LedgerError
-from ragseal.ledger import log as log_module
 from ragseal.ledger import storage
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.log import Appended, Log
@@ -392,7 +391,7 @@ async def test_no_receipt_without_a_durable_checkpoint(directory: Path, monkeypa
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = log.checkpoint()
-    monkeypatch.setattr(log_module, "write_durably", full)
+    monkeypatch.setattr(log._file, "write", full)
     with pytest.raises(LedgerError, match="No space left"):
         await log.append(lambda _: b"second")
     assert (log.size, log.checkpoint()) == (1, before)

@@ -26,7 +26,8 @@ from ragseal.kernel.inquiry import Delivery, LinksAsk, ProofsAsk, RegistryAsk, o
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import call, error_of, open_channel
+from ragseal.ledger.rpc import call, open_channel
+from ragseal.ledger.statuses import error_of
 from ragseal.ledger.tls import BY_DEFAULT, ServerTls
 from ragseal.prover import remote
 from ragseal.prover.beacon import BeaconRules

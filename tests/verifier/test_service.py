@@ -18,7 +18,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError
-from ragseal.ledger.rpc import call, error_of, open_channel
+from ragseal.ledger.rpc import call, open_channel
+from ragseal.ledger.statuses import error_of
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier import service
 from ragseal.verifier.conduct import Target, Terms

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""AuditErrors as gRPC statuses and back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from ragseal.kernel import errors
+from ragseal.kernel.errors import AuditError, LedgerError, MismatchError, TransportError
+
+MAX_ERROR_BYTES = 2000
+ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
+
+_STATUS: dict[type[AuditError], grpc.StatusCode] = {
+    errors.EncodingError: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.PolicyError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.CommitmentError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.AttestationError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.ProofError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.EstimateError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.LedgerError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.BudgetError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.UnprovableError: grpc.StatusCode.OUT_OF_RANGE,
+    errors.ConfigurationError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.TransportError: grpc.StatusCode.UNAVAILABLE,
+}
+_BY_NAME = {kind.__name__: kind for kind in _STATUS}
+
+_log = logging.getLogger("ragseal.rpc")
+
+
+def status_of(error: AuditError) -> tuple[grpc.StatusCode, str, str]:
+    """(status code, text, name of the nearest error class that the wire knows)."""
+    for kind in type(error).__mro__:
+        if kind in _STATUS:
+            return _STATUS[kind], _short(str(error)), kind.__name__
+    return grpc.StatusCode.FAILED_PRECONDITION, _short(str(error)), LedgerError.__name__
+
+
+def _short(text: str) -> str:
+    """Text for a status: it travels in a header of 8 KiB, three bytes for one, and may repeat what the caller sent."""
+    return text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
+
+
+def error_of(error: grpc.RpcError, peer: str) -> AuditError:
+    """The AuditError that a failed call stands for.  The peer's text is cut and cleaned: it may come from an enemy."""
+    code, details = grpc.StatusCode.UNKNOWN, ""
+    metadata: Iterable[tuple[str, str | bytes]] = ()
+    if isinstance(error, grpc.aio.AioRpcError):
+        code, details = error.code(), error.details() or ""
+        metadata = error.trailing_metadata() or ()
+    text = "".join(ch if ch.isprintable() else " " for ch in details)[:1000]
+    for key, value in metadata:
+        if key == ERROR_KEY and value in _BY_NAME:
+            return _BY_NAME[str(value)](f"{peer} answers: {text}")
+    if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
+        if "issuer certificate" in text or "self signed" in text or "self-signed" in text:
+            return MismatchError(
+                f"{peer} and this machine do not agree on TLS: its certificate is of no authority trusted here. "
+                f"Name the authority with --ca FILE (the certificate itself, if it is self-signed) ({text})"
+            )
+        return MismatchError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
+    if code == grpc.StatusCode.UNAVAILABLE:
+        return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({text})")
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return TransportError(f"{peer} did not answer in time; it may still have done what was asked: try again")
+    if code == grpc.StatusCode.UNIMPLEMENTED:
+        return MismatchError(f"{peer} does not offer this call: another program, or another version of ragseal")
+    return TransportError(f"{peer} failed with {code.name}: {text}")
+
+
+@asynccontextmanager
+async def statuses(name: str, context: Any) -> AsyncIterator[None]:
+    """What a handler raises becomes the status of its call; the details of what is no AuditError stay in the log."""
+    try:
+        yield
+    except AuditError as error:
+        code, text, kind = status_of(error)
+        await context.abort(code, text, trailing_metadata=((ERROR_KEY, kind),))
+    except Exception as error:
+        if isinstance(error, grpc.aio.AbortError):
+            raise
+        _log.exception("%s failed", name)
+        await context.abort(grpc.StatusCode.INTERNAL, "internal error; the operator finds it in the log")
