@@ -13,6 +13,7 @@ import grpc.aio
 
 from ragseal.kernel import errors
 from ragseal.kernel.errors import AuditError, LedgerError, MismatchError, TransportError
+from ragseal.kernel.printable import printable
 
 MAX_ERROR_BYTES = 2000
 ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
@@ -55,7 +56,7 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
     if isinstance(error, grpc.aio.AioRpcError):
         code, details = error.code(), error.details() or ""
         metadata = error.trailing_metadata() or ()
-    text = "".join(ch if ch.isprintable() else " " for ch in details)[:1000]
+    text = printable(details[:1000])
     for key, value in metadata:
         if key == ERROR_KEY and value in _BY_NAME:
             return _BY_NAME[str(value)](f"{peer} answers: {text}")
@@ -67,7 +68,8 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
             )
         return MismatchError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
     if code == grpc.StatusCode.UNAVAILABLE:
-        return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({text})")
+        reason = text.rpartition(": ")[2]  # gRPC says it last, behind every address that it has tried
+        return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({reason})")
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return TransportError(f"{peer} did not answer in time; it may still have done what was asked: try again")
     if code == grpc.StatusCode.UNIMPLEMENTED:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel import errors
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.printable import printable
-from ragseal.ledger import rpc
+from ragseal.ledger.statuses import status_of
 from ragseal.verifier import conduct, page, report, verification
 from ragseal.verifier.conduct import Target, Terms, read_receipts
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
@@ -113,7 +113,7 @@ def test_an_error_s_text_is_printable(kind: type[AuditError]) -> None:
     assert said.encode()
     assert "\\x1b[2K" in said
     assert str(kind(said)) == said, "quoted again it stays the same"
-    _, text, _ = rpc.status_of(kind(STEERING))
+    _, text, _ = status_of(kind(STEERING))
     assert text.encode()
 
 
