@@ -29,7 +29,8 @@ from ragseal.kernel.inquiry import Delivery, ProofsAsk, open_delivery
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import ERROR_KEY, MAX_MESSAGE_BYTES, open_channel
+from ragseal.ledger.rpc import MAX_MESSAGE_BYTES, open_channel
+from ragseal.ledger.statuses import ERROR_KEY
 from ragseal.ledger.tls import BY_DEFAULT
 from ragseal.ledger.witness import Witness
 from ragseal.prover import remote as provider_remote
