@@ -7,12 +7,20 @@ import dataclasses
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits.build import class_digest, load_classes
-from ragseal.client.attestation import build_request, decode_embedding, encode_embedding
+from ragseal.client.attestation import (
+    build_request,
+    check_answer,
+    check_receipt,
+    decode_embedding,
+    encode_embedding,
+)
 from ragseal.client.classes import known_class
 from ragseal.kernel.attestation import NO_RECEIPT
-from ragseal.kernel.errors import AttestationError, BudgetError, PolicyError
+from ragseal.kernel.errors import AttestationError, BudgetError, LedgerError, PolicyError
+from ragseal.ledger.note import NoteSigner
 
 
 @pytest.fixture
@@ -40,6 +48,31 @@ def test_a_request_names_everything_that_was_checked(parts: dict[str, Any]) -> N
 def test_the_last_query_of_a_budget_is_signed(parts: dict[str, Any]) -> None:
     assert parts["window"].manifest.policy.n_max == 4
     assert build_request(**parts, **{**GOOD, "ctr": 4}).ctr == 4
+
+
+def test_an_answer_comes_after_the_one_before_it(bench: Any) -> None:
+    """In the window's count and in the ledger, each by itself: the checkpoint and all signatures hold."""
+    client = bench.client()
+    first, second = (client.ask(text) for text in ("json", "csv"))
+    memory = client.state.windows()[0]
+    answer = memory.answer(2)
+    rest = (client._group, client._current[0], client._log, memory.exchange(2).signed, answer)
+    check_answer(*rest, first.receipt)
+    later = second.receipt.body
+    for change in ({"seq": later.seq}, {"index": later.index}, {"seq": later.seq + 1}, {"index": later.index + 1}):
+        earlier = dataclasses.replace(first.receipt, body=dataclasses.replace(first.receipt.body, **change))
+        with pytest.raises(LedgerError, match="does not come after this account's previous one"):
+            check_answer(*rest, earlier)
+
+
+def test_a_receipt_of_another_log_than_the_manifest_s_is_refused_as_that(bench: Any) -> None:
+    client = bench.client()
+    result = client.ask("json")
+    other = NoteSigner("other.example/log", Ed25519PrivateKey.generate()).verifier
+    manifest = bench.provider.manifest
+    check_receipt(manifest, client._log, result.record, None, result.receipt)
+    with pytest.raises(LedgerError, match=r"the window is kept in the log .*, the pinned log key is of 'other"):
+        check_receipt(manifest, other, result.record, None, result.receipt)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import random
 from fractions import Fraction
 from math import comb
 from typing import Any
@@ -43,6 +45,33 @@ def logged(**sizes: int) -> list[Any]:
 )
 def test_shares(sizes: dict[str, int], size: int, expected: dict[str, int]) -> None:
     assert shares(sizes, size) == expected
+
+
+def test_shares_are_as_near_to_proportion_as_whole_records_can_be() -> None:
+    """Every record more than the shares rounded down goes where most is missing to the exact share."""
+    rng = random.Random(8)
+    for _ in range(400):
+        sizes = {name: rng.randrange(0, 30) for name in "abcde"[: rng.randrange(1, 6)]}
+        total = sum(sizes.values())
+        size = rng.randrange(1, 60)
+        taken = shares(sizes, size)
+        assert set(taken) == {name for name, n in sizes.items() if n}
+        assert all(1 <= count <= sizes[name] for name, count in taken.items())
+        if not total:
+            continue
+        wanted = min(size, total)
+        assert sum(taken.values()) == max(wanted, sum(taken.values()))
+        due = {name: Fraction(wanted * n, total) for name, n in sizes.items() if n}
+        least = {name: max(1, math.floor(share)) for name, share in due.items()}
+        assert sum(taken.values()) == max(wanted, sum(least.values()))
+        while sum(least.values()) < wanted:
+            name = max(least, key=lambda one: (due[one] - least[one], one))
+            least[name] += 1
+        assert taken == least
+
+
+def test_a_sample_of_one_record_is_one() -> None:
+    assert Sample(1).size == 1
 
 
 def test_draw_depends_on_nonce_root_and_manifest() -> None:
