@@ -303,7 +303,9 @@ def chosen(arguments: Sequence[str]) -> list[str]:
     return [file for file in TESTS if not named or any(Path(file) == one or one in Path(file).parents for one in named)]
 
 
-def run(file: str, redo: set[str], until: float, only_lines: range | None, checks: bool) -> None:
+def run(
+    file: str, redo: set[str], until: float, only_lines: range | None, checks: bool, sample: int | None = None
+) -> None:
     known = load(file)
     every = mutants((ROOT / file).read_text())
     module = "ragseal." + file.removesuffix(".py").replace("/", ".")
@@ -314,6 +316,9 @@ def run(file: str, redo: set[str], until: float, only_lines: range | None, check
         and (only_lines is None or one.line in only_lines)
         and (one.check or not checks)
     ]
+    if sample is not None:  # the same ones every time, wherever in the file
+        drawn = sorted(left, key=lambda one: hashlib.sha256(one.key.encode()).digest())[:sample]
+        left = [one for one in left if one in drawn]
     if not left:
         return
     for name in independent_of(module):
@@ -365,6 +370,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no mutant after so many")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="files at a time (default: one a core)")
     parser.add_argument("--checks", action="store_true", help="only what drops or turns a check, a call, a hashed part")
+    parser.add_argument("--sample", type=int, help="of those of a file that were not tried yet so many, spread over it")
     parser.add_argument("--report", action="store_true", help="run nothing")
     given = parser.parse_args()
     os.chdir(ROOT)
@@ -382,7 +388,7 @@ def main() -> None:
                 file = waiting.pop(0)
                 child = os.fork()  # so that what it loads is not there for the next file
                 if not child:
-                    run(file, set(given.again), until, lines, given.checks)
+                    run(file, set(given.again), until, lines, given.checks, given.sample)
                     os._exit(0)
                 running[child] = file
             ended, status = os.wait()
