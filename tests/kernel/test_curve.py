@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from py_ecc import optimized_bn128 as ecc
 
+from ragseal.groth16.group import default_group
 from ragseal.kernel import curve, field
 from ragseal.kernel.errors import EncodingError, ProofError
 from ragseal.kernel.params import P, R
@@ -89,3 +90,12 @@ def test_permutation_uses_its_whole_state() -> None:
         changed = [0, 5, 7] + [0] * 14
         changed[i] += 1
         assert all(a != b for a, b in zip(base, permute(changed), strict=True))
+
+
+@pytest.mark.parametrize("group", [curve.PurePythonGroup(), default_group()], ids=["plain", "default"])
+def test_vectors_of_different_lengths_are_not_combined(group: curve.Group) -> None:
+    one, two = field.pack([5]), field.pack([5, 6])
+    assert group.combine([two, two], [1, 2]) == field.pack([15, 18])
+    for vectors, coefficients in (([one, two], [1, 2]), ([two, one], [1, 2]), ([two], [1, 2]), ([two, two], [1])):
+        with pytest.raises(ProofError):
+            group.combine(vectors, coefficients)
