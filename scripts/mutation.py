@@ -69,7 +69,7 @@ TESTS: dict[str, list[str]] = {
     "kernel/policy.py": ["kernel/test_policy.py", "prover/test_policies.py"],
     "kernel/fixedpoint.py": ["kernel/test_fixedpoint.py", "kernel/test_certificate.py", "kernel/test_policy.py"],
     "kernel/curve.py": ["kernel/test_curve.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
-    "kernel/hints.py": ["kernel/test_hints.py", "kernel/test_hashed.py"],
+    "kernel/hints.py": ["kernel/test_hints.py", "kernel/test_hashed.py", "groth16/test_engine.py"],
     "kernel/attestation.py": [
         "kernel/test_hashed.py", "kernel/test_message_refusals.py", "kernel/test_hashed_asks.py",
         "client/test_attestation.py", "verifier/test_proofs.py", "verifier/test_attestation.py",

@@ -43,11 +43,11 @@ def noisy_scores(cls: CircuitClass, key: int, w: list[int], hmax: int) -> list[i
 def test_select_is_the_exact_noisy_top_k(law: str) -> None:
     cls = toy(law)
     rng = random.Random(3)
-    for key in range(4):
-        w = [rng.randrange(-3000, 9000) for _ in range(cls.N)]
-        v = noisy_scores(cls, key, w, 6000)
+    for key, hmax in enumerate((6000, 6000, 200, 60_000, 60_000, 60_000)):  # noise decides, or scores do
+        w = [rng.randrange(-3000, hmax + 3000) for _ in range(cls.N)]
+        v = noisy_scores(cls, key, w, hmax)
         best = sorted(range(cls.N), key=lambda i: (-v[i], i))[: cls.K]
-        chosen = hints.select(cls, key, w, 6000)
+        chosen = hints.select(cls, key, w, hmax)
         assert chosen.ids == tuple(sorted(best))
         assert chosen.threshold == v[best[-1]]
         assert all(p.v == v[p.slot] for p in chosen.places)
@@ -117,6 +117,25 @@ def test_look_ups_balance(law: str) -> None:
         assert bounds[theta - 1] < vs
         assert sum(h["mc"][theta:]) == 2 * sum(h["pcnt"])
         assert sum(h["sel"]) == 1
+
+
+def test_elements_at_the_edge_of_the_canonical_decomposition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One draw in 2^72 is refused: the first that is, and the last that is not."""
+    cls = toy("gaussian")
+    w, drawn = [0] * cls.N, hints.coarse_elements(cls, 1)
+    limit = hints.canonical_limit(cls.coarse_top_position)
+    for top, fits in ((limit - 1, True), (limit, False)):
+        element = top << cls.coarse_top_position
+        monkeypatch.setattr(hints, "coarse_elements", lambda cls, key, e=element: [e, *drawn[1:]])
+        if fits:
+            assert hints.select(cls, 1, w, 6000).elements[0] == element
+        else:
+            with pytest.raises(UnprovableError, match="a coarse element is outside"):
+                hints.select(cls, 1, w, 6000)
+    limit = hints.canonical_limit(cls.place_top_position)
+    hints.exact_noise(cls, 1, (limit - 1) << cls.place_top_position)
+    with pytest.raises(UnprovableError, match="a fine element is outside"):
+        hints.exact_noise(cls, 1, limit << cls.place_top_position)
 
 
 def test_named_completeness_failures() -> None:
