@@ -113,6 +113,7 @@ def test_a_run_that_was_broken_off_goes_on(
 
     monkeypatch.setattr(performance, "prove_path", proofs)
     monkeypatch.setattr("bench.answering.against_faiss", broken_off)
+    monkeypatch.setattr("bench.sealing.sealing", lambda size, rounds: result["raw"]["sealing"][str(size)])
     with pytest.raises(RuntimeError, match="power cut"):
         CliRunner().invoke(performance.main, command, catch_exceptions=False)
     assert not (tmp_path / "performance.json").exists()
