@@ -390,6 +390,14 @@ def test_half_of_the_curve_s_equation_is_not_enough() -> None:
         assert refusal(pairing.check_g2, second) == "a G2 point is not on the curve"
 
 
+def test_points_of_public_inputs_that_a_key_does_not_have(ours: VerifyingKey) -> None:
+    size = len(ours.ic_points)
+    assert len(ours.ic(0, size)) == 64 * size
+    assert ours.ic(size, 0) == b""
+    for start, count in ((-1, 1), (1, -1), (0, size + 1), (size, 1), (size + 1, 0)):
+        assert refusal(ours.ic, start, count) == f"IC points {start}..{start + count} of a key with {size} points"
+
+
 def test_a_g2_point_has_its_length() -> None:
     data = pairing.encode_g2(pairing.G2_GENERATOR)
     assert pairing.decode_g2(data) == pairing.G2_GENERATOR

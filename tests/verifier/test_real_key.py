@@ -144,6 +144,26 @@ def test_every_part_of_a_proof_counts(world: ProvenWorld) -> None:
         refused(world, "does not hold", name)
 
 
+def test_a_key_takes_exactly_its_clear_inputs(world: ProvenWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more, even of value 0, would stand on an input that is committed to."""
+    key, taken = world.real.backend.key, []
+    once = type(key).verify_batch
+
+    def kept(self: Any, items: Any) -> None:
+        taken.extend(items)
+        once(self, items)
+
+    monkeypatch.setattr(type(key), "verify_batch", kept)
+    assert world.audit().verdict == "PASS"
+    clear, c_w, c_h, proof = taken[0]
+    key.verify(clear, c_w, c_h, proof)
+    for other in (clear[:-1], [*clear, 0], []):
+        with pytest.raises(ProofError, match=f"{len(clear)} clear inputs expected"):
+            key.verify(other, c_w, c_h, proof)
+        with pytest.raises(ProofError, match=f"{len(clear)} clear inputs expected"):
+            once(key, [*taken, (other, c_w, c_h, proof)])
+
+
 def test_a_proof_moved_to_another_record(world: ProvenWorld) -> None:
     honest = {e.seq: e for e in world.batch(world.digest, range(3)).entries}
     world.tamper_entry = entry(lambda one: replace(one, proof=honest[0].proof, c_h=honest[0].c_h))
