@@ -321,3 +321,28 @@ def test_a_wrong_path_that_comes_with_an_answer_is_refused_with_both_notes(bench
         assert {n: d for n, d in bench.snapshot().items() if not n.endswith("pending")} == before
     bench.provider.path = path
     assert client.ask("csv").record.signed.request.ctr == 2
+
+
+def test_a_receipt_younger_than_the_public_log_is_no_fork(bench: Any) -> None:
+    """A log shows its records on a tick: until then nothing is said against it, and the same request is sent again."""
+    client = bench.client()
+    client.ask("json")
+    note, consistency, path = bench.provider.checkpoint, bench.provider.consistency, bench.provider.path
+    public = note()
+    size = open_checkpoint(public, bench.provider.log_signer.verifier).checkpoint.size
+
+    def shown(old: int, new: int) -> list[bytes]:
+        if new > size:
+            raise LedgerError(f"size {new} is beyond the published size {size}")
+        return consistency(old, new)
+
+    bench.provider.path = lambda known, size: ()
+    bench.provider.checkpoint, bench.provider.consistency = (lambda: public), shown
+    with pytest.raises(TransportError, match="does not show entries this young yet: ask again in a minute"):
+        client.ask("csv")
+    bench.provider.checkpoint, bench.provider.consistency, bench.provider.path = note, consistency, path
+    assert client.ask("csv").record.signed.request.ctr == 2
+    bench.provider.consistency = lambda old, new: (_ for _ in ()).throw(LedgerError("no path"))
+    bench.provider.path = lambda known, size: ()
+    with pytest.raises(LedgerError, match=r"does not prove that size \d+ is the beginning"):
+        client.ask("json again")
