@@ -227,6 +227,22 @@ def test_does_not_open_a_nonce_that_it_never_drew(world: World, state: Simulated
         participant(world, state).advance()
 
 
+def test_does_not_open_a_nonce_that_it_did_not_commit_to(world: World, state: SimulatedState) -> None:
+    """The folder was restored and has another nonce than the log has a commitment to: it stays closed."""
+    part = participant(world, state)
+    part.advance()
+    drawn = state.nonce(world.digest)
+    world.messages[-1] = world.commit_entry("auditor", bytes(32), state.identity)
+    seal(world, "provider", "auditor")
+    opens(world, "provider")
+    size = len(world.messages)
+    with pytest.raises(Refused, match="not to a nonce of this folder"):
+        participant(world, state).advance()
+    assert len(world.messages) == size
+    assert drawn is not None
+    assert drawn != bytes(32)
+
+
 @pytest.mark.parametrize("grown", [0, 2])
 def test_a_fork_while_watching_is_refused(world: World, state: SimulatedState, grown: int) -> None:
     part = participant(world, state)

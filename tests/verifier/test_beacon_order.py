@@ -92,6 +92,22 @@ def test_an_absent_observer_is_dropped_by_a_second_seal() -> None:
     assert _rebeacon(c_observer, c_auditor, seal, o_provider, reduced, o_auditor, reopened).audit().verdict == "PASS"
 
 
+def test_a_dropped_observer_and_a_wrong_release_in_the_folder_are_no_verdict() -> None:
+    """The first seal named somebody who never opened: there is no beacon of it to compare with."""
+
+    def reduced(w: World) -> BeaconSeal:
+        return w.seal_entry("provider", "auditor")
+
+    def reopened(w: World) -> WindowOpen:
+        w.beacon = beacon_value(w.digest, [("provider", w.provider_nonce), ("auditor", w.nonces[w.digest])])
+        return WindowOpen(w.digest, w.beacon, OPENS + 60)
+
+    world = _rebeacon(c_observer, c_auditor, seal, o_provider, reduced, o_auditor, reopened)
+    world.beacons[world.digest] = 7
+    verdict = world.audit()
+    assert verdict.line().startswith("NO VERDICT step=5 beacon: by this folder's record"), verdict.line()
+
+
 @attack(5, "never sealed")
 def beacon_without_seal() -> Any:
     return _rebeacon(c_observer, c_auditor, o_provider, o_observer, o_auditor, opened)
