@@ -113,6 +113,26 @@ def test_the_whole_way_and_the_audit_afterwards(world: World, state: SimulatedSt
     assert verdict.verdict == "PASS", verdict.line()
 
 
+def test_every_window_has_a_part_of_its_own(world: World, state: SimulatedState) -> None:
+    """What the log holds of an earlier window's beacon is neither taken for the newest one's nor in its way."""
+    part = participant(world, state)
+    nonces = []
+    for name, begins in (("w1", OPENS), ("w2", CLOSES)):
+        if name == "w2":
+            world.enter_manifest(name, policy_=policy(opens=CLOSES, closes=CLOSES + 3600))
+        assert part.advance() == (Stage.COMMITTED, name)
+        seal(world, "provider", "auditor")
+        opens(world, "provider")
+        assert part.advance() == (Stage.OPENED, name)
+        nonces.append(state.nonce(world.digest))
+        assert world.messages[-1] == BeaconOpening(world.digest, "auditor", nonces[-1] or b"")
+        beacon = beacon_value(world.digest, [("provider", world.provider_nonce), ("auditor", nonces[-1] or b"")])
+        world.messages.append(WindowOpen(world.digest, beacon, begins + 60))
+        assert part.advance() == (Stage.OPENED, name), "open, with this auditor's part in it"
+        world.messages.append(WindowClose(world.digest, 0, begins + 3000))
+    assert len(set(nonces)) == 2
+
+
 def test_a_restart_keeps_the_nonce(world: World, state: SimulatedState) -> None:
     participant(world, state).advance()
     nonce = state.nonce(world.digest)
