@@ -49,6 +49,11 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644, replace: bool =
     sync_directory(path.parent)
 
 
+def spares_of(path: Path) -> list[Path]:
+    """Names that :class:`DurableFile` uses beside ``path``."""
+    return [path.with_name(f"{path.name}.spare{number}") for number in (0, 1)]
+
+
 class DurableFile:
     """A file that is replaced whole again and again, also by a program that gets no new descriptor any more.
 
@@ -61,7 +66,7 @@ class DurableFile:
     def __init__(self, path: Path) -> None:
         """``path`` exists.  Raises OSError."""
         self._path = path
-        self._names = [path.with_name(f"{path.name}.spare{number}") for number in (0, 1)]
+        self._names = spares_of(path)
         self._open: list[int] = []  #: descriptors: folder, file, spare
         self._sound = True
         try:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragseal.kernel.errors import AuditError, EncodingError, LedgerError, TransportError
+from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.durable import write_durably
 from ragseal.ledger.merkle import Frontier, leaf_hash
@@ -167,6 +167,8 @@ class Observer:
     async def _deliver(self, size: int, line: NoteSignature) -> str:
         try:
             await self._remote.add_cosignature(size, self._witness.verifier.vkey(), line.line())
+        except BudgetError as error:  # a log keeps one every few seconds: nothing is lost
+            return f"not now, the next look brings another ({error})"
         except AuditError as error:
             return str(error)
         return ""

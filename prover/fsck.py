@@ -28,6 +28,7 @@ from ragseal.groth16.keys import KeyView
 from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.durable import spares_of
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.ledger.terminal import JSON, named_bars
@@ -55,6 +56,7 @@ _TOP = {
     "keys",
 }
 _LEDGER = {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm", "log.sqlite-journal", "checkpoint", "lock", "cosignatures"}
+_LEDGER |= {path.name for path in spares_of(Path("checkpoint"))}
 _SECRET = {SETTINGS, KEY_FILE, LOG_KEY_FILE, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"}
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}|\.incoming-.*")
 
