@@ -196,6 +196,21 @@ def test_a_manifest_of_another_key_in_the_log_sets_no_receipt_aside(monkeypatch:
     assert verdict.steps[6].evidence["of_other_windows"] == 0
 
 
+@pytest.mark.parametrize(("tau", "joined"), [(2, 2), (1, 1)])
+def test_records_exactly_tau_apart_are_linked(tau: int, joined: int) -> None:
+    """The last pair that counts: an honest provider lists it, and no auditor may hold that against it."""
+    world = World()
+    world.commit(policy_=policy(tau=tau))
+    same, other = [90, 90, 0, 0], [0, 0, 90, -90]
+    for account, e in (("alice", same), ("alice", other), ("bob", same)):
+        world.ask(account, e=e)
+    world.close()
+    verdict = world.audit()
+    assert verdict.verdict == "PASS", verdict.line()
+    assert verdict.estimation is not None
+    assert verdict.estimation.c == joined
+
+
 # --- what the auditor asks for with its signature --------------------------------------------------------------------
 
 
