@@ -309,6 +309,19 @@ def test_only_an_explicit_refusal_is_a_fail(call: str, kind: type[AuditError]) -
     assert verdict.obstacle.way_out
 
 
+def test_the_step_that_ends_a_checklist_says_how() -> None:
+    world = World()
+    world.commit()
+    for _ in range(4):  # one more than n_max
+        world.ask("alice")
+    world.close()
+    failed = world.audit()
+    assert {step.number: step.status for step in failed.steps}[6] == "failed"
+    undecided = world.audit(auditor=replace(world.auditor(), nonces={}))
+    assert {step.number: step.status for step in undecided.steps}[5] == "no verdict"
+    assert {step.status for step in undecided.steps if step.number > 5} == {"not reached"}
+
+
 def test_a_way_out_that_somebody_forgot_is_no_fail() -> None:
     for error, kind in ((Undecided("nobody signed it", ""), "NO VERDICT"), (Refused("signed"), "FAIL")):
         verdict = Verdict()
