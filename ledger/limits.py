@@ -25,9 +25,11 @@ class Limits:
     handshake: float = 20.0  #: seconds that a new connection has to get as far as a first call
     idle: float = 60.0  #: seconds that a connection without calls stays
 
-    def options(self) -> list[tuple[str, int]]:
-        """For gRPC.  A caller whose connection was closed for being idle gets a new one with its next call."""
-        descriptors = raise_descriptors()
+    def options(self, descriptors: int) -> list[tuple[str, int]]:
+        """For gRPC, in a program that may have so many descriptors.
+
+        A caller whose connection was closed for being idle gets a new one with its next call.
+        """
         return [
             ("grpc.max_allowed_incoming_connections", max(64, min(self.connections, descriptors - SPARE_DESCRIPTORS))),
             ("grpc.server_handshake_timeout_ms", int(self.handshake * 1000)),

@@ -17,7 +17,7 @@ import grpc.aio
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 from ragseal.ledger.gate import Gate
-from ragseal.ledger.limits import DEFAULT, Limits
+from ragseal.ledger.limits import DEFAULT, Limits, raise_descriptors
 from ragseal.ledger.statuses import error_of, statuses
 from ragseal.ledger.tls import ClientTls, is_loopback
 
@@ -117,7 +117,7 @@ def new_server(limits: Limits = DEFAULT) -> Any:
     RESOURCE_EXHAUSTED beyond its places.  Requests that are no protobuf are refused as an EncodingError; gRPC alone
     would answer UNKNOWN and log a traceback.  This program may have as many descriptors as the system allows, from now.
     """
-    options = [*SERVER_OPTIONS, *limits.options()]
+    options = [*SERVER_OPTIONS, *limits.options(raise_descriptors())]
     return grpc.aio.server(options=options, interceptors=[Gate(limits)], maximum_concurrent_rpcs=limits.calls)
 
 

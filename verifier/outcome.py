@@ -79,7 +79,7 @@ class Neighbour:
 
     @property
     def passed(self) -> bool:
-        return self.verdict in (PASS, SAMPLED_PASS)
+        return guess.passes(self.verdict)
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        return self.verdict in (PASS, SAMPLED_PASS)
+        return guess.passes(self.verdict)
 
     @property
     def beside(self) -> tuple[Neighbour, ...]:

@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from ragseal.kernel.errors import BudgetError, ConfigurationError
-from ragseal.ledger import limits
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.durable import DurableFile
 from ragseal.ledger.gate import Gate
@@ -147,9 +146,8 @@ def test_a_server_may_have_every_descriptor_that_the_system_allows() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_connections_leave_descriptors_for_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "raise_descriptors", lambda: 1024)
-    assert dict(Limits().options())["grpc.max_allowed_incoming_connections"] == 768
+def test_connections_leave_descriptors_for_the_program() -> None:
+    assert dict(Limits().options(1024))["grpc.max_allowed_incoming_connections"] == 768
 
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and empty SETTINGS
