@@ -17,9 +17,9 @@ import click
 import numpy as np
 
 from bench.experiment import RESULTS, Cell, pyplot, run, save, table
-from ragseal.kernel import closedforms, curves
-from ragseal.kernel.accounting import FULL, ORDERED, full_bound, reported_bound, topk_bounds
-from ragseal.kernel.lowerbound import attack_epsilon
+from ragseal.accounting import closed_forms, ideal_curves
+from ragseal.accounting.attack import attack_epsilon
+from ragseal.accounting.audit import FULL, ORDERED, full_bound, reported_bound, topk_bounds
 from ragseal.kernel.noise import GAUSSIAN_SIGMA, build_table
 
 DELTA = 1e-6
@@ -59,11 +59,11 @@ def _plain(x: float) -> float | str:
 def levels() -> list[dict[str, Any]]:
     """Noise levels that are said to give one account (1, 1e-6) over 10^4 queries of sensitivity 1."""
     n = ACCOUNT_QUERIES
-    exact = math.sqrt(n) / _root(lambda mu: curves.gaussian_epsilon(mu, DELTA) - 1)
-    canonne = math.sqrt(n) / _root(lambda mu: _renyi(mu, closedforms.canonne) - 1)
+    exact = math.sqrt(n) / _root(lambda mu: ideal_curves.gaussian_epsilon(mu, DELTA) - 1)
+    canonne = math.sqrt(n) / _root(lambda mu: _renyi(mu, closed_forms.canonne) - 1)
     return [
-        {"calibration": "paper, equation (3.4)", "sigma": closedforms.paper_sigma(1, n, DELTA)},
-        {"calibration": "Renyi, Mironov's conversion", "sigma": closedforms.renyi_sigma(1, n, DELTA)},
+        {"calibration": "paper, equation (3.4)", "sigma": closed_forms.paper_sigma(1, n, DELTA)},
+        {"calibration": "Renyi, Mironov's conversion", "sigma": closed_forms.renyi_sigma(1, n, DELTA)},
         {"calibration": "Renyi, Canonne-Kamath-Steinke conversion", "sigma": canonne},
         {"calibration": "exact Gaussian curve", "sigma": exact},
     ]
@@ -90,20 +90,20 @@ def coalitions(sigma: float) -> list[dict[str, Any]]:
         n = k * ACCOUNT_QUERIES
         mu = math.sqrt(n) / sigma
         grid = {
-            name: min((conversion(a * mu * mu / 2, a, DELTA), a) for a in closedforms.GRID)
-            for name, conversion in (("mironov", closedforms.mironov), ("canonne", closedforms.canonne))
+            name: min((conversion(a * mu * mu / 2, a, DELTA), a) for a in closed_forms.GRID)
+            for name, conversion in (("mironov", closed_forms.mironov), ("canonne", closed_forms.canonne))
         }
         out.append(
             {
                 "k": k,
-                "closed_form": closedforms.joint_epsilon(1, k),
-                "closed_form_in_full": closedforms.joint_epsilon_in_full(1, k, DELTA),
+                "closed_form": closed_forms.joint_epsilon(1, k),
+                "closed_form_in_full": closed_forms.joint_epsilon_in_full(1, k, DELTA),
                 "renyi_grid": grid["mironov"][0],
                 "renyi_order": grid["mironov"][1],
                 "renyi_grid_canonne": grid["canonne"][0],
-                "exact": curves.gaussian_epsilon(mu, DELTA),
+                "exact": ideal_curves.gaussian_epsilon(mu, DELTA),
                 "discrete": _dp_accounting(sigma, n),
-                "auc": curves.gaussian_auc(mu),
+                "auc": ideal_curves.gaussian_auc(mu),
             }
         )
     return out
@@ -184,7 +184,7 @@ def experiment(out: Path, shapes: Sequence[tuple[int, int]] = SHAPES) -> dict[st
     found["levels"] = levels()
     exact = found["levels"][-1]["sigma"]
     found["coalitions"] = {
-        f"{s:.2f}": coalitions(s) for s in (closedforms.paper_sigma(1, ACCOUNT_QUERIES, DELTA), exact)
+        f"{s:.2f}": coalitions(s) for s in (closed_forms.paper_sigma(1, ACCOUNT_QUERIES, DELTA), exact)
     }
     save(out, found)
     return found

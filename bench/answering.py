@@ -19,15 +19,15 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.records import DIMENSION, unit_rows
+from ragseal.backends.group import default_group, native
+from ragseal.backends.mechanism import NativeEngine
+from ragseal.backends.poseidon import noise_key
+from ragseal.backends.scores import commit_scores, score_matrix
 from ragseal.circuits import search
-from ragseal.groth16.engine import NativeEngine
-from ragseal.groth16.group import default_group, native
-from ragseal.groth16.scores import commit_scores, score_matrix
 from ragseal.kernel import field, signature
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.params import CircuitClass, R
-from ragseal.prover import retrieval
-from ragseal.prover.hashing import noise_key
+from ragseal.prover.attestation import retrieval
 
 LARGE = 100_000
 

@@ -37,7 +37,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
-from ragseal.ledger.rpc import call
+from ragseal.runtime.rpc import call
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 
 PEER = "the provider"

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.experiment import machine, save
+from ragseal.backends.group import default_group
 from ragseal.circuits.build import class_digest, load_classes
 from ragseal.circuits.estimate import build_estimate, estimate_digest
 from ragseal.groth16.estimate import EstimateBackend, open_estimate_backend
-from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel import certificate, commitment, noise
 from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope
@@ -34,8 +34,8 @@ from ragseal.kernel.estimate import find_links
 from ragseal.kernel.policy import Policy
 from ragseal.prover.estimate import BlockProver, TenantRecords
 from ragseal.prover.randomness import scalar
-from ragseal.verifier.blocks import SAMPLE_BLOCKS, caught, full_blocks, sampled_blocks
-from ragseal.verifier.estimate import BATCH
+from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, caught, full_blocks, sampled_blocks
+from ragseal.verifier.steps.estimate import BATCH
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "bench" / "results" / "certificate.json"

@@ -38,13 +38,13 @@ from ragseal.embedder import quantise
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AttestationError, AuditError, TransportError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.keyfile import load_key
 from ragseal.ledger.note import COSIGNATURE, NoteSignature, NoteSigner, NoteVerifier
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import open_channel
 from ragseal.ledger.witness import Witness, state_name
-from ragseal.prover import fsck
-from ragseal.prover.state import Settings
+from ragseal.prover.storage import fsck
+from ragseal.prover.storage.state import Settings
+from ragseal.runtime.keyfile import load_key
+from ragseal.runtime.rpc import open_channel
 
 RESULT = ROOT / "bench" / "results" / "crash.json"
 ACCOUNTS, N_MAX = 8, 1_000_000

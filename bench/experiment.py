@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.terminal import progress_bars
+from ragseal.runtime.terminal import progress_bars
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"

@@ -29,8 +29,8 @@ from bench.calibration import FULL_SCALE, KS, paper_sigma, predicted_auc, shift_
 from bench.experiment import RESULTS, Cell, run, table
 from bench.plots import Panel, auc_against_k
 from ragseal.embedder import load_embedder, quantise
-from ragseal.ledger.terminal import progress_bars
-from ragseal.prover.corpora import open_corpus
+from ragseal.prover.commitment.corpora import open_corpus
+from ragseal.runtime.terminal import progress_bars
 
 Vectors = npt.NDArray[np.float32]
 

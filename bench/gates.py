@@ -31,8 +31,8 @@ import numpy as np
 
 from bench.calibration import DELTA_ACC
 from bench.experiment import RESULTS
+from ragseal.accounting.statistics import at_least
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.statistics import at_least
 
 NORMAL = NormalDist()
 ERROR_RATE = 0.01

@@ -35,11 +35,11 @@ from ragseal.embedder import quantise
 from ragseal.kernel.attestation import COARSE_TIME, SealedAnswer
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AuditError
-from ragseal.ledger.keyfile import load_key
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import open_channel
-from ragseal.prover.state import Settings
+from ragseal.prover.storage.state import Settings
+from ragseal.runtime.keyfile import load_key
+from ragseal.runtime.rpc import open_channel
 
 RESULT = ROOT / "bench" / "results" / "load.json"
 WARM_SECONDS = 2.0  #: before the measured time

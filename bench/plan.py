@@ -2,7 +2,7 @@
 """The planner's numbers on a public corpus: known points measured again, the public score window, a frontier.
 
 ``python -m bench.plan check --corpus beir:PATH``      known nDCG@10 of SciFact at mu = 6, three windows, and in float
-``python -m bench.plan calibrate --corpus beir:PATH``  which window serves best at equal epsilon: prover/windows.py
+``python -m bench.plan calibrate --corpus beir:PATH``  which window serves best at equal epsilon
 ``python -m bench.plan frontier --corpus beir:PATH``   what `ragseal-provider plan` says
 
 Each writes its part of bench/results/plan-<folder>.json.  Embeddings are kept under var/embeddings by content.
@@ -27,12 +27,12 @@ from ragseal.circuits.build import load_classes
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table
-from ragseal.prover.frontier import UNITS, Budget, Planner, Window, shapes
-from ragseal.prover.plan import CANDIDATES, make_plan
-from ragseal.prover.quality import Judge, Measurement, clipped, largest_slots
-from ragseal.prover.recommendation import Target
-from ragseal.prover.windows import WHOLE
-from ragseal.prover.workload import Workload, chosen, load_workload
+from ragseal.prover.planning.frontier import UNITS, Budget, Planner, Window, shapes
+from ragseal.prover.planning.plan import CANDIDATES, make_plan
+from ragseal.prover.planning.public_score_ranges import WHOLE
+from ragseal.prover.planning.quality import Judge, Measurement, clipped, largest_slots
+from ragseal.prover.planning.recommendation import Target
+from ragseal.prover.planning.workload import Workload, chosen, load_workload
 
 CACHE = ROOT / "var" / "embeddings"
 DOCSTRINGS = 300  #: documents of the second public corpus

@@ -24,10 +24,11 @@ from typing import Any, Self
 import click
 
 from bench.scene import ROOT, TableEmbedder, table_path
-from ragseal.prover import fsck, machinery, service
-from ragseal.prover.beacon import BeaconRules
+from ragseal.prover import assembly, service
+from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Conduct, Provider
-from ragseal.prover.state import State
+from ragseal.prover.storage import fsck
+from ragseal.prover.storage.state import State
 
 START_SECONDS = 120.0
 
@@ -129,7 +130,7 @@ def main(directory: Path, tick: float, listen: str, profile: Path | None) -> Non
     if profile is not None:
         threading.Thread(target=_sample, args=(profile, ending), daemon=False).start()
     state = State(directory)
-    tools = dataclasses.replace(machinery.assemble(state, lambda _: None), embedder=TableEmbedder(table_path()))
+    tools = dataclasses.replace(assembly.assemble(state, lambda _: None), embedder=TableEmbedder(table_path()))
     provider = Provider(state, tools)
     try:
         fsck.check_start(provider)

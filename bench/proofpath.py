@@ -25,8 +25,8 @@ from ragseal.circuits.build import build, class_digest
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.kernel import folding
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover.commitment import commit_columns, make_version
-from ragseal.verifier import proofs as auditor
+from ragseal.prover.commitment.manifest import commit_columns, make_version
+from ragseal.verifier.steps import proofs as auditor
 
 ROOT = Path(__file__).resolve().parent.parent
 SNARKJS = ROOT / "circuits" / "node_modules" / "snarkjs" / "build" / "cli.cjs"

@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 import ragseal_native as native
-from ragseal.groth16.engine import NativeEngine
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
+from ragseal.backends.mechanism import NativeEngine
+from ragseal.backends.scores import score_matrix
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.proving import Assignment
-from ragseal.groth16.scores import score_matrix
 from ragseal.kernel import attestation, commitment, field, hints, opening
 from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record, Request, SignedRequest, Statement
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.kernel.sealing import public_of
-from ragseal.verifier.attestation import Logged
-from ragseal.verifier.proofs import Basis
+from ragseal.verifier.steps.proofs import Basis
+from ragseal.verifier.steps.records import Logged
 
 DIMENSION = 384
 SEAL_KEY = public_of(b"s" * 32)

@@ -22,11 +22,12 @@ from ragseal.embedder.interface import Progress, Role
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover import commitment, index, machinery
-from ragseal.prover.corpora import Document
-from ragseal.prover.policyfile import Binding, read_policy
+from ragseal.prover import assembly
+from ragseal.prover.commitment import index, manifest
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.provider import Edges, Provider
-from ragseal.prover.state import Settings, State, create
+from ragseal.prover.storage.state import Settings, State, create
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "var"
@@ -85,7 +86,7 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
     )
     state = State(directory)
     try:
-        tools = machinery.assemble(state, lambda _: None)
+        tools = assembly.assemble(state, lambda _: None)
         tools.keys.folder(keys.digest).symlink_to(keys.directory.resolve())
         state.remember_auditor(keys.digest, signature.public_bytes(AUDITOR_KEY))
         texts = [Document(f"report-{i}", f"report {i} speaks of topic {i * 7 % 64}") for i in range(documents)]
@@ -93,8 +94,8 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
         embed = lambda wanted: quantise(embedder.embed(list(wanted)))  # noqa: E731
         index.ingest(state, TENANT, cls.N, embedder.dimension, texts, embed, draw)
         names = account_names(accounts)
-        public = [commitment.Registration(name, TENANT, signature.public_bytes(account_key(name))) for name in names]
-        commitment.add_accounts(state, public)
+        public = [manifest.Registration(name, TENANT, signature.public_bytes(account_key(name))) for name in names]
+        manifest.add_accounts(state, public)
         provider = Provider(state, tools)
     except BaseException:
         state.close()
@@ -102,6 +103,6 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
     try:
         values = {"class": cls.name, "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": n_max, "k_max": 2, "delta": "1/1000000"}
         binding = Binding(cls, class_digest(cls), embedder.dimension, int(provider.edges.clock()))
-        provider.commit(read_policy(values, binding, machinery.advertised_epsilon), "w1")
+        provider.commit(read_policy(values, binding, assembly.advertised_epsilon), "w1")
     finally:
         provider.close()

@@ -21,7 +21,7 @@ from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, version
+from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, version
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client

@@ -9,7 +9,7 @@ One folder, mode 0700, for one account::
     windows/<manifest digest>/  manifest, account; pending; 00000001.exchange, 00000001.answer, ...
     evidence/                   bundles of failed checks
 
-A file is there completely or not at all (:mod:`ragseal.ledger.durable`).
+A file is there completely or not at all (:mod:`ragseal.runtime.durable`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ragseal.kernel.commitment import Account, SignedManifest
 from ragseal.kernel.encoding import NAME, Codec, Message
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.ledger.durable import DirectoryLock, sync_directory, write_durably
-from ragseal.ledger.keyfile import load_key, save_key
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.durable import DirectoryLock, sync_directory, write_durably
+from ragseal.runtime.keyfile import load_key, save_key
 
 KEY_FILE = "account.pem"
 _NAME_FILE, _LOG_FILE, _PROVIDER_FILE, _CHECKPOINT_FILE = "account", "log.vkey", "provider.pub", "checkpoint"

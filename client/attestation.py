@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from ragseal.kernel import attestation as messages
 from ragseal.kernel.attestation import Answer, Openings, Prepare, Prepared, Receipt, Record, Request, SignedRequest
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account, Manifest, TenantIndex, embedding_commitment, text_leaf
-from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, BudgetError, EncodingError, LedgerError
 from ragseal.kernel.fixedpoint import check_embedding
 from ragseal.kernel.hints import places_commitment

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ragseal.backends.group import default_group
 from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import (
@@ -43,10 +44,9 @@ from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Retrieve
 from ragseal.client.result import Ranked, Result, make_result
 from ragseal.client.window import Exchange, WindowState
 from ragseal.embedder import Embedder, load_embedder, quantise
-from ragseal.groth16.group import default_group
 from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import generators
-from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import (
     AttestationError,
     AuditError,
@@ -55,7 +55,7 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.tls import BY_DEFAULT, ClientTls
+from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 
 __all__ = ["Client", "Ranked", "Result"]
 

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
-from ragseal.ledger.durable import sync_directory, write_durably
+from ragseal.runtime.durable import sync_directory, write_durably
 
 
 class Evidence:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.ledger.durable import write_durably
+from ragseal.runtime.durable import write_durably
 
 T = TypeVar("T")
 

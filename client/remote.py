@@ -7,8 +7,8 @@ from typing import Any
 
 from ragseal.client.link import Announced, Retrieved, Stage
 from ragseal.ledger.remote import Connection, RemoteLedger
-from ragseal.ledger.rpc import call
-from ragseal.ledger.tls import ClientTls
+from ragseal.runtime.rpc import call
+from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 
 _STAGES: dict[int, Stage] = {
@@ -21,7 +21,7 @@ class ProviderOverGrpc:
     """:class:`ragseal.client.link.ProviderLink` at ``host:port``."""
 
     def __init__(self, target: str, tls: ClientTls, timeout: float) -> None:
-        """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.dial`."""
+        """Raises ConfigurationError: see :func:`ragseal.runtime.rpc.dial`."""
         self._connection = Connection(target, tls, timeout, "ragseal-client")
         self._stub = provider_pb2_grpc.ProviderServiceStub(self._connection.channel)  # type: ignore[no-untyped-call]
 
@@ -54,7 +54,7 @@ class LedgerOverGrpc:
     """:class:`ragseal.client.link.LedgerLink` at ``host:port``."""
 
     def __init__(self, target: str, tls: ClientTls, timeout: float) -> None:
-        """Raises ConfigurationError: see :func:`ragseal.ledger.rpc.dial`."""
+        """Raises ConfigurationError: see :func:`ragseal.runtime.rpc.dial`."""
         self._connection = Connection(target, tls, timeout, "ragseal-client")
         self._remote = RemoteLedger(self._connection.channel, target, timeout)
 

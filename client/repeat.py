@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from ragseal.client.client import Client
-from ragseal.ledger.terminal import CONTEXT, Teaching, client_tls
-from ragseal.ledger.tls import ClientTls
+from ragseal.runtime.terminal import CONTEXT, Teaching, client_tls
+from ragseal.runtime.tls import ClientTls
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)

@@ -21,7 +21,7 @@ from ragseal.kernel.commitment import Account, Manifest, SignedManifest
 from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
-from ragseal.ledger.durable import sync_directory
+from ragseal.runtime.durable import sync_directory
 
 
 @dataclass(frozen=True, slots=True)

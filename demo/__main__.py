@@ -30,7 +30,7 @@ from ragseal.demo.processes import Running, free_port, run
 from ragseal.demo.scenario import Scenario, check_arguments, scenario
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
-from ragseal.ledger.tls import BY_DEFAULT
+from ragseal.runtime.tls import BY_DEFAULT
 
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.corpora import Document
+from ragseal.prover.commitment.corpora import Document
 
 TENANTS = ("systems", "data")
 

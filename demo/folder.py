@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.durable import write_durably
+from ragseal.runtime.durable import write_durably
 
 MARKER = "made-by-the-ragseal-demo"
 _TEXT = b"The ragseal demo made this folder and deletes everything in it at its next run.\n"

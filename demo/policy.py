@@ -15,17 +15,17 @@ from itertools import combinations, islice
 
 import numpy as np
 
+from ragseal.accounting.audit import epsilon_audit
+from ragseal.accounting.rounding import upward
 from ragseal.circuits.build import load_classes
 from ragseal.demo.corpus import COLLUDING
 from ragseal.demo.scenario import Scenario
 from ragseal.embedder import Embedder, quantise
-from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.rounding import upward
-from ragseal.prover.corpora import open_corpus
+from ragseal.prover.commitment.corpora import open_corpus
 
 TARGET_MU = 3.0  #: score window over noise scale of one query: what the demo pays for useful answers
 DOCUMENTS = 256  #: of each tenant, that the window of another embedder is measured on

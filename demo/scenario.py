@@ -10,7 +10,7 @@ from ragseal.circuits.build import load_classes
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.corpora import open_corpus, read_beir_queries
+from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")

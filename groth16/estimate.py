@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.groth16.backends import NativeBackend, SnarkjsBackend
-from ragseal.groth16.group import available
+from ragseal.backends.group import available
 from ragseal.groth16.keys import ZKEY, EstimateView, load_key
+from ragseal.groth16.provers import NativeBackend, SnarkjsBackend
 from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side

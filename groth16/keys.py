@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
+from ragseal.backends.group import available, native, native_errors
 from ragseal.groth16 import zkey as plain_zkey
-from ragseal.groth16.group import available, native, native_errors
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import EstimateView as EstimateView
 from ragseal.groth16.views import KeyView as KeyView

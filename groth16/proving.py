@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragseal.groth16.backends import NativeBackend, SnarkjsBackend
-from ragseal.groth16.group import available
+from ragseal.backends.group import available
 from ragseal.groth16.keys import ZKEY, KeyView, load_key
+from ragseal.groth16.provers import NativeBackend, SnarkjsBackend
 from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.kernel import field
 from ragseal.kernel.errors import ConfigurationError

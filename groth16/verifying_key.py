@@ -16,7 +16,7 @@ from typing import Any
 from ragseal.groth16 import pairing
 from ragseal.groth16.pairing import G2_BYTES, G2Point
 from ragseal.kernel import field
-from ragseal.kernel.curve import POINT_BYTES, decode_point, encode_point, split_points
+from ragseal.kernel.bn254 import POINT_BYTES, decode_point, encode_point, split_points
 from ragseal.kernel.errors import EncodingError, ProofError
 from ragseal.kernel.msm import Affine, Point, multi_scalar
 from ragseal.kernel.params import P

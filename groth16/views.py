@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from ragseal.groth16.group import default_group, native_errors
+from ragseal.backends.group import default_group, native_errors
 from ragseal.kernel import field
+from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.curve import POINT_BYTES
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hints import CLEAR, Layout
 from ragseal.kernel.params import CircuitClass

@@ -21,7 +21,7 @@ from ragseal.groth16.coefficients import read_coefficients
 from ragseal.groth16.container import Container, Cursor, read_container
 from ragseal.groth16.pairing import G2_BYTES, G2Point
 from ragseal.groth16.verifying_key import VerifyingKey
-from ragseal.kernel.curve import POINT_BYTES
+from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.msm import Affine, Point, multi_scalar
 from ragseal.kernel.params import P, R

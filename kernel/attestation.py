@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragseal.kernel import field, signature
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.curve import POINT_BYTES, Group
 from ragseal.kernel.encoding import (
     ELEMENT,
     FLAG,

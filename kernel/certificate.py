@@ -27,8 +27,8 @@ from typing import ClassVar, Protocol
 
 from ragseal.kernel import field, signature
 from ragseal.kernel.attestation import PROOF_BYTES
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import MAX_TENANTS
-from ragseal.kernel.curve import POINT_BYTES, Group
 from ragseal.kernel.encoding import FLAG, HASH, NAME, POINT, SIGNATURE, U32, Blob, Codec, Fixed, Many, Message, Nested
 from ragseal.kernel.errors import EstimateError, PolicyError, ProofError
 from ragseal.kernel.estimate import MAX_LINKS, Link, labels_of, link_threshold

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragseal.kernel import field
-from ragseal.kernel.curve import IDENTITY, POINT_BYTES, Group
+from ragseal.kernel.bn254 import IDENTITY, POINT_BYTES, Group
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import R
 from ragseal.kernel.transcript import nonzero_element, tagged_hash

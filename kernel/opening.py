@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragseal.kernel import field, folding
-from ragseal.kernel.curve import IDENTITY, POINT_BYTES, Group
+from ragseal.kernel.bn254 import IDENTITY, POINT_BYTES, Group
 from ragseal.kernel.encoding import ELEMENT, POINT, Codec, Many, Message
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.folding import MAX_RELATIONS, MAX_SIZE, SHORTEST

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragseal.kernel import field
-from ragseal.kernel.curve import IDENTITY, POINT_BYTES, Group
+from ragseal.kernel.bn254 import IDENTITY, POINT_BYTES, Group
 from ragseal.kernel.encoding import ELEMENT, POINT, Blob, Codec, Message
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import R

@@ -19,18 +19,18 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
-from ragseal.ledger import rpc
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
-from ragseal.ledger.keyfile import load_key, save_key
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_name
 from ragseal.ledger.observer import AlarmError, Observer, Progress, Step
 from ragseal.ledger.page import Site, serve
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.terminal import CONTEXT, client_tls, keep_no_core, log_to_stderr, version
-from ragseal.ledger.tls import ClientTls
 from ragseal.ledger.witness import Witness
+from ragseal.runtime import rpc
+from ragseal.runtime.keyfile import load_key, save_key
+from ragseal.runtime.terminal import CONTEXT, client_tls, keep_no_core, log_to_stderr, version
+from ragseal.runtime.tls import ClientTls
 
 ALARM = 3  #: exit status after an alarm; 1: anything else that failed, 2: wrong usage
 

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.ledger.durable import write_durably
 from ragseal.ledger.note import (
     COSIGNATURE,
     Note,
@@ -29,6 +28,7 @@ from ragseal.ledger.note import (
     encode_base64,
 )
 from ragseal.ledger.published import PublicLog
+from ragseal.runtime.durable import write_durably
 
 MAX_CLOCK_SKEW = 60  #: seconds that a witness's clock may be ahead
 MIN_INTERVAL = 5  #: seconds between two cosignatures of one witness, by its own clock

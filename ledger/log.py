@@ -28,11 +28,11 @@ from pymerkle import SqliteTree
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.durable import DirectoryLock, DurableFile, sync_directory, write_durably
 from ragseal.ledger.merkle import EMPTY_ROOT, Frontier, consistency_path, inclusion_path, leaf_hash
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.storage import TransientError, connect, storage
+from ragseal.runtime.durable import DirectoryLock, DurableFile, sync_directory, write_durably
 
 MAX_ENTRY_BYTES = 65_535  #: C2SP tlog-tiles prefixes an entry with 16 bits of length
 MAX_BATCH = 256  #: appends that share one commit

@@ -16,11 +16,11 @@ from typing import Any
 
 from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.ledger.durable import write_durably
 from ragseal.ledger.merkle import Frontier, leaf_hash
 from ragseal.ledger.note import Note, NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Evidence, ForkError, UnprovenError, Witness, check_growth, state_name
+from ragseal.runtime.durable import write_durably
 
 PAGE = 1024
 

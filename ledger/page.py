@@ -20,13 +20,13 @@ from typing import Any
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.ledger.durable import write_durably
 from ragseal.ledger.entries import describe
-from ragseal.ledger.face import MARK, style
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteVerifier, encode_base64
 from ragseal.ledger.observer import PAGE, Observer, Progress
 from ragseal.ledger.remote import RemoteLedger
+from ragseal.runtime.durable import write_durably
+from ragseal.runtime.face import MARK, style
 
 PAGE_SIZE = 50
 KEPT_SIZES = 500  #: earlier exports whose visitors still get a consistency proof

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from ragseal.kernel.errors import ConfigurationError, LedgerError, TransportError
 from ragseal.ledger.merkle import HASH_SIZE, MAX_SIZE
 from ragseal.ledger.receipt import MAX_PATH
-from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, dial
-from ragseal.ledger.tls import ClientTls
+from ragseal.runtime.rpc import DEFAULT_TIMEOUT, call, dial
+from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 
 MAX_ENTRY_BYTES = 65_535
@@ -71,7 +71,7 @@ class Connection:
 
 
 class RemoteLedger:
-    """Calls on a channel of :func:`ragseal.ledger.rpc.open_channel`; ``peer`` names the other side in errors."""
+    """Calls on a channel of :func:`ragseal.runtime.rpc.open_channel`; ``peer`` names the other side in errors."""
 
     def __init__(self, channel: Any, peer: str = "the provider", timeout: float = DEFAULT_TIMEOUT) -> None:
         self._stub = ledger_pb2_grpc.LedgerServiceStub(channel)  # type: ignore[no-untyped-call]

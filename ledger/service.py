@@ -11,7 +11,7 @@ from typing import Any
 from ragseal.kernel.errors import LedgerError
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.published import PublicLog
-from ragseal.ledger.rpc import answers
+from ragseal.runtime.rpc import answers
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 
 MAX_PAGE_ENTRIES = 1024

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.ledger.durable import DirectoryLock, write_durably
 from ragseal.ledger.merkle import verify_consistency
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier
+from ragseal.runtime.durable import DirectoryLock, write_durably
 
 
 @dataclass(frozen=True, slots=True)

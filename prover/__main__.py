@@ -21,7 +21,24 @@ from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import (
+from ragseal.prover import assembly, remote, service, spending
+from ragseal.prover.attestation import proofs as proofs_of_records
+from ragseal.prover.commitment import consent, index, manifest
+from ragseal.prover.commitment.beacon import BeaconRules
+from ragseal.prover.commitment.corpora import KINDS, open_corpus
+from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.prover.commitment.index import Matrix
+from ragseal.prover.commitment.manifest import Registration
+from ragseal.prover.commitment.policy_file import Binding, load_policy
+from ragseal.prover.options import STATE
+from ragseal.prover.planning import defaults
+from ragseal.prover.planning.calibrate import calibrate
+from ragseal.prover.planning.plan import plan
+from ragseal.prover.planning.public_score_ranges import public_window
+from ragseal.prover.provider import Conduct, Provider
+from ragseal.prover.storage import fsck
+from ragseal.prover.storage.state import Settings, State, create
+from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
     Teaching,
@@ -32,21 +49,7 @@ from ragseal.ledger.terminal import (
     server_tls,
     version,
 )
-from ragseal.ledger.tls import ClientTls, ServerTls
-from ragseal.prover import commitment, consent, defaults, fsck, index, machinery, remote, service, spending
-from ragseal.prover import proofs as proofs_of_records
-from ragseal.prover.beacon import BeaconRules
-from ragseal.prover.calibrate import calibrate
-from ragseal.prover.commitment import Registration
-from ragseal.prover.corpora import KINDS, open_corpus
-from ragseal.prover.corpusnotes import Notes
-from ragseal.prover.index import Matrix
-from ragseal.prover.options import STATE
-from ragseal.prover.plan import plan
-from ragseal.prover.policyfile import Binding, load_policy
-from ragseal.prover.provider import Conduct, Provider
-from ragseal.prover.state import Settings, State, create
-from ragseal.prover.windows import public_window
+from ragseal.runtime.tls import ClientTls, ServerTls
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
 
@@ -90,7 +93,7 @@ def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: 
 
     Prints the two public keys that clients and auditors pin: the provider's and the ledger's.
     """
-    machinery.circuit_class(class_name)
+    assembly.circuit_class(class_name)
     load_embedder(embedder)
     create(
         directory, Settings(origin, class_name, embedder), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
@@ -136,7 +139,7 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
     Other members, columns and links are not kept; a note names them.
     """
     with State(directory) as state, progress_bars() as bars:
-        cls = machinery.circuit_class(state.settings.class_name)
+        cls = assembly.circuit_class(state.settings.class_name)
         embedder = load_embedder(state.settings.embedder)
         notes = Notes()
         documents = list(open_corpus(corpus, chunk_characters=chunk, notes=notes))
@@ -171,7 +174,7 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
     """Register an account for the windows committed from now on."""
     public = _hex(key, 32, "--key")
     with State(directory) as state:
-        commitment.add_accounts(state, [Registration(name, tenant, public)])
+        manifest.add_accounts(state, [Registration(name, tenant, public)])
         known = state.rows("SELECT 1 FROM tenants WHERE name = ?", (tenant,))
     note = "" if known else f"; tenant {tenant} has no documents yet, and no window can be committed until it has some"
     _tell(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
@@ -184,7 +187,7 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
 def remove_account(directory: Path, name: str, as_json: bool) -> None:
     """Take an account out of the windows committed from now on; a window that has it keeps it."""
     with State(directory) as state:
-        commitment.remove_account(state, name)
+        manifest.remove_account(state, name)
     _tell(as_json, {"removed": name}, f"account {name} is in no window that is committed from now on")
 
 
@@ -217,7 +220,7 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
             raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
         found.append(Registration(name, values["tenant"], _hex(values["key"], 32, f"key of [{name}]")))
     with State(directory) as state:
-        added = commitment.add_accounts(state, found)
+        added = manifest.add_accounts(state, found)
     values = {"added": added, "skipped": len(found) - added}
     _tell(as_json, values, f"{added} accounts added, {len(found) - added} were there already")
 
@@ -228,7 +231,7 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
 def list_accounts(directory: Path, as_json: bool) -> None:
     """The registered accounts, by name."""
     with State(directory) as state:
-        found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in commitment.accounts(state)]
+        found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in manifest.accounts(state)]
     lines = "\n".join(f"{a['name']}  {a['tenant']}  {a['key']}" for a in found)
     _tell(as_json, {"accounts": found}, lines or "no accounts")
 
@@ -252,21 +255,21 @@ def fetch_keys(
     with State(directory) as state, progress_bars() as bars:
         if class_name not in (None, state.settings.class_name):
             raise ConfigurationError(f"this provider has the class {state.settings.class_name!r}, not {class_name!r}")
-        cls = machinery.circuit_class(state.settings.class_name)
-        ring = machinery.open_keys(state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
+        cls = assembly.circuit_class(state.settings.class_name)
+        ring = assembly.open_keys(state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         task = bars.add_task("fetching the key", total=None)
 
         def moved(done: int, total: int) -> None:
             bars.update(task, completed=done, total=total)
 
-        fetched = remote.fetch_key(verifier, tls, cls, machinery.class_digest(cls), wanted, ring, moved)
+        fetched = remote.fetch_key(verifier, tls, cls, assembly.class_digest(cls), wanted, ring, moved)
         paths = fetched.paths
         state.remember_auditor(paths.digest, fetched.auditor_key)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
-        size = machinery.fitting_estimate(cls)
-        rings = machinery.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
+        size = assembly.fitting_estimate(cls)
+        rings = assembly.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         (blocks,) = [
-            remote.fetch_key(verifier, tls, size, machinery.estimate_digest(size), None, one, moved).paths
+            remote.fetch_key(verifier, tls, size, assembly.estimate_digest(size), None, one, moved).paths
             for one in rings
             if one.cls == size
         ]
@@ -289,7 +292,7 @@ def fetch_keys(
 def policy(directory: Path) -> None:
     """Print a policy file to start from: it gives useful answers, and says what they cost."""
     settings = Settings.load(directory / "provider.toml")
-    cls = machinery.circuit_class(settings.class_name)
+    cls = assembly.circuit_class(settings.class_name)
     embedder = load_embedder(settings.embedder, threads=1)
     public = public_window(embedder.identity().digest())
     click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public), nl=False)
@@ -317,25 +320,25 @@ def commit(
     started = time.monotonic()
     named = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
     with _running(directory) as provider, progress_bars() as bars:
-        cls = machinery.circuit_class(provider.state.settings.class_name)
+        cls = assembly.circuit_class(provider.state.settings.class_name)
         before = provider.journal.history.newest
         binding = Binding(
             cls,
-            machinery.class_digest(cls),
+            assembly.class_digest(cls),
             provider.machinery.embedder.dimension,
             int(provider.edges.clock()),
             None if before is None else before.manifest.policy.period_start,
         )
         task = bars.add_task("checking the policy", total=None)
-        rules = load_policy(policy_file, binding, machinery.advertised_epsilon)
-        machinery.check_promises(rules, cls)
+        rules = load_policy(policy_file, binding, assembly.advertised_epsilon)
+        assembly.check_promises(rules, cls)
         known = list(provider.journal.history.windows.values())
-        spent = spending.spending(known, machinery.circuit_class, rules)
+        spent = spending.spending(known, assembly.circuit_class, rules)
         terms = consent.terms(rules, cls, spent)
         consent.require(terms, agreed)
         entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named)
         made = provider.journal.history.named(window)
-        shared = commitment.shared_documents(provider.state, made.digest)
+        shared = manifest.shared_documents(provider.state, made.digest)
     values = {
         "window": window,
         "manifest": made.digest.hex(),
@@ -418,7 +421,7 @@ def serve(
 @JSON
 def close(directory: Path, address: str, window: str, tls: ClientTls, as_json: bool) -> None:
     """Close a window of the running provider: no query follows, the audit may begin."""
-    key = machinery.signing_key(directory)
+    key = assembly.signing_key(directory)
     closed = remote.close_window(address, tls, key, window)
     _tell(
         as_json,
@@ -441,7 +444,7 @@ def status(directory: Path, as_json: bool) -> None:
             **_identity(provider.state),
             "ledger_size": provider.ledger.size,
             "tenants": dict(index.tenants(provider.state)),
-            "accounts": len(commitment.accounts(provider.state)),
+            "accounts": len(manifest.accounts(provider.state)),
             "windows": [
                 {
                     "window": w.manifest.window,
@@ -452,7 +455,7 @@ def status(directory: Path, as_json: bool) -> None:
                 }
                 for w in provider.journal.history.windows.values()
             ],
-            "budget": spending.spending(provider.journal.history.windows.values(), machinery.circuit_class),
+            "budget": spending.spending(provider.journal.history.windows.values(), assembly.circuit_class),
         }
     lines = [f"{key:13} {value}" for key, value in values.items() if key not in ("windows", "budget")]
     for w in values["windows"]:
@@ -497,7 +500,7 @@ class _running:
     def __enter__(self) -> Provider:
         state = State(self._directory)
         try:
-            self._provider = Provider(state, machinery.assemble(state, lambda text: click.echo(text, err=True)))
+            self._provider = Provider(state, assembly.assemble(state, lambda text: click.echo(text, err=True)))
         except BaseException:
             state.close()
             raise

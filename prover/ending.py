@@ -7,8 +7,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ragseal.ledger.face import when
-from ragseal.prover.window import History, Stage
+from ragseal.prover.storage.history import History, Stage
+from ragseal.runtime.face import when
 
 WARNINGS = (600, 3600)  #: seconds before the end, the shortest first
 POLL_SECONDS = 5.0

@@ -22,23 +22,23 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.groth16.estimate import EstimateBackend, assign
 from ragseal.kernel import certificate, field, signature
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, LinkList, Scope, SignedLinks, TenantLinks
-from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import ConfigurationError, EstimateError, ProofError
 from ragseal.kernel.estimate import MAX_LINKS, Embeddings, find_links, link_threshold, spanning_links
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import rational
 from ragseal.kernel.squarednorm import nonces_needed, prove_squared_norm
-from ragseal.prover.answers import secrets_of_record
-from ragseal.prover.commitment import WindowSecrets, embedding_generators
-from ragseal.prover.journal import Journal
-from ragseal.prover.keyring import EstimateRing
-from ragseal.prover.proofs import stop_key, stopped
+from ragseal.prover.attestation.answers import secrets_of_record
+from ragseal.prover.attestation.proofs import stop_key, stopped
+from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.commitment.manifest import WindowSecrets, embedding_generators
+from ragseal.prover.keys.keyring import EstimateRing
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
-from ragseal.prover.state import State
-from ragseal.prover.turns import Turns
-from ragseal.prover.window import Stage, Window
+from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.state import State
 
 KEPT = 2  #: windows whose records stay in memory
 

@@ -12,32 +12,32 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
-from ragseal.groth16.engine import Engine
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import COARSE_TIME, EAGER, ON_DEMAND
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import WindowClose
-from ragseal.kernel.curve import Group
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteVerifier
-from ragseal.prover import commitment
-from ragseal.prover.attestation import Attestation, Tools
-from ragseal.prover.beacon import Beacon, BeaconRules
-from ragseal.prover.commitment import Progress, WindowSecrets
-from ragseal.prover.deliveries import Deliveries
+from ragseal.prover.attestation.answering import Attestation, Tools
+from ragseal.prover.attestation.deliveries import Deliveries
+from ragseal.prover.attestation.own_lines import OwnLines
+from ragseal.prover.attestation.proofs import Proofs
+from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.commitment import manifest as commitment
+from ragseal.prover.commitment.beacon import Beacon, BeaconRules
+from ragseal.prover.commitment.manifest import Progress, WindowSecrets
 from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
-from ragseal.prover.journal import Entry, Journal
-from ragseal.prover.keyring import EstimateRing, KeyRing
-from ragseal.prover.loaded import Loaded
-from ragseal.prover.ownlines import OwnLines
-from ragseal.prover.proofs import Proofs
+from ragseal.prover.keys.keyring import EstimateRing, KeyRing
 from ragseal.prover.randomness import Draw
-from ragseal.prover.state import State
-from ragseal.prover.turns import Turns
-from ragseal.prover.window import Window, coarse
+from ragseal.prover.storage.history import Window, coarse
+from ragseal.prover.storage.journal import Entry, Journal
+from ragseal.prover.storage.loaded import Loaded
+from ragseal.prover.storage.state import State
 
 KEPT_WINDOWS = 2  #: windows whose matrices, and whose registries, stay in memory
 

@@ -19,9 +19,9 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError, ProofError, TransportError
 from ragseal.kernel.publickey import check_public_key
-from ragseal.ledger.rpc import call, chunks, dial
-from ragseal.ledger.tls import ClientTls
-from ragseal.prover.keyring import Ring
+from ragseal.prover.keys.keyring import Ring
+from ragseal.runtime.rpc import call, chunks, dial
+from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_pb2_grpc
 
 MAX_KEY_BYTES = 8 << 30

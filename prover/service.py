@@ -17,12 +17,12 @@ from grpc_reflection.v1alpha import reflection
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.cosignatures import CosignatureBook
-from ragseal.ledger.rpc import answers, bind, new_server, streams
 from ragseal.ledger.service import LedgerServicer
-from ragseal.ledger.tls import LOOPBACK_ONLY, ServerTls
-from ragseal.prover.commitment import window_index
+from ragseal.prover.commitment.manifest import window_index
 from ragseal.prover.provider import Conduct, Provider, Serving
-from ragseal.prover.window import Stage, Window
+from ragseal.prover.storage.history import Stage, Window
+from ragseal.runtime.rpc import answers, bind, new_server, streams
+from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
 
 CHUNK_BYTES = 1 << 20

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ragseal.accounting.period import Spent, account_period, odometer
+from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.odometer import Spent, account_period, odometer
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, rational
-from ragseal.kernel.rounding import upward
-from ragseal.prover.window import Stage, Window
+from ragseal.prover.storage.history import Stage, Window
 
 Classes = Callable[[str], CircuitClass]  #: raises ConfigurationError where there is no such class
 

@@ -22,7 +22,7 @@ from ragseal.circuits.estimate import build_estimate, estimate_digest, fitting
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import (
+from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
     Teaching,
@@ -33,12 +33,14 @@ from ragseal.ledger.terminal import (
     stderr_console,
     version,
 )
-from ragseal.ledger.tls import ClientTls, ServerTls
-from ragseal.verifier import auditing, probe, service, show
-from ragseal.verifier.beacon import Stage
-from ragseal.verifier.conduct import Target, class_build, find_shape
+from ragseal.runtime.tls import ClientTls, ServerTls
+from ragseal.verifier import audit_command, service
+from ragseal.verifier.audit import Target, class_build, find_shape
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
 from ragseal.verifier.keylines import KeyLine
+from ragseal.verifier.participant import Stage
+from ragseal.verifier.probe import commands
+from ragseal.verifier.report import show
 from ragseal.verifier.state import State, find_class
 
 STATE = state_folder("RAGSEAL_VERIFIER_STATE", "auditor", "Folder with everything this auditor keeps")
@@ -333,8 +335,8 @@ def serve(
     asyncio.run(service.run(State(directory), targets, listen, own, ready, reflection))
 
 
-auditing.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
-probe.register(main, PROVIDER_OPTION, LOG_KEY, _target)
+audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
+commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 
 
 @main.command("show")

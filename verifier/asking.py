@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ragseal.kernel.errors import AttestationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, Refusal, RegistryAsk, open_delivery
-from ragseal.verifier.commitment import Window
 from ragseal.verifier.evidence import Auditor, Evidence, Refused, Undecided
+from ragseal.verifier.steps.manifest import Window
 
 
 @dataclass(frozen=True, slots=True)

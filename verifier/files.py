@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.durable import write_durably
+from ragseal.runtime.durable import write_durably
 
 
 def read_json(path: Path, default: Any) -> Any:

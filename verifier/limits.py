@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.peers import address_of
+from ragseal.runtime.peers import address_of
 
 REPORTS_KEPT = 64  #: newest reports of requested audits that stay on disk
 REPORTS_DAYS = 90  #: and how long

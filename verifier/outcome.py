@@ -9,14 +9,14 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import quote
 
+from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.rounding import upward
 from ragseal.ledger.checkpoint import SignedCheckpoint
-from ragseal.verifier import guess
-from ragseal.verifier.commitment import Window
-from ragseal.verifier.epsilon import Budget
-from ragseal.verifier.estimate import FULL, Estimation
-from ragseal.verifier.receipts import SetAside, Tally
+from ragseal.verifier.report import guess
+from ragseal.verifier.steps.epsilon import Budget
+from ragseal.verifier.steps.estimate import FULL, Estimation
+from ragseal.verifier.steps.manifest import Window
+from ragseal.verifier.steps.receipts import SetAside, Tally
 
 PASS, SAMPLED_PASS, FAIL, NO_VERDICT = "PASS", "SAMPLED-PASS", "FAIL", "NO VERDICT"
 OK, FAILED, OPEN, NOT_ASKED, NOT_REACHED = "ok", "failed", "no verdict", "not asked", "not reached"

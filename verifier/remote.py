@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from ragseal.kernel.errors import AuditError, BudgetError, TransportError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.remote import Connection, RemoteLedger
-from ragseal.ledger.rpc import DEFAULT_TIMEOUT, call, chunks
-from ragseal.ledger.tls import BY_DEFAULT, ClientTls
+from ragseal.runtime.rpc import DEFAULT_TIMEOUT, call, chunks
+from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 from ragseal.verifier.evidence import ASK_AGAIN, DELIVER_AGAIN, Undecided
 from ragseal.verifier.patience import Patience
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class RemoteEvidence:
-    """:class:`ragseal.verifier.evidence.Evidence` and :class:`ragseal.verifier.beacon.BeaconLink` at ``host:port``.
+    """A provider at ``host:port``: its :class:`Evidence` and its :class:`BeaconLink`.
 
     Use it as a context manager, or close it.
     """

@@ -24,22 +24,22 @@ from typing import Any, TypeVar, cast
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
-from ragseal.ledger.peers import machine_of
-from ragseal.ledger.rpc import answers, bind, new_server, streams
-from ragseal.ledger.tls import ServerTls
-from ragseal.ledger.tokenbucket import TokenBuckets
+from ragseal.runtime.peers import machine_of
+from ragseal.runtime.rpc import answers, bind, new_server, streams
+from ragseal.runtime.tls import ServerTls
+from ragseal.runtime.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from ragseal.verifier.beacon import Participant, Stage
-from ragseal.verifier.conduct import Target, Terms, class_build, conduct
+from ragseal.verifier.audit import Target, Terms, class_build, conduct
 from ragseal.verifier.evidence import AUDITOR, CEREMONY
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.outcome import NO_VERDICT
-from ragseal.verifier.report import JSON_NAME
-from ragseal.verifier.sample import Sample
+from ragseal.verifier.participant import Participant, Stage
+from ragseal.verifier.report.document import JSON_NAME
 from ragseal.verifier.state import State
+from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.verification import Surroundings
 
 SERVICE = "ragseal.v1.VerifierService"

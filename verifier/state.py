@@ -35,10 +35,10 @@ from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.ledger.durable import write_durably
-from ragseal.ledger.keyfile import load_key as load_identity
-from ragseal.ledger.keyfile import save_key as save_identity
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.durable import write_durably
+from ragseal.runtime.keyfile import load_key as load_identity
+from ragseal.runtime.keyfile import save_key as save_identity
 from ragseal.verifier.evidence import UNKNOWN, Auditor, ConfiguredEstimate, ConfiguredKey, Refused
 from ragseal.verifier.files import locked, read_json, write
 from ragseal.verifier.keylines import KEYS_FILE, KeyLine, read_digest

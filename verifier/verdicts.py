@@ -20,8 +20,8 @@ from typing import Any
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.files import locked, read_json, write
-from ragseal.verifier.log import LogView
 from ragseal.verifier.outcome import CHANGED, FAIL, NO_VERDICT, NOT_AUDITED, PASS, SAMPLED_PASS, Neighbour, Verdict
+from ragseal.verifier.steps.log import LogView
 
 FOLDER = "verdicts"
 _RANKS = (NO_VERDICT, SAMPLED_PASS, PASS, FAIL)  #: a later one further to the right replaces an earlier one

@@ -20,7 +20,7 @@ other error, of whatever kind, ends it in NO VERDICT: bytes that somebody else c
 or busy, the auditor's own files, clock, build or keys.  All steps passed: PASS or SAMPLED-PASS.  What the caller still
 owes: an honest
 configuration (log key, verifying keys, class build), receipts of accounts it trusts, and reading what a verdict does
-not say (protocol section 8; :mod:`ragseal.verifier.report` prints it).
+not say (protocol section 8; :mod:`ragseal.verifier.report.document` prints it).
 """
 
 from __future__ import annotations
@@ -30,25 +30,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ragseal.kernel.curve import Group
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.verifier.asking import Asker
-from ragseal.verifier.attestation import Logged, check_records, check_registry
-from ragseal.verifier.beaconlog import check_beacon
-from ragseal.verifier.blocks import Effort
-from ragseal.verifier.commitment import (
-    Life,
-    Say,
-    Window,
-    check_indexes,
-    check_key,
-    check_life,
-    check_manifest,
-    check_noise,
-    find_window,
-)
-from ragseal.verifier.epsilon import Budget, check_epsilon
-from ragseal.verifier.estimate import Inquiry, check_coalition, check_estimate
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
     AUDITOR,
@@ -60,7 +44,6 @@ from ragseal.verifier.evidence import (
     Refused,
     Undecided,
 )
-from ragseal.verifier.log import MAX_LOG_BYTES, LogView, read_log
 from ragseal.verifier.outcome import (
     FAIL,
     FAILED,
@@ -75,9 +58,26 @@ from ragseal.verifier.outcome import (
     Step,
     Verdict,
 )
-from ragseal.verifier.proofs import Basis, check_proofs
-from ragseal.verifier.receipts import Promise, check_receipts, sort_receipts
-from ragseal.verifier.sample import Sample, draw, share_bound
+from ragseal.verifier.steps.beacon import check_beacon
+from ragseal.verifier.steps.blocks import Effort
+from ragseal.verifier.steps.epsilon import Budget, check_epsilon
+from ragseal.verifier.steps.estimate import Inquiry, check_coalition, check_estimate
+from ragseal.verifier.steps.log import MAX_LOG_BYTES, LogView, read_log
+from ragseal.verifier.steps.manifest import (
+    Life,
+    Say,
+    Window,
+    check_indexes,
+    check_key,
+    check_life,
+    check_manifest,
+    check_noise,
+    find_window,
+)
+from ragseal.verifier.steps.proofs import Basis, check_proofs
+from ragseal.verifier.steps.receipts import Promise, check_receipts, sort_receipts
+from ragseal.verifier.steps.records import Logged, check_records, check_registry
+from ragseal.verifier.steps.sample import Sample, draw, share_bound
 
 EFFORT = Effort()  #: how much certificate of the estimate is asked for by default
 AWAY = "audit again when the provider answers, or with a larger --patience"

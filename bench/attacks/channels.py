@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.attacks.roc import Vector
+from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.circuits.search import complete, largest_q
-from ragseal.groth16.engine import Engine, open_engine
 from ragseal.kernel import hints, noise
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.params import R as FIELD_ORDER

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ragseal.kernel.statistics import Roc, Vector, delong
+from ragseal.accounting.statistics import Roc, Vector, delong
 
 __all__ = ["Roc", "Vector", "counts_auc", "delong", "deviation"]
 

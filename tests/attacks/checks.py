@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
-from ragseal.groth16.group import NativeGroup
 from ragseal.groth16.views import EstimateView
 from ragseal.kernel import attestation, certificate, encoding, field, folding, opening
 from ragseal.kernel import commitment as phase_a
@@ -23,13 +23,13 @@ from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
 from ragseal.ledger import observer, witness
-from ragseal.prover import attestation as provider
-from ragseal.prover.admission import Admission
-from ragseal.prover.fixing import Fixer
-from ragseal.prover.window import Window
-from ragseal.verifier import attestation as records
-from ragseal.verifier import beaconlog, commitment, epsilon, estimate, log, proofs, receipts, verification
-from ragseal.verifier.attestation import Logged
+from ragseal.prover.attestation import answering as provider
+from ragseal.prover.attestation.admission import Admission
+from ragseal.prover.attestation.prepared_embedding import Fixer
+from ragseal.prover.storage.history import Window
+from ragseal.verifier import verification
+from ragseal.verifier.steps import beacon, epsilon, estimate, log, manifest, proofs, receipts, records
+from ragseal.verifier.steps.records import Logged
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
 from tests.verifier.simulator import account
 
@@ -48,7 +48,7 @@ def _whatever_was_delivered(basis: Any, part: Sequence[Logged], batch: ProofBatc
 
 
 EXACT = Check(proofs, "check_batch", _whatever_was_delivered)
-COLUMNS = Check(commitment, "verify_columns")
+COLUMNS = Check(manifest, "verify_columns")
 PAIRING = Check(proofs, "_pairings")
 
 
@@ -95,15 +95,15 @@ OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries befo
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 
-MANIFEST_OF_THE_LOG = Guard(commitment, "_one_face", "than the one in the log")
-WINDOW_NAME_ONCE = Guard(commitment, "_never_seen", "it was opened again")
-SEED_ONCE = Guard(commitment, "_never_seen", "the seed commitment was used")
-OPENED_ONCE = Guard(commitment, "check_life", "the window was opened {len(opens)} times")
-NOT_DATED_BACK = Guard(commitment, "check_life", "dated back")
+MANIFEST_OF_THE_LOG = Guard(manifest, "_one_face", "than the one in the log")
+WINDOW_NAME_ONCE = Guard(manifest, "_never_seen", "it was opened again")
+SEED_ONCE = Guard(manifest, "_never_seen", "the seed commitment was used")
+OPENED_ONCE = Guard(manifest, "check_life", "the window was opened {len(opens)} times")
+NOT_DATED_BACK = Guard(manifest, "check_life", "dated back")
 
 # --- step 5: the beacon ----------------------------------------------------------------------------------------------
 
-RELEASED_ONCE = Check(beaconlog, "check_own_part")
+RELEASED_ONCE = Check(beacon, "check_own_part")
 
 # --- step 6: records -------------------------------------------------------------------------------------------------
 

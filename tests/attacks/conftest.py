@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.accounting import EpsilonReport, epsilon_audit
-from ragseal.verifier import epsilon
+from ragseal.accounting.audit import EpsilonReport, epsilon_audit
+from ragseal.verifier.steps import epsilon
 from tests.attacks.checks import CHECKS
 
 REMOVED = "RAGSEAL_REMOVED_CHECK"

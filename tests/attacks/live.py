@@ -22,11 +22,11 @@ from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.certificate import CLASSES
-from ragseal.ledger.keyfile import save_key
-from ragseal.prover import machinery
-from ragseal.prover.beacon import BeaconRules
+from ragseal.prover import assembly
+from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Conduct
 from ragseal.prover.service import Listening, Server
+from ragseal.runtime.keyfile import save_key
 from tests.attacks.world import machine
 
 SIZE = CLASSES["estimate-6"]
@@ -49,7 +49,7 @@ class Live:
         self.clock = scene.Clock()
         self.provider = scene.open_provider(folder / "provider", tools.cls, tools.paths, self.clock)
         self.estimate = estimate_key()
-        rings = machinery.open_estimate_keys(self.provider.state, lambda _: None)
+        rings = assembly.open_estimate_keys(self.provider.state, lambda _: None)
         ring = next(ring for ring in rings if ring.cls == SIZE)
         ring.folder(self.estimate.digest).symlink_to(self.estimate.directory.resolve())
         self.provider.machinery = replace(self.provider.machinery, estimate_keys=rings)

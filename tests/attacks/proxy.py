@@ -19,7 +19,7 @@ import grpc
 import grpc.aio
 
 import ragseal.v1
-from ragseal.ledger.rpc import bind, new_server, open_channel
+from ragseal.runtime.rpc import bind, new_server, open_channel
 
 Change = Callable[[str, bytes], bytes]
 

@@ -24,9 +24,9 @@ import provider_scene as scene  # isort: skip
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from ragseal.backends.group import default_group
 from ragseal.circuits.build import class_digest
 from ragseal.client.window import windows_of
-from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError, ProofError
@@ -34,15 +34,15 @@ from ragseal.kernel.inquiry import LinksAsk, ProofsAsk
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import open_channel
 from ragseal.ledger.witness import Witness
-from ragseal.prover import attestation as answering
-from ragseal.prover import index, proofs
-from ragseal.prover.corpora import Document
-from ragseal.prover.retrieval import QuerySecrets
-from ragseal.verifier import page, report
+from ragseal.prover.attestation import answering, proofs
+from ragseal.prover.attestation.retrieval import QuerySecrets
+from ragseal.prover.commitment import index
+from ragseal.prover.commitment.corpora import Document
+from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.evidence import Auditor, ConfiguredEstimate, ConfiguredKey
 from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.report import document, page
 from ragseal.verifier.verification import Surroundings, Verdict, audit
 from tests.attacks.proxy import Proxy
 from tests.attacks.world import machine
@@ -309,8 +309,8 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
             proofs_of(0)
         except ProofError as error:
             log.error("%s", error)
-    values = report.build(verdict)
-    report.save(folder / "report", values, page.render(values))
+    values = document.build(verdict)
+    document.save(folder / "report", values, page.render(values))
     return verdict
 
 

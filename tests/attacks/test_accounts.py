@@ -32,9 +32,9 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Prepare, SignedRequest
 from ragseal.kernel.commitment import embedding_commitment, generators
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.ledger.statuses import status_of
+from ragseal.prover.attestation.retrieval import decode_embedding, encode_embedding
 from ragseal.prover.provider import Serving
-from ragseal.prover.retrieval import decode_embedding, encode_embedding
+from ragseal.runtime.statuses import status_of
 from tests.attacks.checks import (
     PROVIDER_BUDGET,
     PROVIDER_C_E,

@@ -13,8 +13,8 @@ import pytest
 
 from ragseal.kernel.errors import AttestationError, TransportError
 from ragseal.kernel.inquiry import ASK_SECONDS, Ask, LinksAsk, ProofsAsk, RegistryAsk
-from ragseal.prover.asked import Asked
-from ragseal.prover.turns import Turns
+from ragseal.prover.attestation.asked import Asked
+from ragseal.prover.attestation.turns import Turns
 from ragseal.verifier.patience import final
 from tests.attacks.live import scene
 from tests.attacks.old_windows import auditor_of, old_windows

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from py_ecc.optimized_bn128 import FQ, FQ2, curve_order, multiply, normalize
 
-from ragseal.groth16.group import native
+from ragseal.backends.group import native
 from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import BatchItem, ProofBatch
 from tests.attacks.checks import EXACT, HINTS, LINK, without

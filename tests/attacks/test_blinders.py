@@ -26,10 +26,10 @@ from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.folding import lengths
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
-from ragseal.prover import proofs, retrieval
+from ragseal.prover.attestation import proofs, retrieval
+from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.provider import Serving
-from ragseal.prover.retrieval import QuerySecrets
-from ragseal.prover.window import Window
+from ragseal.prover.storage.history import Window
 from tests.attacks.world import GROUP, AttackWorld, machine
 
 QUERIES = (("alice", "report about topic 5"), ("carol", "globex"), ("alice", "report about topic 5"))

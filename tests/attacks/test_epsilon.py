@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import accounting
+from ragseal.accounting import audit
+from ragseal.accounting.rounding import upward
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.rounding import upward
-from ragseal.verifier import claim, page, report
+from ragseal.verifier.report import claim, document, page
 from ragseal.verifier.verification import Verdict
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
 from tests.attacks.world import AttackWorld, machine, policy, refused
@@ -44,8 +44,8 @@ def _numbers(values: Any, name: str = "") -> list[tuple[str, Any]]:
 
 def _nowhere_a_number(verdict: Verdict) -> dict[str, Any]:
     """No epsilon of the coalition is a finite number in line, report.json or page; the report."""
-    built = report.build(verdict)
-    values: dict[str, Any] = json.loads(report.to_json(built))
+    built = document.build(verdict)
+    values: dict[str, Any] = json.loads(document.to_json(built))
     of_coalition = [
         (name, value)
         for name, value in _numbers(values)
@@ -111,9 +111,9 @@ def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(law: str,
     cls: CircuitClass = machine(law).cls
     table = build_table(cls.law)
 
-    def at(n: int) -> accounting.EpsilonReport:
+    def at(n: int) -> audit.EpsilonReport:
         hi = shift << cls.s
-        return accounting.epsilon_audit(cls, table, gain=1, lo=0, hi=hi, k_max=1, n_max=n, delta=Fraction(1, 10**6))
+        return audit.epsilon_audit(cls, table, gain=1, lo=0, hi=hi, k_max=1, n_max=n, delta=Fraction(1, 10**6))
 
     most = at(1).n_max_finite
     assert 1 < most < 10**6
@@ -127,5 +127,5 @@ def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(law: str,
 @pytest.mark.parametrize("value", [math.inf, math.nan, -math.inf])
 def test_printed_as_inf(value: float) -> None:
     assert upward(value) == "inf"
-    assert report.plain({"epsilon": value})["epsilon"] in ("inf", "nan", "-inf")
+    assert document.plain({"epsilon": value})["epsilon"] in ("inf", "nan", "-inf")
     assert "epsilon" in claim.CLAIM

@@ -23,8 +23,8 @@ from ragseal.kernel import certificate, field
 from ragseal.kernel.certificate import Block, BlockBatch, LinkList, TenantLinks, pack_links
 from ragseal.kernel.errors import LedgerError, ProofError
 from ragseal.kernel.params import R
-from ragseal.verifier.blocks import Effort
 from ragseal.verifier.evidence import Auditor, newest_links
+from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.verification import Verdict
 from tests.attacks.checks import (
     BLOCK_NORM,

@@ -22,21 +22,21 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 
 from ragseal.kernel.errors import BudgetError, ConfigurationError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.ledger.durable import DurableFile
-from ragseal.ledger.gate import Gate
-from ragseal.ledger.limits import Limits
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteSigner
-from ragseal.ledger.peers import machine_of
-from ragseal.ledger.rpc import answers, bind, call, new_server, open_channel
-from ragseal.ledger.tls import channel_credentials, server_credentials
+from ragseal.runtime.durable import DurableFile
+from ragseal.runtime.gate import Gate
+from ragseal.runtime.limits import Limits
+from ragseal.runtime.peers import machine_of
+from ragseal.runtime.rpc import answers, bind, call, new_server, open_channel
+from ragseal.runtime.tls import channel_credentials, server_credentials
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 from ragseal.verifier import __main__ as verifier_main
 from ragseal.verifier.limits import check_caller
 from ragseal.verifier.state import State
 from tests.attacks.live import scene
 from tests.attacks.world import machine
-from tests.ledger.certificates import Authority
+from tests.runtime.certificates import Authority
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 

@@ -31,7 +31,7 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.witness import Witness
-from ragseal.prover import machinery
+from ragseal.prover import assembly
 from ragseal.prover.__main__ import main as provider
 from ragseal.verifier.__main__ import main as verifier
 from ragseal.verifier.state import State
@@ -74,7 +74,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folders]:
 @pytest.fixture(autouse=True)
 def small_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands find the tests' embedder under the name that the state gives."""
-    monkeypatch.setattr(machinery, "load_embedder", lambda name, threads: TrigramEmbedder())
+    monkeypatch.setattr(assembly, "load_embedder", lambda name, threads: TrigramEmbedder())
 
 
 def _half(data: bytes, rng: random.Random) -> bytes:
@@ -208,7 +208,7 @@ def test_an_observers_files(tmp_path: Path) -> None:
 
 def test_a_command_that_falls_over_would_be_noticed(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader without its error handling."""
-    from ragseal.prover.state import Settings
+    from ragseal.prover.storage.state import Settings
 
     monkeypatch.setattr(Settings, "load", classmethod(lambda cls, path: json.loads(path.read_text())))
     with pytest.raises(AssertionError, match="JSONDecodeError"):

@@ -20,10 +20,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel import errors
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.printable import printable
-from ragseal.ledger.statuses import status_of
-from ragseal.verifier import conduct, page, report, verification
-from ragseal.verifier.conduct import Target, Terms, read_receipts
+from ragseal.runtime.statuses import status_of
+from ragseal.verifier import audit, verification
+from ragseal.verifier.audit import Target, Terms, read_receipts
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
+from ragseal.verifier.report import document, page
 from ragseal.verifier.state import State
 from ragseal.verifier.verdicts import Verdicts
 from tests.verifier.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World
@@ -48,7 +49,7 @@ def audited(world: World, folder: Path, terms: Terms, monkeypatch: pytest.Monkey
     monkeypatch.setattr(State, "auditor", lambda *_: world.auditor())
     around = verification.Surroundings(GROUP, NOW, lambda: 0.0, os.urandom)
     target: Target = _Here(world)  # type: ignore[assignment]
-    return conduct.conduct(state, target, around, terms, folder / "report")
+    return audit.conduct(state, target, around, terms, folder / "report")
 
 
 @pytest.mark.parametrize("name", [b"\xff.receipt", os.fsencode("\x1b[2K\u202e.receipt"), b"a\nb.receipt"])
@@ -78,7 +79,7 @@ def test_what_cannot_be_written_does_not_keep_a_fail_from_being_kept(
     def refuse(*_: Any) -> None:
         raise ConfigurationError("no space left")
 
-    monkeypatch.setattr(report, "save", refuse)
+    monkeypatch.setattr(document, "save", refuse)
     with pytest.raises(ConfigurationError, match="no space left"):
         audited(bad(), tmp_path / "auditor", Terms(), monkeypatch)
     [kept] = (tmp_path / "auditor" / "verdicts").glob("*.json")
@@ -126,7 +127,7 @@ def test_text_that_is_printable_stays_as_it_is() -> None:
 
 def test_a_report_with_half_a_surrogate_pair_is_written(tmp_path: Path) -> None:
     verdict = World.honest().audit(now=CLOSES + 60)
-    verdict.set_aside += [conduct.SetAside("\udcff", "no receipt")]
-    values = report.build(replace(verdict))
-    report.save(tmp_path, values, page.render(values))
+    verdict.set_aside += [audit.SetAside("\udcff", "no receipt")]
+    values = document.build(replace(verdict))
+    document.save(tmp_path, values, page.render(values))
     assert json.loads((tmp_path / "report.json").read_text())["set_aside"]

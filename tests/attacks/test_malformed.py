@@ -16,10 +16,10 @@ import pytest
 
 from ragseal.kernel import field
 from ragseal.kernel.attestation import ProofBatch
-from ragseal.kernel.curve import IDENTITY
+from ragseal.kernel.bn254 import IDENTITY
 from ragseal.kernel.errors import AuditError, EncodingError, ProofError
 from ragseal.kernel.params import P, R
-from ragseal.verifier import proofs
+from ragseal.verifier.steps import proofs
 from tests.attacks.checks import POINTS_ON_THE_CURVE, RESPONSES_CANONICAL, without
 from tests.attacks.removal import Check
 from tests.attacks.world import DIMENSION, AttackWorld, Cheat, accepted, machine, outside_subgroup, queried, refused

@@ -13,8 +13,8 @@ import pytest
 
 from ragseal.client import attestation as client
 from ragseal.kernel.attestation import Prepare, Prepared
+from ragseal.kernel.bn254 import IDENTITY
 from ragseal.kernel.commitment import embedding_commitment
-from ragseal.kernel.curve import IDENTITY
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.hints import noise_key
 from tests.attacks.checks import CLIENT_OPENS_C_E, REQUEST_SIGNED, without

@@ -28,9 +28,9 @@ from ragseal.kernel.inquiry import Delivery, Refusal
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier import verification
-from ragseal.verifier.conduct import read_receipts
+from ragseal.verifier.audit import read_receipts
 from ragseal.verifier.evidence import Auditor, ReceiptFile, read_receipt
-from ragseal.verifier.sample import Sample
+from ragseal.verifier.steps.sample import Sample
 from tests.verifier.simulator import GROUP, NOW, ORIGIN, SimulatedEvidence, World, key_of, policy, resign
 
 EXAMPLES = settings(

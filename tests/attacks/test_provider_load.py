@@ -15,7 +15,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.commitment import AccountAsk
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.prover import commitment
+from ragseal.prover.commitment import manifest as commitment
 from ragseal.prover.limits import LINES, LOADS, REPEATS
 from tests.attacks.live import scene
 from tests.attacks.old_windows import old_windows

@@ -22,13 +22,13 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import AccountAsk, WindowClose
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.kernel.inquiry import Ask, LinksAsk, RegistryAsk
-from ragseal.ledger.limits import Limits
-from ragseal.ledger.rpc import answers, bind, call, new_server, open_channel
-from ragseal.ledger.statuses import error_of
-from ragseal.prover.deliveries import ASKS_AT_ONCE
+from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
+from ragseal.runtime.limits import Limits
+from ragseal.runtime.rpc import answers, bind, call, new_server, open_channel
+from ragseal.runtime.statuses import error_of
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
-from ragseal.verifier import auditing, conduct, verification
-from ragseal.verifier.conduct import read_receipts
+from ragseal.verifier import audit, audit_command, verification
+from ragseal.verifier.audit import read_receipts
 from ragseal.verifier.outcome import FAIL, PASS, Neighbour, Verdict
 from ragseal.verifier.patience import final
 from tests.attacks.live import scene
@@ -209,10 +209,10 @@ def test_reading_a_long_log_does_not_make_asks_old() -> None:
 @pytest.mark.parametrize("manifest", [b"m" * 32, b""], ids=["this window", "the log"])
 def test_only_this_window_does_not_hide_its_own_fail_or_the_logs(manifest: bytes) -> None:
     verdict = Verdict(verdict=PASS, about=("w1", b"m" * 32), neighbours=(Neighbour("w1", manifest, FAIL),))
-    assert auditing.status_of(verdict, True, "") == auditing.EXIT_OTHER_WINDOWS
+    assert audit_command.status_of(verdict, True, "") == audit_command.EXIT_OTHER_WINDOWS
     other = replace(verdict, neighbours=(Neighbour("w0", b"o" * 32, FAIL),))
-    assert auditing.status_of(other, True, "") == 0
-    assert auditing.status_of(other, False, "") == auditing.EXIT_OTHER_WINDOWS
+    assert audit_command.status_of(other, True, "") == 0
+    assert audit_command.status_of(other, False, "") == audit_command.EXIT_OTHER_WINDOWS
 
 
 def test_a_failed_window_does_not_vanish_behind_a_later_period(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_failed_window_does_not_vanish_behind_a_later_period(tmp_path: Path) -
     newest = desk.audit()
     assert newest.verdict == PASS
     assert " beside=w1:FAIL " in newest.line()
-    assert auditing.status_of(newest, False, "") == auditing.EXIT_OTHER_WINDOWS
+    assert audit_command.status_of(newest, False, "") == audit_command.EXIT_OTHER_WINDOWS
 
 
 def test_brackets_in_what_a_peer_says_do_not_end_the_audit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_brackets_in_what_a_peer_says_do_not_end_the_audit(monkeypatch: pytest.M
         seen.append(True)
         return Verdict(origin="log"), {}
 
-    monkeypatch.setattr(auditing, "conduct", talk)
+    monkeypatch.setattr(audit_command, "conduct", talk)
     vkey = World.honest().signer.verifier.vkey()
     where = ["--state", str(tmp_path / "auditor"), "--provider", "127.0.0.1:1", "--log-key", vkey]
     result = CliRunner().invoke(main, ["audit", *where, "--out", str(tmp_path / "report")])
@@ -258,7 +258,7 @@ def test_receipts_of_an_account_do_not_fill_the_memory(tmp_path: Path, monkeypat
     answer = World.honest().answers[0].encode()
     for number in range(5):
         (tmp_path / f"{number}.answer").write_bytes(answer)
-    monkeypatch.setattr(conduct, "MAX_RECEIPTS_BYTES", 2 * len(answer) + 1)
+    monkeypatch.setattr(audit, "MAX_RECEIPTS_BYTES", 2 * len(answer) + 1)
     given, aside = read_receipts(tmp_path)
     assert (len(given), len(aside)) == (2, 3)
     assert all("not read" in one.why for one in aside)

@@ -21,10 +21,10 @@ from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import TransportError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier import verification
-from ragseal.verifier.attestation import Logged
 from ragseal.verifier.evidence import Auditor
-from ragseal.verifier.sample import Sample, draw
 from ragseal.verifier.state import State
+from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.sample import Sample, draw
 from ragseal.verifier.verification import Surroundings, Verdict
 from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, policy, refused
 from tests.verifier import simulator

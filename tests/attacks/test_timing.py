@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene:
 
 from provider_scene import Asker, Clock, make_policy, open_provider, open_window, opened, retrieved
 
-from ragseal.prover import attestation as answering
-from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.attestation import answering
+from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Conduct, Serving
 from tests.attacks.timing_scene import welch
 from tests.attacks.world import ROOT, machine

@@ -26,8 +26,8 @@ from ragseal.kernel.commitment import AccountAsk
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.inquiry import BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.kernel.sealing import public_of, unseal
-from ragseal.ledger.rpc import open_channel
-from ragseal.ledger.statuses import error_of
+from ragseal.runtime.rpc import open_channel
+from ragseal.runtime.statuses import error_of
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 from tests.attacks.live import Live, live, scene
 

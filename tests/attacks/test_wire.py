@@ -29,12 +29,12 @@ from ragseal.kernel.inquiry import Delivery, ProofsAsk, open_delivery
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import MAX_MESSAGE_BYTES, open_channel
-from ragseal.ledger.statuses import ERROR_KEY
-from ragseal.ledger.tls import BY_DEFAULT
 from ragseal.ledger.witness import Witness
 from ragseal.prover import remote as provider_remote
-from ragseal.prover.keyring import KeyRing
+from ragseal.prover.keys.keyring import KeyRing
+from ragseal.runtime.rpc import MAX_MESSAGE_BYTES, open_channel
+from ragseal.runtime.statuses import ERROR_KEY
+from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import KeyLine, State

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ragseal.backends.group import native
+from ragseal.backends.mechanism import NativeEngine
 from ragseal.circuits.build import load_classes
-from ragseal.groth16.engine import NativeEngine
-from ragseal.groth16.group import native
 from ragseal.kernel import field
 
 CLS = load_classes()["small"]

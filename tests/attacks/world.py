@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
+from ragseal.backends.group import default_group, native, native_errors
+from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build, class_digest, load_classes
-from ragseal.groth16.engine import Engine, open_engine
-from ragseal.groth16.group import default_group, native, native_errors
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key, make_keys
 from ragseal.groth16.proving import Assignment
 from ragseal.groth16.snarkjs import proof_bytes

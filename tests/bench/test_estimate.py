@@ -31,7 +31,7 @@ from bench.experiment import RESULTS
 from ragseal.embedder import quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import components, find_links, link_threshold
-from ragseal.verifier.claim import EVASION
+from ragseal.verifier.report.claim import EVASION
 
 
 def test_quantised_is_the_protocols_e() -> None:

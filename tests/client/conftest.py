@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.backends.group import default_group
 from ragseal.client.account import KEY_FILE, AccountKey, AccountState
 from ragseal.client.client import Client
 from ragseal.client.link import Announced, Retrieved
 from ragseal.embedder import EmbedderIdentity, Vectors, quantise
-from ragseal.groth16.group import default_group
 from ragseal.kernel import hints, signature
 from ragseal.kernel.attestation import (
     ON_DEMAND,
@@ -63,10 +63,10 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import seal
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.ledger.keyfile import save_key
 from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
+from ragseal.runtime.keyfile import save_key
 
 DIMENSION = 16
 ORIGIN = "test.example/log"

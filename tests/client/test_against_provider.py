@@ -21,10 +21,10 @@ from ragseal.client.link import Retrieved
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.errors import AttestationError, TransportError
 from ragseal.kernel.params import CircuitClass
-from ragseal.ledger.keyfile import save_key
-from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Conduct
 from ragseal.prover.service import Listening, Server
+from ragseal.runtime.keyfile import save_key
 
 sys.path.append(str(Path(__file__).parent.parent / "prover"))  # test modules are no package
 import provider_scene as scene

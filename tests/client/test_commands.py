@@ -21,7 +21,7 @@ from ragseal.client.receipts import _plain, export, kept
 from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteSigner
-from ragseal.ledger.rpc import answers, bind, new_server
+from ragseal.runtime.rpc import answers, bind, new_server
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 
 
@@ -145,7 +145,7 @@ def test_refusals_keep_their_kind_over_grpc(bench: Any, remote: Any) -> None:
 
 def test_a_closed_connection_says_so(bench: Any, address: str) -> None:
     from ragseal.client.remote import LedgerOverGrpc, ProviderOverGrpc
-    from ragseal.ledger.tls import ClientTls
+    from ragseal.runtime.tls import ClientTls
 
     for kind, call in ((LedgerOverGrpc, "checkpoint"), (ProviderOverGrpc, "announced")):
         link: Any = kind(address, ClientTls(), 5.0)

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import provider_scene as scene
 
-from ragseal.groth16.engine import open_engine
-from ragseal.groth16.group import default_group
-from ragseal.prover import fsck, machinery
+from ragseal.backends.group import default_group
+from ragseal.backends.mechanism import open_engine
+from ragseal.prover import assembly
 from ragseal.prover.provider import Machinery, Provider
-from ragseal.prover.state import State
+from ragseal.prover.storage import fsck
+from ragseal.prover.storage.state import State
 
 
-def tools(state: State, progress: machinery.Progress) -> Machinery:
-    cls = machinery.circuit_class("tiny")
-    keys = machinery.open_keys(state, cls, progress)
+def tools(state: State, progress: assembly.Progress) -> Machinery:
+    cls = assembly.circuit_class("tiny")
+    keys = assembly.open_keys(state, cls, progress)
     return Machinery(default_group(), open_engine(cls), keys, scene.TrigramEmbedder())
 
 

@@ -24,16 +24,16 @@ from bench import load
 from bench.asker import Asker, Kept, provider_stub, retrieve
 from ragseal.kernel.attestation import Answer
 from ragseal.kernel.errors import BudgetError, ConfigurationError, LedgerError, TransportError
-from ragseal.ledger.keyfile import load_key
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import AlarmError, Observer
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import open_channel
 from ragseal.ledger.witness import UnprovenError, Witness
-from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.attestation.retrieval import encode_embedding
+from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Conduct
-from ragseal.prover.retrieval import encode_embedding
 from ragseal.prover.service import Listening, Server
+from ragseal.runtime.keyfile import load_key
+from ragseal.runtime.rpc import open_channel
 from ragseal.v1 import provider_pb2
 
 Copy = Callable[..., Path]

@@ -21,11 +21,11 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.certificate import SignedLinks, pack_links
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.ledger.keyfile import load_key
-from ragseal.prover import fsck
-from ragseal.prover.recordcheck import commitments, request_digest
-from ragseal.prover.retrieval import query_place
-from ragseal.prover.state import KEY_FILE
+from ragseal.prover.attestation.retrieval import query_place
+from ragseal.prover.storage import fsck
+from ragseal.prover.storage.record_check import commitments, request_digest
+from ragseal.prover.storage.state import KEY_FILE
+from ragseal.runtime.keyfile import load_key
 
 Copy = Callable[..., Path]
 Damage = Callable[[Path], None]

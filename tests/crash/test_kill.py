@@ -18,11 +18,11 @@ from ragseal.kernel.attestation import SealedAnswer
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError
 from ragseal.ledger.checkpoint import Checkpoint
-from ragseal.ledger.keyfile import load_key
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteSigner
-from ragseal.prover.answers import Answers
-from ragseal.prover.state import Settings
+from ragseal.prover.attestation.answers import Answers
+from ragseal.prover.storage.state import Settings
+from ragseal.runtime.keyfile import load_key
 
 ROUNDS = 30
 

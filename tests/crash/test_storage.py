@@ -21,10 +21,10 @@ from crash_scene import examine, open_copy
 
 from bench.book import Book
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, LedgerError
-from ragseal.ledger import durable
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.prover import fsck
 from ragseal.prover.provider import Provider, Serving
+from ragseal.prover.storage import fsck
+from ragseal.runtime import durable
 
 Copy = Callable[..., Path]
 IN_W2 = scene.NOW + 180

@@ -15,7 +15,7 @@ import pytest
 
 from ragseal.demo import corpus
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.corpora import Document, open_corpus
+from ragseal.prover.commitment.corpora import Document, open_corpus
 
 
 @pytest.fixture(scope="module")

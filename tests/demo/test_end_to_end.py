@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ragseal.backends.group import available
 from ragseal.demo.corpus import demo_documents
-from ragseal.groth16.group import available
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = 110  #: class tiny has 126 slots

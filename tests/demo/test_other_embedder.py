@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ragseal.backends.group import available
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.embedder.minilm import packaged_model
-from ragseal.groth16.group import available
 
 library = pytest.importorskip("sentence_transformers", reason="extra 'torch' is not installed")
 

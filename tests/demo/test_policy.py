@@ -20,8 +20,9 @@ from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat
-from ragseal.prover import consent, machinery
-from ragseal.prover.policyfile import Binding, read_policy
+from ragseal.prover import assembly
+from ragseal.prover.commitment import consent
+from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.spending import spending
 
 SUBJECTS = ("sockets", "regular expressions", "decimal numbers", "zip archives", "threads", "calendars", "e-mail")
@@ -87,7 +88,7 @@ def test_the_demo_says_the_epsilon_that_commit_asks_for(plan: Scenario) -> None:
     text = policy_text(plan, MINILM)
     cls = load_classes()["small"]
     binding = Binding(cls, class_digest(cls), 384, 1_800_000_000)
-    policy = read_policy(tomllib.loads(text), binding, machinery.advertised_epsilon)
+    policy = read_policy(tomllib.loads(text), binding, assembly.advertised_epsilon)
     terms = consent.terms(policy, cls, spending([], lambda name: load_classes()[name], policy))
     said = float(coalition_epsilon(text))
     consent.require(terms, said)

@@ -21,11 +21,11 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.backends.group import native, native_errors
 from ragseal.circuits.build import load_classes
 from ragseal.client.account import AccountKey, read_name
 from ragseal.client.attestation import decode_embedding as client_embedding
 from ragseal.client.attestation import encode_embedding
-from ragseal.groth16.group import native, native_errors
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.kernel import encoding
 from ragseal.kernel.encoding import Message
@@ -33,14 +33,14 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.entries import describe
-from ragseal.ledger.keyfile import load_key, save_key
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier
-from ragseal.ledger.tls import channel_credentials
-from ragseal.prover import corpora
-from ragseal.prover.policyfile import Binding, load_policy
-from ragseal.prover.state import Settings
-from ragseal.verifier import show
+from ragseal.prover.commitment import corpora
+from ragseal.prover.commitment.policy_file import Binding, load_policy
+from ragseal.prover.storage.state import Settings
+from ragseal.runtime.keyfile import load_key, save_key
+from ragseal.runtime.tls import channel_credentials
 from ragseal.verifier.evidence import read_receipt
+from ragseal.verifier.report import show
 from ragseal.verifier.state import IDENTITY, State
 from tests.fuzz.samples import message_kinds, sample
 
@@ -333,7 +333,7 @@ def _class_file() -> bytes:
 
 @cache
 def _certificate() -> bytes:
-    from tests.ledger.certificates import Authority
+    from tests.runtime.certificates import Authority
 
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:

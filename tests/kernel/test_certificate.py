@@ -11,8 +11,9 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.kernel import certificate, field
+from ragseal.kernel.bn254 import IDENTITY, PurePythonGroup
 from ragseal.kernel.certificate import (
     CLASSES,
     Block,
@@ -24,7 +25,6 @@ from ragseal.kernel.certificate import (
     make_block,
     pack_links,
 )
-from ragseal.kernel.curve import IDENTITY, PurePythonGroup
 from ragseal.kernel.errors import AuditError, EstimateError, PolicyError, ProofError
 from ragseal.kernel.fixedpoint import norm_bounds
 from ragseal.kernel.params import R

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from py_ecc import optimized_bn128 as ecc
 
-from ragseal.groth16.group import default_group
-from ragseal.kernel import curve, field
+from ragseal.backends.group import default_group
+from ragseal.kernel import bn254, field
 from ragseal.kernel.errors import EncodingError, ProofError
 from ragseal.kernel.params import P, R
 from ragseal.kernel.poseidon import constants, permute, poseidon
 
 ROOT = Path(__file__).resolve().parents[2]
-G = curve.encode_point((1, 2))
+G = bn254.encode_point((1, 2))
 
 
 def foreign(k: int) -> bytes:
@@ -31,14 +31,14 @@ def test_msm_agrees_with_py_ecc() -> None:
     points = b"".join(foreign(k) for k in ks)
     scalars = [0, 1, R - 1, 2**128, rng.randrange(R), 5]
     want = sum(k * s for k, s in zip(ks, scalars, strict=True)) % R
-    assert curve.PurePythonGroup().msm(points, field.pack(scalars)) == foreign(want)
+    assert bn254.PurePythonGroup().msm(points, field.pack(scalars)) == foreign(want)
 
 
 def test_sum_to_identity_and_refusals() -> None:
-    group = curve.PurePythonGroup()
-    assert group.msm(G + G, field.pack([3, -3])) == curve.IDENTITY
+    group = bn254.PurePythonGroup()
+    assert group.msm(G + G, field.pack([3, -3])) == bn254.IDENTITY
     with pytest.raises(ProofError, match="identity"):
-        group.check(curve.IDENTITY)
+        group.check(bn254.IDENTITY)
     with pytest.raises(ProofError, match="curve"):
         group.check((1).to_bytes(32, "big") + (3).to_bytes(32, "big"))
     with pytest.raises(ProofError, match="canonical"):
@@ -50,10 +50,10 @@ def test_sum_to_identity_and_refusals() -> None:
 
 
 def test_generators_are_distinct_points() -> None:
-    points = curve.PurePythonGroup().hash_to_curve(b"domain", 20)
-    curve.PurePythonGroup().check(points)
-    assert len(set(curve.split_points(points))) == 20
-    assert curve.PurePythonGroup().hash_to_curve(b"other", 1) != points[:64]
+    points = bn254.PurePythonGroup().hash_to_curve(b"domain", 20)
+    bn254.PurePythonGroup().check(points)
+    assert len(set(bn254.split_points(points))) == 20
+    assert bn254.PurePythonGroup().hash_to_curve(b"other", 1) != points[:64]
 
 
 def test_poseidon_known_answers() -> None:
@@ -92,8 +92,8 @@ def test_permutation_uses_its_whole_state() -> None:
         assert all(a != b for a, b in zip(base, permute(changed), strict=True))
 
 
-@pytest.mark.parametrize("group", [curve.PurePythonGroup(), default_group()], ids=["plain", "default"])
-def test_vectors_of_different_lengths_are_not_combined(group: curve.Group) -> None:
+@pytest.mark.parametrize("group", [bn254.PurePythonGroup(), default_group()], ids=["plain", "default"])
+def test_vectors_of_different_lengths_are_not_combined(group: bn254.Group) -> None:
     one, two = field.pack([5]), field.pack([5, 6])
     assert group.combine([two, two], [1, 2]) == field.pack([15, 18])
     for vectors, coefficients in (([one, two], [1, 2]), ([two, one], [1, 2]), ([two], [1, 2]), ([two, two], [1])):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ragseal.groth16.group import NativeGroup
+from ragseal.backends.group import NativeGroup
 from ragseal.kernel import field, folding, opening
-from ragseal.kernel.curve import IDENTITY, POINT_BYTES, Group, PurePythonGroup
+from ragseal.kernel.bn254 import IDENTITY, POINT_BYTES, Group, PurePythonGroup
 from ragseal.kernel.errors import EncodingError, ProofError
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.params import R

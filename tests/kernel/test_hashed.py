@@ -15,12 +15,12 @@ from functools import cache
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.kernel import attestation, certificate, commitment, folding, hints, opening, signature, transcript
 from ragseal.kernel.attestation import BatchItem, Prepare, ProofEntry, Record, Statement
+from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.certificate import CLASSES, BlockProof, LinkList, Listing, Scope, TenantLinks, make_block
 from ragseal.kernel.commitment import BeaconCommit, BeaconSeal, IndexFile, ScoreBases
-from ragseal.kernel.curve import PurePythonGroup
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Opening

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.kernel import attestation, commitment, inquiry, signature
 from ragseal.kernel.attestation import EAGER, ON_DEMAND, Openings, Receipt, ReceiptBody, Record, SealedAnswer
 from ragseal.kernel.commitment import Account, IndexFile, Manifest, ScoreBases

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from ragseal.kernel import field, opening
-from ragseal.kernel.curve import POINT_BYTES, PurePythonGroup
+from ragseal.kernel.bn254 import POINT_BYTES, PurePythonGroup
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.params import R

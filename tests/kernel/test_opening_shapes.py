@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.kernel import field
-from ragseal.kernel.curve import PurePythonGroup
+from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.audit import epsilon_audit
 from ragseal.kernel import noise
-from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
 from ragseal.kernel.params import CircuitClass, class_from_mapping

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.kernel import field
-from ragseal.kernel.curve import PurePythonGroup
+from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.errors import EncodingError, ProofError
 from ragseal.kernel.policy import MAX_DIMENSION
 from ragseal.kernel.squarednorm import (

@@ -14,11 +14,11 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.ledger import rpc
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.service import LedgerServicer
+from ragseal.runtime import rpc
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,7 +23,6 @@ from ragseal.kernel.errors import (
     LedgerError,
     TransportError,
 )
-from ragseal.ledger import rpc, statuses
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
@@ -31,6 +30,7 @@ from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusio
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.service import LedgerServicer
+from ragseal.runtime import rpc, statuses
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 NOW = 1_700_000_000

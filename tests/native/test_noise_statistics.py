@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from ragseal.accounting.attack import log_chance
+from ragseal.backends.mechanism import NativeEngine
 from ragseal.circuits.build import load_classes
-from ragseal.groth16.engine import NativeEngine
 from ragseal.kernel import hints
-from ragseal.kernel.lowerbound import log_chance
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 from ragseal.kernel.params import CircuitClass, R
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.backends.group import default_group
+from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import class_digest
 from ragseal.embedder import quantise
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors
-from ragseal.groth16.engine import open_engine
-from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import (
@@ -37,15 +37,17 @@ from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import public_of
-from ragseal.prover import commitment, index, machinery
-from ragseal.prover.attestation import Answered
-from ragseal.prover.beacon import BeaconRules
-from ragseal.prover.corpora import Document
-from ragseal.prover.policyfile import Binding, read_policy
+from ragseal.prover import assembly
+from ragseal.prover.attestation.answering import Answered
+from ragseal.prover.attestation.retrieval import encode_embedding
+from ragseal.prover.commitment import index
+from ragseal.prover.commitment import manifest as commitment
+from ragseal.prover.commitment.beacon import BeaconRules
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.provider import Conduct, Edges, Machinery, Provider, Serving
-from ragseal.prover.retrieval import encode_embedding
-from ragseal.prover.state import Settings, State, create
-from ragseal.prover.window import Stage, Window
+from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.state import Settings, State, create
 
 NOW = 1_800_000_000
 DIMENSION = 24
@@ -117,13 +119,13 @@ def embed_with(embedder: TrigramEmbedder) -> Callable[[Sequence[str]], index.Mat
 def make_policy(tiny: CircuitClass, **changes: object) -> Policy:
     values = {"class": "tiny", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2, "delta": "1/1000000"}
     binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW)
-    return read_policy({**values, **changes}, binding, machinery.advertised_epsilon)
+    return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
 
 
 def open_provider(directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Clock) -> Provider:
     """A provider on a state folder, with the session's key in its ring."""
     state = State(directory) if (directory / "provider.toml").exists() else new_state(directory)
-    ring = machinery.open_keys(state, tiny, lambda _: None)
+    ring = assembly.open_keys(state, tiny, lambda _: None)
     folder = ring.folder(keys.digest)
     if not folder.exists():
         folder.symlink_to(keys.directory.resolve())

@@ -30,7 +30,7 @@ from provider_scene import (
 )
 from pymerkle import SqliteTree
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import fixedpoint, hints, signature
 from ragseal.kernel.attestation import Answer, Prepare, Prepared, Record, SignedRequest
@@ -47,10 +47,10 @@ from ragseal.kernel.errors import (
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
-from ragseal.prover import attestation
-from ragseal.prover.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
+from ragseal.prover.attestation import answering
+from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
+from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
 from ragseal.prover.provider import Serving
-from ragseal.prover.retrieval import decode_embedding, shifted_scores
 
 Scene = Callable[[Serving], Awaitable[None]]
 
@@ -287,7 +287,7 @@ def test_a_request_that_cannot_be_proven_fails_alone(
 
     async def scene(serving: Serving) -> None:
         alice, bob, carol = (Asker(name, serving) for name in ("alice", "bob", "carol"))
-        real, compute = attestation.answer_query, serving.attestation._fixing_secrets._work
+        real, compute = answering.answer_query, serving.attestation._fixing_secrets._work
 
         def answer(*arguments: object) -> object:
             if arguments[6] == crooked.embedding:
@@ -300,7 +300,7 @@ def test_a_request_that_cannot_be_proven_fails_alone(
             hold.wait(30)
             return compute(jobs)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(attestation, "answer_query", answer)
+        monkeypatch.setattr(answering, "answer_query", answer)
         monkeypatch.setattr(serving.attestation._fixing_secrets, "_work", work)
         crooked = await bob.prepare(bob.message("the unlucky one"))
         first = asyncio.create_task(carol.ask("a first question"))

@@ -20,10 +20,10 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover import beacon
-from ragseal.prover.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
+from ragseal.prover.commitment import beacon
+from ragseal.prover.commitment.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
 from ragseal.prover.provider import Conduct, Provider, Serving
-from ragseal.prover.window import Stage, Window, coarse
+from ragseal.prover.storage.history import Stage, Window, coarse
 
 Enter = Callable[[Callable[[], Any]], Awaitable[Any]]
 OWN = Ed25519PrivateKey.generate()

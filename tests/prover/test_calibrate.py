@@ -20,7 +20,7 @@ from ragseal.demo.corpus import COLLUDING, demo_queries
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.estimate import FULL, components, find_links, link_threshold
 from ragseal.prover.__main__ import main
-from ragseal.prover.calibrate import (
+from ragseal.prover.planning.calibrate import (
     THETAS,
     Window,
     interval,

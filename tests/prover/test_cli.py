@@ -24,7 +24,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.policy import Policy
 from ragseal.prover.__main__ import main
-from ragseal.prover.state import State
+from ragseal.prover.storage.state import State
 
 AUDITOR = AUDITOR_BYTES.hex()
 SMALL = 'class = "tiny"\nlo = 0.3\nhi = 0.7\ngain = 1\nn_max = 25\nk_max = 2\ndelta = "1/1000000"\n'
@@ -212,7 +212,7 @@ def test_an_init_that_fails_leaves_nothing_in_the_way(tmp_path: Path, monkeypatc
     assert run("init", "--state", tmp_path / "s", "--origin", "bad origin+", "--class", "tiny").exit_code == 1
     assert not (tmp_path / "s").exists()
     with monkeypatch.context() as broken:
-        broken.setattr("ragseal.prover.state.Log.create", full)
+        broken.setattr("ragseal.prover.storage.state.Log.create", full)
         assert "No space left" in run("init", "--state", tmp_path / "s", "--origin", "o", "--class", "tiny").output
     assert list((tmp_path / "s").iterdir()) == []
     answer("init", "--state", tmp_path / "s", "--origin", "o", "--class", "tiny")

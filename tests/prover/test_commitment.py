@@ -30,8 +30,8 @@ from provider_scene import (
     serving_on,
 )
 
+from ragseal.backends.group import default_group
 from ragseal.circuits.build import class_digest
-from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.kernel import commitment as kernel
 from ragseal.kernel import field, hints, signature
@@ -45,13 +45,15 @@ from ragseal.kernel.errors import (
     ProofError,
 )
 from ragseal.kernel.params import CircuitClass, R
-from ragseal.prover import commitment, index, machinery
-from ragseal.prover.beacon import BeaconRules
-from ragseal.prover.commitment import combine_columns, commit_columns, make_version
-from ragseal.prover.corpora import Document
-from ragseal.prover.policyfile import TEMPLATE, Binding, load_policy, read_policy
+from ragseal.prover import assembly
+from ragseal.prover.commitment import index
+from ragseal.prover.commitment import manifest as commitment
+from ragseal.prover.commitment.beacon import BeaconRules
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.manifest import combine_columns, commit_columns, make_version
+from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import Conduct, Provider, Serving
-from ragseal.prover.window import History, Stage, Window
+from ragseal.prover.storage.history import History, Stage, Window
 
 
 @pytest.fixture(scope="session")
@@ -477,12 +479,12 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
         )
     )
     binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW + 59)
-    policy = load_policy(file, binding, machinery.advertised_epsilon)
+    policy = load_policy(file, binding, assembly.advertised_epsilon)
     assert (policy.lo, policy.hi) == (round(0.3 * 127**2), round(0.7 * 127**2))
     assert policy.opens == NOW
     assert policy.closes % 60 == 0
     assert policy.closes >= NOW + 86400
-    machinery.check_promises(policy, tiny)
+    assembly.check_promises(policy, tiny)
     assert Fraction(policy.epsilon_account) > 0
 
 
@@ -521,18 +523,18 @@ def test_unreadable_policies_are_named(tmp_path: Path, tiny: CircuitClass) -> No
     (tmp_path / "huge.toml").write_text("#" * (1 << 17))
     for name in ("broken.toml", "binary.toml", "huge.toml", "missing.toml"):
         with pytest.raises(PolicyError, match=name):
-            load_policy(tmp_path / name, binding, machinery.advertised_epsilon)
+            load_policy(tmp_path / name, binding, assembly.advertised_epsilon)
     with pytest.raises(PolicyError, match="missing"):
-        read_policy({}, binding, machinery.advertised_epsilon)
+        read_policy({}, binding, assembly.advertised_epsilon)
 
 
 def test_what_is_advertised_follows_from_the_noise(tiny: CircuitClass) -> None:
     honest = make_policy(tiny)
-    machinery.check_promises(honest, tiny)
+    assembly.check_promises(honest, tiny)
     less = str(Fraction(honest.epsilon_account) * Fraction(9, 10))
     with pytest.raises(PolicyError, match="less than the noise gives"):
-        machinery.check_promises(make_policy(tiny, epsilon_account=less), tiny)
+        assembly.check_promises(make_policy(tiny, epsilon_account=less), tiny)
     with pytest.raises(PolicyError, match="gain"):
-        machinery.check_promises(make_policy(tiny, gain=1 << 14, epsilon_account=1), tiny)
+        assembly.check_promises(make_policy(tiny, gain=1 << 14, epsilon_account=1), tiny)
     with pytest.raises(PolicyError, match="no finite epsilon"):
         make_policy(tiny, gain=8, lo=0.0, hi=1.0, n_max=10**6)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
-from ragseal.prover.corpora import (
+from ragseal.prover.commitment.corpora import (
     Document,
     JsonFields,
     Limits,
@@ -25,7 +25,7 @@ from ragseal.prover.corpora import (
     read_jsonl,
     read_text_folder,
 )
-from ragseal.prover.corpusnotes import Notes
+from ragseal.prover.commitment.corpus_notes import Notes
 
 GOOD = b'{"id": "a", "text": "first"}\n'
 

@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragseal.accounting.guess import best_guess
 from ragseal.circuits.build import class_digest, load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.guess import best_guess
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.policy import Policy
-from ragseal.prover import consent, machinery
-from ragseal.prover.chance import at, comes_back
-from ragseal.prover.defaults import DELTA, K_MAX, N_MAX, USEFUL, aim, default_policy, policy_text
-from ragseal.prover.frontier import Budget, audited
-from ragseal.prover.policyfile import Binding, read_policy
-from ragseal.prover.quality import TableSampler, clipped, largest_slots
-from ragseal.prover.windows import PUBLIC_WINDOWS, public_window
+from ragseal.prover import assembly
+from ragseal.prover.commitment import consent
+from ragseal.prover.commitment.policy_file import Binding, read_policy
+from ragseal.prover.planning.chance import at, comes_back
+from ragseal.prover.planning.defaults import DELTA, K_MAX, N_MAX, USEFUL, aim, default_policy, policy_text
+from ragseal.prover.planning.frontier import Budget, audited
+from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, public_window
+from ragseal.prover.planning.quality import TableSampler, clipped, largest_slots
 
 CLASSES = load_classes()
 PUBLIC = next(iter(PUBLIC_WINDOWS.values()))
@@ -75,10 +76,8 @@ def test_the_default_is_the_least_gain_that_is_useful_and_a_policy_that_can_be_c
         assert comes_back(cls, (made.gain - 1) * wanted) < USEFUL
     text = policy_text(cls, DIMENSION, "some", public)
     values = tomllib.loads(text)
-    policy = read_policy(
-        values, Binding(cls, class_digest(cls), DIMENSION, 1_800_000_000), machinery.advertised_epsilon
-    )
-    machinery.check_promises(policy, cls)
+    policy = read_policy(values, Binding(cls, class_digest(cls), DIMENSION, 1_800_000_000), assembly.advertised_epsilon)
+    assembly.check_promises(policy, cls)
     said = consent.terms(policy, cls, {"epsilon": made.epsilon})
     assert said["comes_back"][0]["share"] == pytest.approx(made.at_hi)
     assert f"comes back in {made.at_hi:.0%}" in text  # the file's own comments
@@ -90,7 +89,7 @@ def _policy(**changes: Any) -> Policy:
     cls = CLASSES["tiny"]
     values = {"class": "tiny", "lo": 0.3, "hi": 0.5, "gain": 1, "n_max": 5, "k_max": 2, "delta": "1/1000000"}
     binding = Binding(cls, class_digest(cls), DIMENSION, 1_800_000_000)
-    return read_policy({**values, **changes}, binding, machinery.advertised_epsilon)
+    return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
 
 
 def test_a_large_epsilon_needs_its_number() -> None:

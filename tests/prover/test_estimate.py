@@ -27,10 +27,10 @@ from provider_scene import (
     serving_on,
 )
 
+from ragseal.backends.group import default_group
 from ragseal.circuits.estimate import build_estimate, estimate_digest
 from ragseal.embedder import quantise
 from ragseal.groth16.estimate import BlockAssignment, EstimateBackend
-from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel import certificate, signature
 from ragseal.kernel.attestation import Record
@@ -40,10 +40,10 @@ from ragseal.kernel.errors import AttestationError, ConfigurationError, Estimate
 from ragseal.kernel.estimate import labels_of
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
-from ragseal.prover import machinery
-from ragseal.prover.commitment import window_accounts
+from ragseal.prover import assembly
+from ragseal.prover.attestation.proofs import release, stopped
+from ragseal.prover.commitment.manifest import window_accounts
 from ragseal.prover.estimate import Estimates
-from ragseal.prover.proofs import release, stopped
 from ragseal.prover.provider import Serving
 
 SIZE = CLASSES["estimate-6"]
@@ -76,7 +76,7 @@ async def asked(
     """A window with six queries, closed; a provider that is started again finds it so."""
     fresh = not directory.exists()
     provider = open_provider(directory, tiny, keys, Clock())
-    rings = machinery.open_estimate_keys(provider.state, lambda _: None)
+    rings = assembly.open_estimate_keys(provider.state, lambda _: None)
     folder = rings[1].folder(block_keys.digest)
     if not folder.exists():
         folder.symlink_to(block_keys.directory.resolve())

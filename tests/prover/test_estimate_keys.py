@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from test_keyring import sections, written
 
+from ragseal.backends.group import default_group
 from ragseal.circuits.estimate import build_estimate, estimate_digest
 from ragseal.groth16.estimate import BlockAssignment, EstimateBackend, open_estimate_backend
-from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ConfigurationError, ProofError
-from ragseal.prover.keyring import EstimateRing
-from ragseal.prover.rehearsal import rehearse_block
+from ragseal.prover.keys.keyring import EstimateRing
+from ragseal.prover.keys.trial_proofs import rehearse_block
 
 SIZE = CLASSES["estimate-6"]
 

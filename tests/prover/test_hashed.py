@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from ragseal.backends import poseidon
+from ragseal.backends.group import default_group
+from ragseal.backends.scores import commit_scores
 from ragseal.embedder.interface import Role, Vectors
-from ragseal.groth16.group import default_group
-from ragseal.groth16.scores import commit_scores
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.prover import hashing
-from ragseal.prover.fixing import Fixer, Offer
-from ragseal.prover.proofs import hint_blinder
+from ragseal.prover.attestation.prepared_embedding import Fixer, Offer
+from ragseal.prover.attestation.proofs import hint_blinder
+from ragseal.prover.attestation.retrieval import decode_embedding
 from ragseal.prover.randomness import derived_scalar, packed_scalars, scalar
-from ragseal.prover.retrieval import decode_embedding
 from tests import apart
 from tests.apart import be, wide
 from tests.prover.provider_scene import DIMENSION, TrigramEmbedder
@@ -110,13 +110,13 @@ def test_blinder_of_hints() -> None:
 def test_native_poseidon_commitments() -> None:
     """A.5, M.6 and the commitment to T, where the native module computes them."""
     seed, beacon, ctx, salt = (1 << 127, 3), R - 1, 5, R - 7
-    assert hashing.seed_commitment(seed) == apart.poseidon(1, *seed)
-    assert hashing.noise_key(seed, beacon, ctx) == apart.poseidon(2, *seed, beacon, ctx)
+    assert poseidon.seed_commitment(seed) == apart.poseidon(1, *seed)
+    assert poseidon.noise_key(seed, beacon, ctx) == apart.poseidon(2, *seed, beacon, ctx)
     ids = sorted(random.Random(1).sample(range(CLS.N), CLS.K))
     width = (CLS.N - 1).bit_length()
     per = 248 // width
     parts = [sum(i << (width * at) for at, i in enumerate(ids[j : j + per])) for j in range(0, CLS.K, per)]
-    assert hashing.places_commitment(CLS, salt, ids) == apart.poseidon(5, salt, *parts)
+    assert poseidon.places_commitment(CLS, salt, ids) == apart.poseidon(5, salt, *parts)
 
 
 def test_native_score_commitment() -> None:

@@ -18,10 +18,10 @@ from ragseal.kernel.attestation import MAX_TEXT_BYTES
 from ragseal.kernel.commitment import text_leaf
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
-from ragseal.prover import index
-from ragseal.prover.corpora import Document
-from ragseal.prover.index import Matrix
-from ragseal.prover.state import Settings, State, create
+from ragseal.prover.commitment import index
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.index import Matrix
+from ragseal.prover.storage.state import Settings, State, create
 
 CAPACITY, DIMENSION = 10, 4
 

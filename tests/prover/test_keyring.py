@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 from provider_scene import AUDITOR
 
+from ragseal.backends.group import default_group
+from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import HERE, BuiltCircuit, class_digest, load_classes
-from ragseal.groth16.engine import open_engine
-from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, install_key
 from ragseal.groth16.proving import Backend, open_backend
 from ragseal.kernel import hints, noise
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
 from ragseal.kernel.msm import multi_scalar
 from ragseal.kernel.params import CircuitClass, P, R
-from ragseal.ledger.rpc import bind, new_server
-from ragseal.ledger.tls import BY_DEFAULT
-from ragseal.prover.keyring import KeyRing
-from ragseal.prover.rehearsal import rehearse
+from ragseal.prover.keys.keyring import KeyRing
+from ragseal.prover.keys.trial_proofs import rehearse
 from ragseal.prover.remote import fetch_key
+from ragseal.runtime.rpc import bind, new_server
+from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 
 

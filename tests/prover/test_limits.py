@@ -27,7 +27,7 @@ from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel.errors import AttestationError, BudgetError
 from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover.deliveries import ASKS_AT_ONCE
+from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
 from ragseal.prover.limits import PREPARES_A_QUERY, PREPARES_SPARE, REPEATS
 
 

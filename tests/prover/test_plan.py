@@ -14,17 +14,19 @@ import pytest
 from click.testing import CliRunner, Result
 from provider_scene import DIMENSION, NOW, TrigramEmbedder
 
+from ragseal.accounting.audit import epsilon_audit
 from ragseal.circuits.build import class_digest, load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
-from ragseal.kernel.accounting import epsilon_audit
 from ragseal.kernel.errors import ConfigurationError, EncodingError
-from ragseal.prover import machinery, plan, planpage, windows
+from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
-from ragseal.prover.corpora import Document
-from ragseal.prover.policyfile import Binding, load_policy
-from ragseal.prover.windows import PublicWindow
-from ragseal.prover.workload import load_workload, pseudo_queries
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.policy_file import Binding, load_policy
+from ragseal.prover.planning import page as planpage
+from ragseal.prover.planning import plan, public_score_ranges
+from ragseal.prover.planning.public_score_ranges import PublicWindow
+from ragseal.prover.planning.workload import load_workload, pseudo_queries
 
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 
@@ -111,8 +113,8 @@ def test_the_recommended_policy_is_one_that_commit_accepts(beir: Path, tmp_path:
     cls = load_classes()["tiny-geo"]
     file = tmp_path / "policy.toml"
     file.write_text(best["policy"])
-    policy = load_policy(file, Binding(cls, class_digest(cls), DIMENSION, NOW), machinery.advertised_epsilon)
-    machinery.check_promises(policy, cls)
+    policy = load_policy(file, Binding(cls, class_digest(cls), DIMENSION, NOW), assembly.advertised_epsilon)
+    assembly.check_promises(policy, cls)
 
     def epsilon(gain: int) -> float:
         return epsilon_audit(
@@ -165,7 +167,7 @@ def test_a_window_is_public_or_none_was_chosen(beir: Path, tmp_path: Path, monke
     assert [w.cosines for w in rows[0]] == [(0.0, 1.0)]
     assert "needs no choice" in rows[1]
     entry = PublicWindow("trigrams", 0.35, 0.75, "a public corpus")
-    monkeypatch.setattr(windows, "PUBLIC_WINDOWS", {known.hex(): entry})
+    monkeypatch.setattr(public_score_ranges, "PUBLIC_WINDOWS", {known.hex(): entry})
     found = made(beir, tmp_path, "--epsilon", "60", "--law", "geometric")
     assert {tuple(row["window"]) for row in found["frontier"]} == {(0.35, 0.75), (0.0, 1.0)}
     assert any("chosen on a public corpus" in reason for reason in found["reasons"])
@@ -177,7 +179,7 @@ def test_a_window_is_public_or_none_was_chosen(beir: Path, tmp_path: Path, monke
 
 def test_the_public_window_is_the_one_that_was_measured() -> None:
     """Of the default embedder: its digest is known, and the window is the best of the published calibration."""
-    entry = windows.public_window(load_embedder().identity().digest())
+    entry = public_score_ranges.public_window(load_embedder().identity().digest())
     assert entry is not None
     results = Path(__file__).parents[2] / "bench" / "results" / "plan-scifact.json"
     measured = json.loads(results.read_text())["calibrate"]

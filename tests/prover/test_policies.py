@@ -17,19 +17,19 @@ from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover import machinery
+from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 
 
 def refusal(policy_of: object, tiny: CircuitClass) -> str:
     with pytest.raises(PolicyError) as caught:
-        machinery.check_promises(policy_of, tiny)  # type: ignore[arg-type]
+        assembly.check_promises(policy_of, tiny)  # type: ignore[arg-type]
     return str(caught.value)
 
 
 def test_an_epsilon_that_the_noise_does_not_give(tiny: CircuitClass) -> None:
     honest = make_policy(tiny, lo=0.2, hi=0.4)
-    machinery.check_promises(honest, tiny)
+    assembly.check_promises(honest, tiny)
     bold = replace(honest, epsilon_account=str(Fraction(honest.epsilon_account) * Fraction(2, 3)))
     said = refusal(bold, tiny)
     found = re.search(r"advertise at least ([\d.]+) .*use gain <= (\d+), or n_max <= (\d+)", said)
@@ -38,23 +38,23 @@ def test_an_epsilon_that_the_noise_does_not_give(tiny: CircuitClass) -> None:
     assert float(least) == pytest.approx(float(Fraction(honest.epsilon_account)), rel=1e-5)
     for good, bad in ((replace(bold, gain=gain), replace(bold, gain=gain + 1)),
                       (replace(bold, n_max=queries), replace(bold, n_max=queries + 1))):  # fmt: skip
-        machinery.check_promises(good, tiny)
+        assembly.check_promises(good, tiny)
         refusal(bad, tiny)
 
 
 def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens(tiny: CircuitClass) -> None:
     """One account alone would pass: only the coalition's queries reach the end of the noise table."""
     policy = make_policy(tiny, lo=0.2, hi=0.8, gain=2, n_max=10, k_max=2)
-    machinery.check_promises(policy, tiny)
+    assembly.check_promises(policy, tiny)
     crowd = replace(policy, k_max=10**6)
     said = refusal(crowd, tiny)
     found = re.search(r"use gain <= (\d+), or at most (\d+) queries in all", said)
     assert found is not None, said
     gain, queries = int(found.group(1)), int(found.group(2))
-    machinery.check_promises(replace(crowd, gain=gain), tiny)
+    assembly.check_promises(replace(crowd, gain=gain), tiny)
     assert "no finite epsilon" in refusal(replace(crowd, gain=gain + 1), tiny)
     assert queries // policy.n_max < crowd.k_max
-    machinery.check_promises(replace(crowd, k_max=queries // policy.n_max), tiny)
+    assembly.check_promises(replace(crowd, k_max=queries // policy.n_max), tiny)
 
 
 # --- through the command line ----------------------------------------------------------------------------------------

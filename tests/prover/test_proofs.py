@@ -22,7 +22,7 @@ from provider_scene import (
     serving_on,
 )
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.proving import Assignment, Backend
 from ragseal.kernel import attestation
@@ -30,10 +30,10 @@ from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover.answers import Answers
-from ragseal.prover.proofs import Proofs, hint_blinder, release
+from ragseal.prover.attestation.answers import Answers
+from ragseal.prover.attestation.proofs import Proofs, hint_blinder, release
 from ragseal.prover.provider import Serving
-from ragseal.prover.window import Window
+from ragseal.prover.storage.history import Window
 
 
 @asynccontextmanager

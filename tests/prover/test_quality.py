@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import load_classes
-from ragseal.groth16.engine import open_engine
 from ragseal.kernel import hints
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import LAWS, CircuitClass
-from ragseal.prover.quality import Judge, Measurement, Setting, TableSampler, clipped, largest_slots
-from ragseal.prover.workload import Workload
+from ragseal.prover.planning.quality import Judge, Measurement, Setting, TableSampler, clipped, largest_slots
+from ragseal.prover.planning.workload import Workload
 
 
 class Lower:

@@ -18,11 +18,11 @@ from ragseal.ledger import cosignatures
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import open_channel
 from ragseal.prover import __main__ as program
 from ragseal.prover import service
 from ragseal.prover.provider import Conduct
 from ragseal.prover.service import Listening, Server
+from ragseal.runtime.rpc import open_channel
 
 NAMED = NoteSigner("watch.example", account_key("watch"), COSIGNATURE)
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from provider_scene import AUDITOR_KEY, NOW, Asker, Clock, Participant, make_policy, open_provider, opened
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.groth16.keys import KeyPaths, load_key
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Prepared, ProofBatch, Record
@@ -26,13 +26,13 @@ from ragseal.kernel.inquiry import Delivery, LinksAsk, ProofsAsk, RegistryAsk, o
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.rpc import call, open_channel
-from ragseal.ledger.statuses import error_of
-from ragseal.ledger.tls import BY_DEFAULT, ServerTls
 from ragseal.prover import remote
-from ragseal.prover.beacon import BeaconRules
+from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Conduct, Provider
 from ragseal.prover.service import Listening, Server
+from ragseal.runtime.rpc import call, open_channel
+from ragseal.runtime.statuses import error_of
+from ragseal.runtime.tls import BY_DEFAULT, ServerTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
 
 Scene = Callable[[Server, Any, Any], Awaitable[None]]

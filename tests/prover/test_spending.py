@@ -12,7 +12,7 @@ from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover.spending import lines, spending
-from ragseal.prover.window import Window
+from ragseal.prover.storage.history import Window
 from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
 
 HOUR = 3600

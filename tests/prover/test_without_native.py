@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
+from ragseal.backends.group import available
 from ragseal.circuits.build import BuiltCircuit
 from ragseal.demo.processes import command, free_port
-from ragseal.groth16.group import available
 
 ROOT = Path(__file__).resolve().parents[2]
 POLICY = 'class = "tiny"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 4\nk_max = 1\ndelta = "1/1000000"\n'
@@ -85,7 +85,7 @@ def plain(tmp_path: Path) -> Machine:
 
 def test_a_window_without_the_native_module(tmp_path: Path, plain: Machine, built: BuiltCircuit) -> None:
     auditor = Machine(tmp_path, PYTHONPATH=str(ROOT))
-    probe = "from ragseal.groth16.group import available; raise SystemExit(available())"
+    probe = "from ragseal.backends.group import available; raise SystemExit(available())"
     assert subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, env=plain.environment).returncode == 0
     service, provider = (f"127.0.0.1:{free_port()}" for _ in range(2))
     auditor.run("verifier", "init")

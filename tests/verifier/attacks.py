@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ragseal.verifier import page, report
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
+from ragseal.verifier.report import document, page
 from tests.verifier.simulator import World
 
 
@@ -57,8 +57,8 @@ class Attacks:
         assert statuses[step] == ("failed" if kind == FAIL else "no verdict")
         assert all(statuses[n] in ("ok", "not asked") for n in range(1, step))
         assert all(statuses[n] == "not reached" for n in range(step + 1, 12))
-        values = report.build(verdict)
-        written = json.loads(report.to_json(values))
+        values = document.build(verdict)
+        written = json.loads(document.to_json(values))
         found, other = ("failure", "no_verdict") if kind == FAIL else ("no_verdict", "failure")
         assert written[found]["step"] == step
         assert written[other] is None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.kernel import certificate, commitment, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record

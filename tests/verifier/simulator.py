@@ -18,7 +18,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.group import default_group
+from ragseal.backends.group import default_group
 from ragseal.kernel import attestation, commitment, field, noise, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,

@@ -13,7 +13,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.verifier import report
+from ragseal.verifier.report import document
 from tests.verifier.attacks import Attacks
 from tests.verifier.simulator import (
     ACCOUNTS,
@@ -390,7 +390,7 @@ def test_what_nobody_signed_is_set_aside(name: str) -> None:
     assert verdict.verdict == "PASS", verdict.line()
     (one,) = verdict.set_aside
     assert one.file == "answer-2"
-    assert report.build(verdict)["set_aside"] == [{"file": one.file, "why": one.why}]
+    assert document.build(verdict)["set_aside"] == [{"file": one.file, "why": one.why}]
 
 
 def test_a_changed_path_does_not_make_two_receipts_of_one() -> None:

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, SignedManifest, WindowClose, WindowOpen, beacon_value
 from ragseal.kernel.errors import AuditError, CommitmentError
-from ragseal.verifier.beacon import Participant, Stage
 from ragseal.verifier.evidence import Auditor, Refused, Undecided
+from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.state import State
 from tests.verifier.simulator import CLOSES, GROUP, OPENS, BindingKey, SimulatedEvidence, World, key_of, policy
 

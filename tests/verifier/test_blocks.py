@@ -11,8 +11,8 @@ from fractions import Fraction
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.verifier import blocks
-from ragseal.verifier.blocks import (
+from ragseal.verifier.steps import blocks
+from ragseal.verifier.steps.blocks import (
     Caught,
     Effort,
     caught,

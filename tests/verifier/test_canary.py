@@ -14,7 +14,7 @@ import pytest
 from ragseal.circuits.build import load_classes
 from ragseal.kernel import noise
 from ragseal.kernel.policy import Policy
-from ragseal.verifier.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
+from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
 
 CLASSES = load_classes()
 TINY = CLASSES["tiny"]
@@ -100,8 +100,8 @@ def test_only_what_is_above_its_limit_accuses() -> None:
 
 def test_an_honest_provider_is_hardly_ever_accused() -> None:
     """The smallest samples that can accuse at all; at confidence 0.99 three limits may err three times in a hundred."""
-    from ragseal.kernel.statistics import delong, lower_bounds
-    from ragseal.verifier.canary import violations
+    from ragseal.accounting.statistics import delong, lower_bounds
+    from ragseal.verifier.probe.canary import violations
 
     certified = certify(policy(), TINY, 1)
     p, q = hit_probability(TINY, 4839.0), hit_probability(TINY, 0.0)
@@ -115,8 +115,8 @@ def test_an_honest_provider_is_hardly_ever_accused() -> None:
 
 def test_over_noise_needs_exact_limits_too() -> None:
     """All outcomes of 40 queries each way: DeLong's interval errs far more often than it says, exact limits do not."""
-    from ragseal.kernel.statistics import delong
-    from ragseal.verifier.canary import _beyond_chance
+    from ragseal.accounting.statistics import delong
+    from ragseal.verifier.probe.canary import _beyond_chance
 
     n, p, q, alpha = 40, 0.20, 0.02, 0.001
     honest = predict(policy(), TINY, (4839, 0), certify(policy(), TINY, 1), n, 1, alpha)

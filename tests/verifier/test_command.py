@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from ragseal.kernel.attestation import Record
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.auditing import EXIT_NO_VERDICT
+from ragseal.verifier.audit_command import EXIT_NO_VERDICT
 from ragseal.verifier.state import State
 from tests.verifier.simulator import World, pseudonym
 from tests.verifier.wire import provider

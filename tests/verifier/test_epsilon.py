@@ -16,7 +16,8 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.noise import NoiseTable
-from ragseal.verifier import commitment, verification
+from ragseal.verifier import verification
+from ragseal.verifier.steps import manifest
 from tests.verifier.attacks import Attacks
 from tests.verifier.simulator import (
     OPENS,
@@ -62,10 +63,10 @@ def test_the_bound_on_overflows_is_evaluated_again() -> None:
 def _audit_with_table(monkeypatch: pytest.MonkeyPatch, table: Any) -> verification.Verdict:
     world = World.honest()
     here = SimpleNamespace(build_table=lambda law: table, check_table=noise.check_table)
-    real = commitment.noise.build_table
+    real = manifest.noise.build_table
     asked = iter([real])  # step 2 compares the policy's digest, step 10 looks at the table itself
     here.build_table = lambda law: next(asked, lambda law: table)(law)
-    monkeypatch.setattr(commitment, "noise", here)
+    monkeypatch.setattr(manifest, "noise", here)
     return world.audit()
 
 

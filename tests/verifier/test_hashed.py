@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ragseal.verifier import blocks
-from ragseal.verifier.attestation import Logged
-from ragseal.verifier.sample import draw
+from ragseal.verifier.steps import blocks
+from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.sample import draw
 from tests import apart
 from tests.apart import h
 from tests.verifier.estimates import binding
@@ -77,7 +77,7 @@ def test_what_seeds_a_sampled_certificate(monkeypatch: pytest.MonkeyPatch) -> No
         seeds.append(tuple(parts))
         return real(parts)
 
-    monkeypatch.setattr("ragseal.verifier.estimate.seed_of", kept)
+    monkeypatch.setattr("ragseal.verifier.steps.estimate.seed_of", kept)
     auditor = replace(world.auditor(), sample_nonce=nonce)
     verdict = world.audit(auditor=auditor, effort=blocks.Effort(full=0, sampled=2))
     assert verdict.estimation is not None, verdict.line()

@@ -12,7 +12,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.params import PROTOCOL_VERSION
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteSigner
-from ragseal.verifier import log
+from ragseal.verifier.steps import log
 from tests.verifier.attacks import Attacks
 from tests.verifier.simulator import (
     OPENS,

@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import noise, odometer
-from ragseal.kernel.accounting import FULL, epsilon_audit
+from ragseal.accounting import period
+from ragseal.accounting.audit import FULL, epsilon_audit
+from ragseal.accounting.ideal_channel import ideal_channel
+from ragseal.kernel import noise
 from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose, WindowOpen
-from ragseal.kernel.idealchannel import ideal_channel
 from ragseal.kernel.params import class_from_mapping
-from ragseal.verifier import epsilon, independent, page, report
 from ragseal.verifier.evidence import Auditor
+from ragseal.verifier.report import document, page
+from ragseal.verifier.steps import dp_accounting_check, epsilon
 from ragseal.verifier.verification import Verdict
 from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
 
@@ -56,7 +58,7 @@ def undecided(world: World, step: int, match: str, auditor: Auditor | None = Non
 
 def details(verdict: Verdict) -> dict[str, Any]:
     assert verdict.budget is not None
-    values: dict[str, Any] = report.build(verdict)["epsilon"]
+    values: dict[str, Any] = document.build(verdict)["epsilon"]
     return values
 
 
@@ -158,7 +160,7 @@ def test_windows_add_up_and_the_odometer_says_how() -> None:
     terms = {"gain": p.gain, "lo": p.lo, "hi": p.hi, "k_max": 2, "delta": Fraction(1, 10**6)}
     alone = epsilon_audit(CLS, noise.build_table("gaussian"), n_max=3, **terms)  # type: ignore[arg-type]
     assert spent[0] == alone.epsilon
-    text = page.render(report.build(verdict))
+    text = page.render(document.build(verdict))
     assert "Odometer of the period" in text
     assert "w2" in text
     assert "Theorem B, Renyi" in text
@@ -303,7 +305,7 @@ def test_a_moved_period_start_is_legal_and_shown() -> None:
     assert [one["window"] for one in values["windows_of_the_period"]] == ["w1"]
     assert [one["window"] for one in values["windows_left_out"]] == ["w0"]
     assert values["epsilon_of_the_whole_log"] > 2 * values["epsilon_audit"]
-    assert "w0" in page.render(report.build(verdict))
+    assert "w0" in page.render(document.build(verdict))
 
     # An auditor with a period of its own counts it, whatever the policy says.
     strict = details(audited(world, replace(world.auditor(), since=OPENS)))
@@ -330,7 +332,7 @@ def test_a_closing_entry_with_an_old_time_hides_nothing(second: bool) -> None:
 
 
 def test_many_windows_do_not_restart_the_budget_and_the_table_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(odometer, "MOST_ROWS", 2)
+    monkeypatch.setattr(period, "MOST_ROWS", 2)
     world = World()
     for number in range(5):
         window(world, number)
@@ -386,12 +388,16 @@ def test_an_implementation_that_disagrees_leaves_no_verdict(monkeypatch: pytest.
     def wider(law: str, N: int, K: int, shift: int) -> Any:
         return channel(law, N, K, shift * 2)
 
-    monkeypatch.setattr("ragseal.verifier.independent.ideal_channel", wider)
-    monkeypatch.setattr(independent, "one_query_curve", lambda law, N, K, shift: wider(law, N, K, shift).curve())
-    monkeypatch.setattr(independent, "_composed", independent._composed.__wrapped__)  # nothing kept from other tests
+    monkeypatch.setattr("ragseal.verifier.steps.dp_accounting_check.ideal_channel", wider)
+    monkeypatch.setattr(
+        dp_accounting_check, "one_query_curve", lambda law, N, K, shift: wider(law, N, K, shift).curve()
+    )
+    monkeypatch.setattr(
+        dp_accounting_check, "_composed", dp_accounting_check._composed.__wrapped__
+    )  # nothing kept from other tests
     undecided(World.honest(), 11, "dp-accounting")
 
 
 def test_routes_that_disagree_leave_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(odometer, "epsilon_audit", lambda *a, **k: replace(epsilon_audit(*a, **k), agree=False))
+    monkeypatch.setattr(period, "epsilon_audit", lambda *a, **k: replace(epsilon_audit(*a, **k), agree=False))
     undecided(World.honest(), 11, "disagree")

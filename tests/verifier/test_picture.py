@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragseal.verifier.picture import MOST_ACCOUNTS, MOST_CLUSTERS, WIDTH, Group, clusters_svg
+from ragseal.verifier.report.svg import MOST_ACCOUNTS, MOST_CLUSTERS, WIDTH, Group, clusters_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -16,23 +16,24 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.backends.group import default_group
+from ragseal.backends.mechanism import Engine, Scores, open_engine
 from ragseal.circuits.build import DEFAULT_CACHE, build, class_digest, load_classes
 from ragseal.client.account import AccountState
-from ragseal.groth16.engine import Engine, Scores, open_engine
-from ragseal.groth16.group import default_group
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.ledger.note import NoteVerifier
-from ragseal.prover import commitment, index, machinery
-from ragseal.prover.beacon import BeaconRules
-from ragseal.prover.corpora import Document
+from ragseal.prover import assembly
+from ragseal.prover.commitment import index, manifest
+from ragseal.prover.commitment.beacon import BeaconRules
+from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider import Conduct, Edges, Machinery, Provider
 from ragseal.prover.service import Listening, Server
-from ragseal.prover.state import Settings, State, create
+from ragseal.prover.storage.state import Settings, State, create
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.conduct import Target
+from ragseal.verifier.audit import Target
 from ragseal.verifier.evidence import Refused
-from ragseal.verifier.log import read_log
-from ragseal.verifier.probe import read_plant, scores_of, window_of
+from ragseal.verifier.probe.commands import read_plant, scores_of, window_of
+from ragseal.verifier.steps.log import read_log
 
 sys.path.append(str(Path(__file__).parent.parent / "prover"))  # test modules are no package
 import provider_scene as scene
@@ -67,8 +68,8 @@ class Scene:
             documents = [Document("planted", text)]
             index.ingest(opened, tenant, TINY.N, scene.DIMENSION, documents, scene.embed_with(embedder), Edges().draw)
             key = AccountState.create(folder / tenant, tenant)
-            commitment.add_accounts(opened, [commitment.Registration(tenant, tenant, key.public)])
-        ring = machinery.open_keys(opened, TINY, lambda _: None)
+            manifest.add_accounts(opened, [manifest.Registration(tenant, tenant, key.public)])
+        ring = assembly.open_keys(opened, TINY, lambda _: None)
         ring.folder(keys.digest).symlink_to(keys.directory.resolve())
         opened.remember_auditor(keys.digest, scene.AUDITOR)
         engine: Any = open_engine(TINY)

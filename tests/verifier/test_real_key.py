@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragseal.backends import group
+from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.circuits.build import HERE, build, class_digest, find_compiler
-from ragseal.groth16 import group
-from ragseal.groth16.engine import Engine, open_engine
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.groth16.proving import Assignment, Backend, open_backend
 from ragseal.kernel import attestation, field
@@ -205,7 +205,7 @@ def test_noise_of_another_seed_cannot_be_proven(real: Real) -> None:
 
 
 def test_sampled_audit_of_real_proofs(world: ProvenWorld) -> None:
-    from ragseal.verifier.sample import Sample
+    from ragseal.verifier.steps.sample import Sample
 
     verdict = world.audit(sample=Sample(2))
     assert verdict.verdict == "SAMPLED-PASS", verdict.line()

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.verifier import claim, guess, page, report
-from ragseal.verifier.blocks import Effort
-from ragseal.verifier.sample import Sample
+from ragseal.verifier.report import claim, document, guess, page
+from ragseal.verifier.steps.blocks import Effort
+from ragseal.verifier.steps.sample import Sample
 from tests.verifier.simulator import World, asked, policy, pseudonym
 
 
 @pytest.fixture(scope="module")
 def honest() -> dict[str, Any]:
     world = World.honest()
-    return report.build(world.audit(receipts=world.receipts()))
+    return document.build(world.audit(receipts=world.receipts()))
 
 
 def test_report_holds_what_machines_ask_for(honest: dict[str, Any]) -> None:
-    values = json.loads(report.to_json(honest))
+    values = json.loads(document.to_json(honest))
     assert values["verdict"] == "PASS"
     assert values["line"].startswith("PASS epsilon_audit=")
     assert (values["mode"], values["keys"], values["records"], values["proven"]) == ("full", "auditor", 7, 7)
@@ -50,25 +50,25 @@ def test_report_holds_what_machines_ask_for(honest: dict[str, Any]) -> None:
 
 def test_a_failure_carries_no_epsilon() -> None:
     for world in (asked(sign_as="mallory"), World.honest(policy_=policy(epsilon_account="1/2"))):
-        values = report.build(world.audit())
+        values = document.build(world.audit())
         assert values["verdict"] == "FAIL"
         assert values["epsilon_audit"] is None
         assert values["failure"]["evidence"]
 
 
 def test_qualified_verdicts_say_so() -> None:
-    sampled = report.build(World.honest().audit(sample=Sample(2)))
+    sampled = document.build(World.honest().audit(sample=Sample(2)))
     assert sampled["does_not_say"][0] == claim.SAMPLED
     world = World.honest()
     world.made_by = "provider"
-    said = report.build(world.audit())["does_not_say"]
+    said = document.build(world.audit())["does_not_say"]
     assert said[:2] == [claim.NO_VERDICT, claim.UNSAFE]
 
 
 def test_a_verdict_says_how_good_a_guess_is() -> None:
     """Also beside epsilon, rounded up, for one account and the coalition; a PASS is as green as epsilon is small."""
     verdict = World.honest().audit()
-    values = report.build(verdict)
+    values = document.build(verdict)
     guessed = values["attacker_guess"]
     assert verdict.budget is not None
     assert 50 < guessed["account_per_cent"] < guessed["coalition_per_cent"] <= 100
@@ -185,21 +185,21 @@ KEYS = {"number", "title", "status", "message", "evidence", "seconds"}
 
 
 def test_values_become_plain() -> None:
-    assert report.plain({"a": b"\x01", "b": 1 << 60, "c": float("inf"), 5: (True, None)}) == {
+    assert document.plain({"a": b"\x01", "b": 1 << 60, "c": float("inf"), 5: (True, None)}) == {
         "a": "01",
         "b": str(1 << 60),
         "c": "inf",
         "5": [True, None],
     }
-    assert report.plain(policy())["message"] == "policy"
+    assert document.plain(policy())["message"] == "policy"
 
 
 def test_saved_whole_or_refused(tmp_path: Path, honest: dict[str, Any]) -> None:
-    report.save(tmp_path / "deep" / "out", honest, page.render(honest))
+    document.save(tmp_path / "deep" / "out", honest, page.render(honest))
     assert json.loads((tmp_path / "deep" / "out" / "report.json").read_bytes())["verdict"] == "PASS"
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot write the report"):
-        report.save(tmp_path / "file", honest, "")
+        document.save(tmp_path / "file", honest, "")
 
 
 def test_lines_never_hold_a_newline() -> None:
@@ -219,7 +219,7 @@ def test_the_page_shows_the_coalition() -> None:
     for account, e in (("alice", [90, 90, 0, 0]), ("bob", [90, 90, 0, 0]), ("carol", [0, 0, 127, 0])):
         world.ask(account, e=e)
     world.close()
-    values = report.build(world.audit())
+    values = document.build(world.audit())
     estimate = values["estimate"]
     assert {"c", "k_max", "theta", "tau", "members", "links", "certificate", "caught", "rates"} <= set(estimate)
     assert (estimate["c"], estimate["members"], estimate["links"]) == (
@@ -238,7 +238,7 @@ def test_the_page_shows_the_coalition() -> None:
 
 def test_a_sampled_certificate_says_what_it_leaves_open() -> None:
     world = World.honest()
-    values = report.build(world.audit(effort=Effort(full=0, sampled=2)))
+    values = document.build(world.audit(effort=Effort(full=0, sampled=2)))
     assert " estimate=sampled window=" in values["line"]
     assert values["estimate"]["certificate"] == "sampled"
     assert values["estimate"]["caught"]["confidence"] == 0.99

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.rounding import upward
 from ragseal.kernel.transcript import tagged_hash
-from ragseal.verifier.sample import Sample, draw, largest_undetected, share_bound, shares
+from ragseal.verifier.steps.sample import Sample, draw, largest_undetected, share_bound, shares
 
 
 class Fake:

@@ -18,11 +18,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError
-from ragseal.ledger.rpc import call, open_channel
-from ragseal.ledger.statuses import error_of
+from ragseal.runtime.rpc import call, open_channel
+from ragseal.runtime.statuses import error_of
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier import service
-from ragseal.verifier.conduct import Target, Terms
+from ragseal.verifier.audit import Target, Terms
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import KeyLine, State

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.guess import STRONG, best_guess
-from ragseal.kernel.rounding import per_cent
-from ragseal.verifier import page, report, summary
-from ragseal.verifier.sample import Sample
+from ragseal.accounting.guess import STRONG, best_guess
+from ragseal.accounting.rounding import per_cent
+from ragseal.verifier.report import document, page, summary
+from ragseal.verifier.steps.sample import Sample
 from tests.verifier.simulator import World, asked, pseudonym
 
 
 @pytest.fixture(scope="module")
 def honest() -> dict[str, Any]:
-    return report.build(World.honest().audit())
+    return document.build(World.honest().audit())
 
 
 @pytest.fixture(scope="module")
 def failed() -> dict[str, Any]:
-    return report.build(asked(sign_as="mallory").audit())
+    return document.build(asked(sign_as="mallory").audit())
 
 
 def changed(values: dict[str, Any], epsilon: Any, **more: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_green_is_for_what_bounds_somebody(honest: dict[str, Any], epsilon: Any,
 
 
 def test_less_than_full_is_not_green(honest: dict[str, Any]) -> None:
-    sampled = report.build(World.honest().audit(sample=Sample(2)))
+    sampled = document.build(World.honest().audit(sample=Sample(2)))
     assert sampled["epsilon_audit"] < STRONG
     assert summary.tone(sampled) == "mid"
     assert "weak" not in summary.heading(sampled)
@@ -114,7 +114,7 @@ def test_the_page_shows_dates_labels_and_shortened_pseudonyms() -> None:
         world.ask(account, e=[90, 90, 0, 0])
     world.close()
     long = {pseudonym("alice"): "3fd1c0a97be24c55b0d1", pseudonym("bob"): "9ab4470fe1c24a11aa02"}
-    values = rename(report.build(world.audit()), long)
+    values = rename(document.build(world.audit()), long)
     values["other_windows_of_the_period"] = [{"window": "w0", "manifest": "ab" * 32, "verdict": "not audited"}]
     values["set_aside"] = [{"file": "junk.receipt", "why": "nobody signed it"}]
     text = page.render(values)

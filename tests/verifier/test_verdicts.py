@@ -13,11 +13,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.verifier import auditing, report
-from ragseal.verifier.blocks import Effort
+from ragseal.verifier import audit_command
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.sample import Sample
+from ragseal.verifier.report import document
 from ragseal.verifier.state import State
+from ragseal.verifier.steps.blocks import Effort
+from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.verdicts import Verdicts
 from tests.verifier.simulator import CLOSES, NOW, OPENS, World, policy
 
@@ -58,7 +59,7 @@ def bad() -> World:
 
 
 def status(verdict: Verdict, alone: bool = False) -> int:
-    return auditing.status_of(verdict, alone, "")
+    return audit_command.status_of(verdict, alone, "")
 
 
 def test_an_empty_window_behind_a_bad_one_does_not_pass_quietly(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def test_an_empty_window_behind_a_bad_one_does_not_pass_quietly(tmp_path: Path) 
     newest = desk.audit()
     assert " beside=w1:FAIL " in newest.line()
     assert status(newest) == 5
-    values = report.build(newest)
+    values = document.build(newest)
     assert [(one["window"], one["verdict"]) for one in values["other_windows_of_the_period"]] == [("w1", "FAIL")]
 
 
@@ -158,17 +159,17 @@ def test_a_damaged_result_is_named_and_no_verdict(tmp_path: Path, data: bytes) -
 def test_what_is_required_of_a_pass() -> None:
     verdict = World.honest().audit()
     assert verdict.budget is not None
-    assert auditing.not_enough(verdict, verdict.budget.epsilon, True) == ""
-    said = auditing.not_enough(verdict, verdict.budget.epsilon / 2, False)
+    assert audit_command.not_enough(verdict, verdict.budget.epsilon, True) == ""
+    said = audit_command.not_enough(verdict, verdict.budget.epsilon / 2, False)
     assert "--require-epsilon" in said
-    assert auditing.status_of(verdict, False, said) == 6
+    assert audit_command.status_of(verdict, False, said) == 6
     sampled = World.honest().audit(sample=Sample(2))
-    assert auditing.not_enough(sampled, None, False) == ""
-    assert "--require-full" in auditing.not_enough(sampled, None, True)
+    assert audit_command.not_enough(sampled, None, False) == ""
+    assert "--require-full" in audit_command.not_enough(sampled, None, True)
     estimate = World.honest().audit(effort=Effort(full=0, sampled=2))
-    assert "coalition estimate" in auditing.not_enough(estimate, None, True)
+    assert "coalition estimate" in audit_command.not_enough(estimate, None, True)
     failed = bad().audit()
-    assert auditing.status_of(failed, False, "") == auditing.EXIT_FAIL
+    assert audit_command.status_of(failed, False, "") == audit_command.EXIT_FAIL
 
 
 def _files(desk: Desk, verdict: Verdict) -> list[Path]:

@@ -18,11 +18,12 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.verifier import receipts as handed_in
-from ragseal.verifier import report, verification
+from ragseal.verifier import verification
 from ragseal.verifier.evidence import Refused, Undecided
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.sample import Sample
+from ragseal.verifier.report import document
+from ragseal.verifier.steps import receipts as handed_in
+from ragseal.verifier.steps.sample import Sample
 from tests.verifier.simulator import (
     CLOSES,
     GROUP,
@@ -93,7 +94,7 @@ def test_provider_made_keys_are_unsafe() -> None:
         assert verdict.tone == "open"
         assert verdict.budget is not None
         assert {step.status for step in verdict.steps} <= {"ok", "not asked"}
-        values = report.build(verdict)
+        values = document.build(verdict)
         assert values["epsilon_audit"] is None
         assert values["attacker_guess"] is None
         assert values["epsilon"]["epsilon_audit"] == verdict.budget.epsilon, "what it would be is in the report"

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a window and a period cost in privacy: from noise table and policy to epsilon, by independent routes.
+
+SPEC D.11.
+"""

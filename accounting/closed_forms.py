@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The origin's formulas, with every constant written out: printed beside an audited epsilon, never as one.
+
+Names and numbers of equations are those of the paper.  None of these is a bound of what an auditor signs: the closed
+form depends on an advertised epsilon instead of on the noise, leaves out a term, and holds at a larger delta than it
+names; the Renyi grid is a bound, but a loose one.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ragseal.accounting.ideal_curves import GeometricCurve
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE
+
+GRID = range(2, 65)  #: Renyi orders of the paper
+
+
+def joint_epsilon(epsilon_account: float, k: int) -> float:
+    """The paper's headline: sqrt(k) epsilon_acc."""
+    return math.sqrt(k) * epsilon_account
+
+
+def joint_epsilon_in_full(epsilon_account: float, k: int, delta: float) -> float:
+    """Equation (3.2) with the second-order term that the headline drops: + k epsilon_acc^2 / ln(1 / delta_acc)."""
+    return joint_epsilon(epsilon_account, k) + k * epsilon_account**2 / math.log(1 / delta)
+
+
+def paper_sigma(epsilon_account: float, n: int, delta: float, sensitivity: float = 1.0) -> float:
+    """Equation (3.4): sigma of one account's n queries by advanced composition, delta_q = delta_acc / n."""
+    per_query = math.sqrt(2 * math.log(1.25 * n / delta))
+    return sensitivity * per_query * math.sqrt(2 * n * math.log(1 / delta)) / epsilon_account
+
+
+def renyi_sigma(epsilon_account: float, n: int, delta: float, sensitivity: float = 1.0) -> float:
+    """Sigma of the Renyi route with the best real order and Mironov's conversion."""
+    log = math.log(1 / delta)
+    rho = (math.sqrt(log + epsilon_account) - math.sqrt(log)) ** 2
+    return sensitivity * math.sqrt(n / (2 * rho))
+
+
+def mironov(renyi: float, order: float, delta: float) -> float:
+    """Epsilon of a Renyi bound: R + ln(1 / delta) / (order - 1)."""
+    return renyi + math.log(1 / delta) / (order - 1)
+
+
+def canonne(renyi: float, order: float, delta: float) -> float:
+    """Epsilon of a Renyi bound, the tighter conversion of Canonne, Kamath and Steinke."""
+    return renyi + (math.log(1 / delta) - math.log(order)) / (order - 1) + math.log1p(-1 / order)
+
+
+def renyi_of(law: str, shift: int, order: float) -> float:
+    """Renyi divergence of one query of the ideal law at a shift in table steps.
+
+    Raises:
+        PolicyError: an unknown law.
+    """
+    if law == "gaussian":
+        return order * (shift / GAUSSIAN_SIGMA) ** 2 / 2
+    if law == "geometric":
+        return GeometricCurve(shift, 1, GEOMETRIC_SCALE).log_moment(order) / (order - 1)
+    raise PolicyError(f"no Renyi divergence is known for the law {law!r}")
+
+
+def renyi_grid(law: str, shift: int, n: int, delta: float) -> tuple[float, int]:
+    """(epsilon, order) of the paper's accountant: orders 2 to 64, Mironov's conversion, all noisy scores released."""
+    return min((mironov(n * renyi_of(law, shift, order), order, delta), order) for order in GRID)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The native module where it is installed, the kernel's Python where it is not: one interface, the same bits."""

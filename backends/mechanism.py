@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The mechanism and its hints for one class: native where possible, else the kernel's reference.  SPEC B."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ragseal.backends import group as backend
+from ragseal.kernel import field, hints, noise
+from ragseal.kernel.errors import AttestationError, UnprovableError
+from ragseal.kernel.params import CircuitClass
+
+Scores = npt.NDArray[np.int64]
+
+
+class Engine(Protocol):
+    """Noise over every slot on a fixed schedule, exact top-K, and the committed hints."""
+
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
+        """T: the K slots with the largest (v_i, -i), increasing.  UnprovableError where no proof exists."""
+
+    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+        """The hint vector h, packed."""
+
+
+class ReferenceEngine:
+    """The kernel's plain integers: the fallback, and what the native engine is compared with."""
+
+    def __init__(self, cls: CircuitClass) -> None:
+        self._cls = cls
+
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
+        return hints.select(self._cls, key, _integers(w), hmax).ids
+
+    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+        scores = _integers(w)
+        return field.pack(hints.reference_hints(self._cls, hints.select(self._cls, key, scores, hmax), scores, hmax))
+
+
+class NativeEngine:
+    """The native module's engine."""
+
+    def __init__(self, cls: CircuitClass) -> None:
+        table = noise.build_table(cls.law)
+        bounds = noise.coarse_bounds(table, cls.m, cls.s)
+        cumulative = [before for before, _ in noise.folded_rows(table)] + [noise.folded_rows(table)[-1][1]]
+        self._engine: Any = backend.native().Engine(
+            {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "s")},
+            list(bounds),
+            [f.to_bytes(17, "big") for f in cumulative],
+            hints.Layout(cls).grid,
+        )
+
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
+        try:
+            ids = self._engine.answer(field.to_bytes(key), _buffer(w), hmax)["ids"]
+        except backend.native().NativeError as error:
+            raise _named(error) from None
+        return tuple(int(i) for i in ids)
+
+    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+        try:
+            return bytes(self._engine.hints(field.to_bytes(key), _buffer(w), hmax))
+        except backend.native().NativeError as error:
+            raise _named(error) from None
+
+
+def _named(error: Exception) -> Exception:
+    text = str(error)
+    if text.startswith("overflow"):
+        return UnprovableError(f"{text}; the record cannot be proven")
+    return AttestationError(text)
+
+
+def _buffer(w: Scores) -> bytes:
+    return np.ascontiguousarray(w, dtype="<i8").tobytes()
+
+
+def _integers(w: Scores | Sequence[int]) -> list[int]:
+    return [int(x) for x in w]
+
+
+def open_engine(cls: CircuitClass) -> Engine:
+    """The fastest engine there is on this machine."""
+    return ReferenceEngine(cls) if not backend.available() else NativeEngine(cls)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Exact scores y = E e of an int8 index and their commitment C_y: native where possible, else numpy and the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ragseal.backends import group as backend
+from ragseal.kernel import attestation, field
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import ScoreBases
+
+
+class ScoreMatrix(Protocol):
+    """An index made ready for queries."""
+
+    def scores(self, e: Sequence[int]) -> npt.NDArray[np.int32]:
+        """<E_i, e> of every row, exactly; entries of e are int8, and |y| < 2^31 for every legal dimension."""
+
+
+class NumpyScores:
+    """The fallback, and what the native one is compared with.  Holds the matrix in 32 bits."""
+
+    def __init__(self, matrix: npt.NDArray[np.int8]) -> None:
+        self._rows = np.ascontiguousarray(matrix, dtype=np.int32)
+
+    def scores(self, e: Sequence[int]) -> npt.NDArray[np.int32]:
+        out: npt.NDArray[np.int32] = self._rows @ np.asarray(e, dtype=np.int32)
+        return out
+
+
+class NativeScores:
+    """Reads 8 bits an entry, with all cores."""
+
+    def __init__(self, matrix: npt.NDArray[np.int8]) -> None:
+        self._rows: Any = backend.native().ScoreMatrix(matrix.tobytes(), matrix.shape[1])
+
+    def scores(self, e: Sequence[int]) -> npt.NDArray[np.int32]:
+        with backend.native_errors():
+            return np.frombuffer(self._rows.scores(np.asarray(e, dtype=np.int8).tobytes()), dtype="<i4")
+
+
+def score_matrix(matrix: npt.NDArray[np.int8]) -> ScoreMatrix:
+    """The fastest there is on this machine."""
+    return NativeScores(matrix) if backend.available() else NumpyScores(matrix)
+
+
+@lru_cache(maxsize=64)
+def _committer(columns: bytes, b: bytes) -> Any:
+    with backend.native_errors():
+        return backend.native().Committer(columns, b)
+
+
+def commit_scores(group: Group, columns: bytes, bases: ScoreBases, e: Sequence[int], rho: int) -> bytes:
+    """C_y = sum_j e_j C_j + rho B; the native module keeps checked columns for the next query."""
+    if not isinstance(group, backend.NativeGroup):
+        return attestation.score_commitment(group, columns, bases, e, rho)
+    with backend.native_errors():
+        packed = np.asarray(e, dtype=np.int8).tobytes()
+        return bytes(_committer(columns, bases.b).commit(packed, field.to_bytes(rho)))

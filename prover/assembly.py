@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a state folder's settings to what computes: class, keys, mechanism, embedder; and what a policy promises."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.accounting.audit import EpsilonReport, epsilon_audit
+from ragseal.accounting.pld import infinite_loss_mass
+from ragseal.backends.group import default_group, slow_path_notice
+from ragseal.backends.mechanism import open_engine
+from ragseal.circuits import build as circuits
+from ragseal.circuits import estimate as estimates
+from ragseal.embedder import load_embedder
+from ragseal.groth16.estimate import open_estimate_backend
+from ragseal.groth16.proving import Backend, open_backend
+from ragseal.kernel import noise
+from ragseal.kernel.certificate import CLASSES, EstimateClass
+from ragseal.kernel.errors import ConfigurationError, PolicyError
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import Policy, check_policy, listed, rational
+from ragseal.prover.keys.keyring import EstimateRing, KeyRing
+from ragseal.prover.provider import Machinery
+from ragseal.prover.storage.state import KEY_FILE, State
+from ragseal.runtime.keyfile import load_key
+
+BACKEND_VARIABLE = "RAGSEAL_BACKEND"  #: auto, native or snarkjs
+EPSILON_UNIT = 10**6  #: an advertised epsilon is rounded up to a millionth
+
+Progress = Callable[[str], None]
+
+
+def circuit_class(name: str) -> CircuitClass:
+    """A class of the parameter file by name; ConfigurationError lists those there are."""
+    classes = circuits.load_classes()
+    if name not in classes:
+        raise ConfigurationError(f"there is no circuit class {name!r}, only {', '.join(classes)}")
+    return classes[name]
+
+
+def class_digest(cls: CircuitClass) -> bytes:
+    """What policies and keys name."""
+    return circuits.class_digest(cls)
+
+
+def build_directory() -> Path:
+    """Where compiled circuits lie: RAGSEAL_BUILD, RAGSEAL_CACHE, or the user's cache folder."""
+    return circuits.default_cache()
+
+
+def open_keys(state: State, cls: CircuitClass, progress: Progress) -> KeyRing:
+    """The state's keys; the circuit is compiled when one is taken in or first used.  Says if the slow path is taken."""
+
+    def circuit() -> circuits.BuiltCircuit:
+        return circuits.build(cls, build_directory(), progress)
+
+    def backend(folder: Path) -> Backend:
+        built = circuit()
+        kind = os.environ.get(BACKEND_VARIABLE, "auto")
+        return open_backend(cls, built.r1cs, built.wasm, folder, circuits.HERE / "node_modules", kind)
+
+    notice = slow_path_notice()
+    if notice is not None:
+        progress(notice)
+    return KeyRing(state.keys_directory, cls, lambda: circuit().r1cs, backend)
+
+
+def fitting_estimate(cls: CircuitClass) -> EstimateClass:
+    """The size of the estimate's circuit that goes with a class."""
+    return estimates.fitting(cls.name)
+
+
+def estimate_digest(cls: EstimateClass) -> bytes:
+    """What keys of the estimate's circuit name."""
+    return estimates.estimate_digest(cls)
+
+
+def open_estimate_keys(state: State, progress: Progress) -> tuple[EstimateRing, ...]:
+    """The state's keys of the estimate's circuit, one ring a size; compiled as in :func:`open_keys`."""
+
+    def ring(cls: EstimateClass) -> EstimateRing:
+        def circuit() -> Path:
+            return estimates.build_estimate(cls, build_directory(), progress).r1cs
+
+        return EstimateRing(
+            state.keys_directory,
+            cls,
+            circuit,
+            lambda folder: open_estimate_backend(cls, circuit(), folder, circuits.HERE / "node_modules"),
+        )
+
+    return tuple(ring(cls) for cls in CLASSES.values())
+
+
+def assemble(state: State, progress: Progress) -> Machinery:
+    """All that a provider computes with.
+
+    Raises:
+        ConfigurationError: the class or the embedder of its settings is not there any more.
+    """
+    cls = circuit_class(state.settings.class_name)
+    return Machinery(
+        group=default_group(),
+        engine=open_engine(cls),
+        keys=open_keys(state, cls, progress),
+        embedder=load_embedder(state.settings.embedder, threads=1),
+        estimate_keys=open_estimate_keys(state, progress),
+    )
+
+
+def signing_key(directory: Path) -> Ed25519PrivateKey:
+    """The provider's key, without opening (and locking) its state."""
+    return load_key(directory / KEY_FILE)
+
+
+# --- promises --------------------------------------------------------------------------------------------------------
+
+
+def account_report(policy: Policy, cls: CircuitClass) -> EpsilonReport:
+    """What one account's n_max queries can learn at most."""
+    return _report(policy, cls, 1)
+
+
+def _report(policy: Policy, cls: CircuitClass, k_max: int) -> EpsilonReport:
+    return epsilon_audit(
+        cls,
+        noise.build_table(cls.law),
+        gain=policy.gain,
+        lo=policy.lo,
+        hi=policy.hi,
+        k_max=k_max,
+        n_max=policy.n_max,
+        delta=rational(policy.delta, "delta"),
+        chunks=policy.chunks_max,
+    )
+
+
+def advertised_epsilon(policy: Policy, cls: CircuitClass) -> Fraction:
+    """The smallest epsilon that may be advertised to an account, rounded up.
+
+    Raises:
+        PolicyError: the policy overflows its class or its noise gives no finite epsilon; says what would do.
+    """
+    check_policy(policy, cls, class_digest(cls), circuits.load_classes().values())  # first: less gain mends both
+    report = account_report(policy, cls)
+    _require_finite(report, policy, cls, "an account's")
+    return Fraction(math.ceil(Fraction(report.epsilon) * EPSILON_UNIT), EPSILON_UNIT)
+
+
+def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, whose: str) -> None:
+    """Epsilon is finite and both of its computations say so, or no auditor passes the window."""
+    if not math.isfinite(report.epsilon):
+        table = noise.build_table(cls.law)
+
+        def finite(gain: int) -> bool:
+            shift = replace(policy, gain=gain).shift(cls)
+            return infinite_loss_mass(table, shift, report.compositions) < report.delta.table
+
+        gain = largest(finite, policy.gain)
+        ways = [f"gain <= {gain}" if gain else "a narrower window"]
+        if report.n_max_finite:
+            ways.append(f"at most {report.n_max_finite} queries in all (k_max * n_max)")
+        raise PolicyError(
+            f"no finite epsilon for {whose} {report.n} queries at delta {policy.delta}: a query shifts the noise by "
+            f"{report.shift} steps, and with probability {report.delta_inf:.3g} one of them shows a score that the "
+            f"other index cannot give; use {listed(ways)}"
+        )
+    if not report.agree:
+        raise PolicyError(
+            f"two computations of epsilon disagree ({report.bounds[0].certified:.6g}, {report.bounds[0].second:.6g}): "
+            "no auditor would accept this policy; use another gain or delta"
+        )
+
+
+def largest(holds: Callable[[int], bool], most: int) -> int:
+    """The largest x in 1..most for which a property holds that ends somewhere and stays ended; 0 if there is none."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def check_promises(policy: Policy, cls: CircuitClass) -> None:
+    """A policy fits its class, its coalition has a finite epsilon, and what it advertises follows from the noise.
+
+    Raises:
+        PolicyError: which bound is missed, and the nearest policy that would do.
+    """
+    least = advertised_epsilon(policy, cls)
+    if policy.k_max > 1:
+        _require_finite(_report(policy, cls, policy.k_max), policy, cls, "the coalition's")
+    declared = rational(policy.epsilon_account, "epsilon_account")
+    if declared < least:
+        ways = [f'advertise at least {float(least):.6g} (or "auto")']
+        gain = largest(lambda x: account_report(replace(policy, gain=x), cls).epsilon <= declared, policy.gain)
+        if gain:
+            ways.append(f"use gain <= {gain}")
+        queries = largest(lambda x: account_report(replace(policy, n_max=x), cls).epsilon <= declared, policy.n_max)
+        if queries:
+            ways.append(f"n_max <= {queries}")
+        if not gain and not queries:
+            ways.append("use a narrower score window")
+        raise PolicyError(
+            f"epsilon_account = {policy.epsilon_account} is less than the noise gives: {float(least):.6g} for "
+            f"{policy.n_max} queries; {listed(ways)}"
+        )

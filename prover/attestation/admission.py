@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which requests may be worked on at all, said before anything is loaded for them.  SPEC B.2, B.9."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragseal.kernel.attestation import SignedRequest
+from ragseal.kernel.commitment import Account
+from ragseal.kernel.errors import AttestationError, BudgetError
+from ragseal.prover.attestation.pending import Pending, PendingTable
+from ragseal.prover.storage.history import History, Stage, Window
+from ragseal.runtime.face import when
+
+
+class Admission:
+    """Looks at ledger and pending Prepares only: whoever is refused must not cost the provider a window's loading."""
+
+    def __init__(self, history: History, pending: PendingTable, clock: Callable[[], float]) -> None:
+        """``clock``: seconds since 1970."""
+        self._history = history
+        self._pending = pending
+        self._clock = clock
+
+    def check_open(self, window: Window) -> None:
+        """Raises AttestationError: this window takes no queries now."""
+        policy, name = window.manifest.policy, window.manifest.window
+        if window is not self._history.newest:
+            raise AttestationError(f"window {name!r} is over: ask GetManifest for the newest")
+        if window.stage is not Stage.OPEN:
+            state = "closed" if window.stage is Stage.CLOSED else "not open yet: its beacon is incomplete"
+            raise AttestationError(f"window {name!r} is {state}")
+        now = self._clock()
+        if now < policy.opens:
+            raise AttestationError(f"window {name!r} takes queries from {when(policy.opens)} on: ask again then")
+        if now > policy.closes:
+            raise AttestationError(
+                f"window {name!r} ended at {when(policy.closes)} and takes no queries any more: ask again when the "
+                "provider has opened the next one"
+            )
+
+    def due(self, window: Window, account: Account, message: SignedRequest) -> Pending | None:
+        """The Prepare that the account's next query follows; None for a ctr that was answered before.
+
+        Raises:
+            AttestationError: neither of the two.
+            BudgetError: more than n_max queries.
+        """
+        request, manifest = message.request, window.manifest
+        if request.origin != manifest.origin or request.window != manifest.window:
+            raise AttestationError("the request names another ledger or window than its manifest")
+        last = window.counters.get(request.account, 0)
+        if request.ctr <= last:
+            return None
+        self.check_open(window)
+        if request.ctr != last + 1:
+            raise AttestationError(f"ctr {request.ctr} does not follow {last}: send requests in order, without gaps")
+        if request.ctr > manifest.policy.n_max:
+            raise spent(window, account.name)
+        pending = self._pending.find(window.digest, request.account, request.request_id)
+        if pending is None or (request.account, request.request_id) in window.request_ids:
+            raise AttestationError("no Prepare waits under this request id: send Prepare first (again)")
+        if (request.account, request.nonce) in window.nonces:
+            # An auditor fails a window in which a nonce recurs, so no account may bring that about.
+            raise AttestationError("the request's nonce was used before: draw a fresh one for every request")
+        if request.c_e != pending.c_e or request.query_digest != pending.query_digest:
+            raise AttestationError("the request signs another query or C_e than its Prepare brought")
+        if request.index_digest != manifest.index_of(account.tenant).digest():
+            raise AttestationError("the request names another index version than its Prepare brought")
+        return pending
+
+
+def spent(window: Window, account: str) -> BudgetError:
+    """The refusal of an account that has asked all its queries."""
+    n = window.manifest.policy.n_max
+    return BudgetError(f"account {account!r} has asked its n_max = {n} queries: wait for the next window")

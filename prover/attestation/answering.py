@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase B, attestation: Prepare fixes C_e, Retrieve answers.  SPEC B; protocol section 5.
+
+The order of durable steps makes every crash harmless: secrets first, then the record.  So no record exists that cannot
+be proven and no answer leaves without its record.  An answer is a function of both, so the same request always gets the
+same bytes, and there is no third thing to store that could be lost or contradict them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.backends.mechanism import Engine
+from ragseal.backends.poseidon import noise_key
+from ragseal.embedder import Embedder
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel import fixedpoint, signature
+from ragseal.kernel.attestation import (
+    NO_RECEIPT,
+    Prepare,
+    Prepared,
+    Record,
+    SealedAnswer,
+    SignedRequest,
+)
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import Account
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
+from ragseal.prover.attestation.admission import Admission, spent
+from ragseal.prover.attestation.answers import Answers
+from ragseal.prover.attestation.group_commit import Batches
+from ragseal.prover.attestation.pending import Pending, PendingTable
+from ragseal.prover.attestation.prepared_embedding import Fixed, Fixer, Offer
+from ragseal.prover.attestation.retrieval import (
+    PLACE,
+    QuerySecrets,
+    answer_query,
+    decode_embedding,
+    query_place,
+)
+from ragseal.prover.commitment.manifest import WindowSecrets, window_account
+from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, Prepares
+from ragseal.prover.randomness import Draw
+from ragseal.prover.storage.history import Window, coarse
+from ragseal.prover.storage.journal import Entry, Journal
+from ragseal.prover.storage.loaded import Loaded, Loads
+from ragseal.prover.storage.state import State
+from ragseal.runtime.tokenbucket import TokenBuckets
+
+MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets share one transaction
+MAX_EMBEDDED = 16  #: queries that share one run of the embedder
+
+log = logging.getLogger("ragseal.provider")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What answering takes besides state: keys, engine, curve, embedder, and the edges' clock and randomness."""
+
+    group: Group
+    key_of: Callable[[bytes], KeyView]  #: key digest -> key
+    engine: Engine
+    embedder: Embedder
+    signing_key: Ed25519PrivateKey
+    draw: Draw
+    clock: Callable[[], float]  #: seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer as it leaves, and the size of the log that its receipt's checkpoint covers."""
+
+    canonical: bytes  #: SealedAnswer
+    size: int
+
+    @classmethod
+    def of(cls, answer: SealedAnswer) -> Answered:
+        return cls(answer.encode(), answer.receipt.body.index + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A request whose answer is to be computed."""
+
+    window: Window
+    secrets: WindowSecrets
+    message: SignedRequest
+    pending: Pending
+
+
+class Attestation:
+    """Phase B of one provider.  Coroutines run in one event loop, blocking work in threads."""
+
+    def __init__(
+        self,
+        state: State,
+        journal: Journal,
+        tools: Tools,
+        windows: Loaded[WindowSecrets],
+        proof_mode: int,
+        on_record: Callable[[bytes, int], None],
+        tick: float = 0.0,
+    ) -> None:
+        """
+        Args:
+            windows: the windows' secrets.
+            on_record: told (manifest digest, seq) of every new record.
+            tick: answers leave at multiples of so many seconds after their request, so that their time says little.
+        """
+        self._state = state
+        self._journal = journal
+        self._tools = tools
+        self._answers = Answers(state, journal, tools.signing_key)
+        self._windows = Loads(windows, "this account asks for answers of too many old windows")
+        self._proof_mode = proof_mode
+        self._on_record = on_record
+        self._tick = tick
+        self._pending = PendingTable()
+        self._admission = Admission(journal.history, self._pending, tools.clock)
+        self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
+        self._running: set[asyncio.Task[Answered]] = set()
+        self._work = asyncio.Semaphore(2)
+        self._accounts: dict[tuple[bytes, str], Account] = {}
+        self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
+        self._fixing_secrets: Batches[_Job, QuerySecrets] = Batches(self._compute_all, MAX_ANSWERED)
+        self._fixer = Fixer(tools.group, tools.embedder)
+        self._fixing: Batches[Offer, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
+        self._unpaid = TokenBuckets(REPEATS, REPEATS_A_SECOND, "this account sends what is no next query too often")
+        self._prepares = Prepares()
+
+    async def _account(self, manifest: bytes, pseudonym: str) -> Account:
+        """A registered account, remembered: nothing else is loaded before its signature is checked."""
+        known = self._accounts.get((manifest, pseudonym))
+        if known is None:
+            known = await asyncio.to_thread(window_account, self._state, manifest, pseudonym)
+            self._accounts[manifest, pseudonym] = known
+        return known
+
+    async def _window_secrets(self, window: Window, account: Account) -> WindowSecrets:
+        return await self._windows.of(window.digest, account.public_key)
+
+    # --- message 1 ---
+
+    async def prepare(self, canonical: bytes, proof: bytes) -> bytes:
+        """Answer a Prepare: fix e and C_e before the client's nonce is known.
+
+        Raises:
+            AttestationError: closed window, unknown account, wrong signature, an embedding that is not the query's, or
+                a request id that was used for something else.
+            BudgetError: the account has asked n_max queries, or prepared many times more.
+        """
+        message = Prepare.decode(canonical)
+        window = self._journal.history.window(message.manifest)
+        account = await self._account(window.digest, message.account)
+        signature.verify(account.public_key, "prepare", canonical, proof)
+        async with self._lock(window, message.account):  # one at a time: no account keeps the others waiting
+            return await self._prepare(window, account, message, canonical)
+
+    async def _prepare(self, window: Window, account: Account, message: Prepare, canonical: bytes) -> bytes:
+        known = self._pending.find(window.digest, message.account, message.request_id)
+        if known is not None:
+            if known.request != canonical:
+                raise AttestationError("this request id was used for another query: take a fresh random one")
+            return known.reply
+        self._admission.check_open(window)
+        if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
+            raise spent(window, account.name)
+        self._prepares.charge(window.digest, message.account, window.manifest.policy.n_max)
+        offered = decode_embedding(message.embedding)
+        if message.embedding:
+            fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
+        secrets = await self._window_secrets(window, account)
+        version = secrets.versions[account.tenant]
+        offer = Offer(message, canonical, secrets.blinding, window.manifest.policy.dimension)
+        if message.embedding:
+            embedding, blinder, c_e = await self._fixing.submit(offer)
+        else:
+            async with self._work:
+                embedding, blinder, c_e = await asyncio.to_thread(self._fixer.alone, offer)
+        prepared = Prepared(message.request_id, embedding, c_e, blinder, version.committed.digest())
+        reply = prepared.encode()
+        self._pending.add(
+            window.digest,
+            message.account,
+            message.request_id,
+            Pending(canonical, message.query_digest(), embedding, blinder, c_e, reply, self._pending.expires()),
+        )
+        return reply
+
+    def _lock(self, window: Window, account: str) -> asyncio.Lock:
+        return self._locks.setdefault((window.digest, account), asyncio.Lock())
+
+    # --- message 2 ---
+
+    async def retrieve(self, canonical: bytes, proof: bytes) -> Answered:
+        """Answer a signed request; the same bytes for the same request, also after a restart.
+
+        The request stands in the ledger for everybody to read, so it fetches nothing by itself: ``proof`` is the
+        account's second signature, and the answer is sealed to a key that only the account can open with.
+
+        The work goes on when the caller goes away: a client's deadline must not part a record from its answer.
+
+        Args:
+            proof: the account's signature of these bytes with purpose "retrieve".
+
+        Raises:
+            AttestationError: whatever in the request does not hold.
+            BudgetError: more than n_max queries, or too many requests that are no next query.
+            UnprovableError: a query that cannot be proven (about 2^-36); nothing was recorded.
+        """
+        message = SignedRequest.decode(canonical)
+        request = message.request
+        window = self._journal.history.window(request.manifest)
+        account = await self._account(window.digest, request.account)
+        message.verify_retrieval(account.public_key, proof)
+        message.verify(account.public_key)
+        started = time.monotonic()
+        task = asyncio.create_task(self._serialised(window, account, message, canonical))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        answer = await asyncio.shield(task)
+        if self._tick > 0:
+            spent = time.monotonic() - started
+            await asyncio.sleep(-spent % self._tick)
+        return answer
+
+    def _finished(self, task: asyncio.Task[Answered]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, AuditError):
+            log.error("a retrieval failed: %s", type(error).__name__)
+
+    async def drain(self) -> None:
+        """Wait for every answer under way."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+    async def _serialised(self, window: Window, account: Account, message: SignedRequest, canonical: bytes) -> Answered:
+        async with self._lock(window, message.request.account):
+            with self._charged(account):
+                pending = self._admission.due(window, account, message)
+            if pending is None:
+                self._unpaid.take(account.public_key)
+                return await self._again(window, account, message, canonical)
+            return await self._answer(window, account, message, pending)
+
+    @contextmanager
+    def _charged(self, account: Account) -> Iterator[None]:
+        """A request that is refused is none of the account's budget, so it is charged here."""
+        try:
+            yield
+        except (AttestationError, BudgetError):
+            self._unpaid.take(account.public_key)
+            raise
+
+    async def _answer(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> Answered:
+        """Of an account's next query.  Its window is the newest, so nobody's bucket is asked."""
+        request = message.request
+        secrets = await self._window_secrets(window, account)
+        with self._charged(account):
+            await self._check_acknowledgement(window, secrets, message)
+        kept = await self._fix_secrets(window, secrets, message, pending)
+        entry, record = await self._append(window, message, kept)
+        answer = self._answers.make(secrets, record, entry, kept)
+        self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()
+        self._pending.drop(window.digest, request.account, request.request_id)
+        self._on_record(window.digest, record.seq)
+        return Answered.of(answer)
+
+    async def _check_acknowledgement(self, window: Window, secrets: WindowSecrets, message: SignedRequest) -> None:
+        request, last = message.request, NO_RECEIPT
+        if request.ctr > 1:
+            ctr, last = self._receipts.get((window.digest, request.account), (0, NO_RECEIPT))
+            if ctr != request.ctr - 1:  # not answered by this process
+                answer = await asyncio.to_thread(
+                    self._answers.again, window, secrets, window.places[request.account, request.ctr - 1]
+                )
+                last = answer.receipt.digest()
+                self._receipts[window.digest, request.account] = request.ctr - 1, last
+        if request.last_receipt != last:
+            raise AttestationError(
+                "the request does not acknowledge the account's last receipt: send the last request again to get it"
+            )
+
+    async def _fix_secrets(
+        self, window: Window, secrets: WindowSecrets, message: SignedRequest, pending: Pending
+    ) -> QuerySecrets:
+        """Compute the answer and make durable all that its proof will need.
+
+        Rows are kept by the signed bytes and never replaced: after a storage failure nobody knows which of two requests
+        with one ctr is in the ledger, and the secrets of both must be there.
+        """
+        return await self._fixing_secrets.submit(_Job(window, secrets, message, pending))
+
+    def _compute_all(self, jobs: list[_Job]) -> list[QuerySecrets | Exception]:
+        """One transaction, and so one sync, for all that could be computed."""
+        outcomes: list[QuerySecrets | Exception] = []
+        rows: list[tuple[bytes, str, int, bytes, bytes]] = []
+        for job in jobs:
+            place = query_place(job.window.digest, job.message)
+            try:
+                stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+                if stored is not None:  # stopped between here and the record: same bytes again
+                    outcomes.append(QuerySecrets.decode(stored[0]))
+                    continue
+                kept = self._compute(job)
+            except Exception as error:  # it is this request's alone
+                outcomes.append(error)
+                continue
+            outcomes.append(kept)
+            rows.append((*place, kept.encode()))
+        if rows:
+            with self._state.transaction() as db:
+                db.executemany("INSERT INTO queries VALUES (?, ?, ?, ?, ?)", rows)
+        return outcomes
+
+    def _compute(self, job: _Job) -> QuerySecrets:
+        window, secrets, request, tools = job.window, job.secrets, job.message.request, self._tools
+        if window.beacon is None:
+            raise AttestationError("the window is not open")
+        return answer_query(
+            tools.group,
+            tools.engine,
+            tools.key_of(window.manifest.key_digest),
+            secrets.versions[secrets.account(request.account).tenant],
+            window.manifest.policy,
+            noise_key(secrets.limbs, window.beacon, request.ctx()),
+            job.pending.embedding,
+            job.pending.blinder,
+            tools.draw,
+        )
+
+    async def _append(self, window: Window, message: SignedRequest, kept: QuerySecrets) -> tuple[Entry, Record]:
+        made: list[Record] = []
+
+        def build() -> Record:
+            now = coarse(self._tools.clock())
+            if now > window.manifest.policy.closes:
+                raise AttestationError("the window's closing time has passed")
+            record = Record(
+                manifest=window.digest,
+                seq=len(window.records),
+                signed=message,
+                c_y=kept.c_y,
+                t_commit=kept.t_commit,
+                time=max(now, window.time),
+                proof_mode=self._proof_mode,
+            )
+            made.append(record)
+            return record
+
+        entry = await self._journal.append(build)
+        return entry, made[0]
+
+    async def _again(self, window: Window, account: Account, message: SignedRequest, canonical: bytes) -> Answered:
+        """The bytes that were sent before, or would have been."""
+        request = message.request
+        seq = window.places[request.account, request.ctr]
+        recorded = Record.decode(await asyncio.to_thread(self._journal.data, window.records[seq]))
+        if recorded.signed.encode() != canonical:
+            raise AttestationError(
+                f"request {request.ctr} of this account was another one: every ctr is signed once; go on with "
+                f"{window.counters.get(request.account, 0) + 1}"
+            )
+        secrets = await self._window_secrets(window, account)
+        return Answered.of(await asyncio.to_thread(self._answers.again, window, secrets, seq))

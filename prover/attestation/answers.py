@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An answer as a function of ledger and secrets: openings of T and a receipt for a durable record.  SPEC B.4.
+
+Nothing of it is stored.  Whoever asks again, after whatever crash, gets the same bytes, because every part is fixed:
+the record and its proof by the ledger, T and its salt by the stored secrets, signatures by Ed25519, and the ephemeral
+key of the seal by a secret of the window.
+"""
+
+from __future__ import annotations
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel import signature
+from ragseal.kernel.attestation import (
+    Openings,
+    Receipt,
+    ReceiptBody,
+    Record,
+    SealedAnswer,
+    seal_openings,
+    sealed_digest,
+)
+from ragseal.kernel.errors import AttestationError
+from ragseal.prover.attestation.retrieval import PLACE, QuerySecrets, query_place
+from ragseal.prover.commitment.manifest import WindowSecrets
+from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.journal import Entry, Journal
+from ragseal.prover.storage.state import State
+
+
+def secrets_of_record(state: State, record: Record) -> QuerySecrets:
+    """What is kept of a record's query.
+
+    Raises:
+        AttestationError: nothing, or what belongs to another record; the message says how to go on.
+    """
+    place = query_place(record.manifest, record.signed)
+    stored = state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+    if stored is None:
+        raise AttestationError("the answer to this request is lost: the provider must restore state.db")
+    kept = QuerySecrets.decode(stored[0])
+    if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
+        raise AttestationError("the stored secrets are another record's: the provider must restore state.db")
+    return kept
+
+
+class Answers:
+    """Makes the answers of one provider.  Methods may be called from any thread."""
+
+    def __init__(self, state: State, journal: Journal, key: Ed25519PrivateKey) -> None:
+        """``key``: the provider's, which signs receipts."""
+        self._state = state
+        self._journal = journal
+        self._key = key
+
+    def make(self, secrets: WindowSecrets, record: Record, entry: Entry, kept: QuerySecrets) -> SealedAnswer:
+        """The answer for a record that is in the ledger as ``entry``."""
+        request = record.signed.request
+        version = secrets.versions[secrets.account(request.account).tenant]
+        openings = Openings(kept.t_salt, tuple(version.open_slot(slot) for slot in kept.ids))
+        sealed = seal_openings(record, openings, secrets.blinding)
+        body = ReceiptBody(
+            request_digest=request.digest(),
+            record_digest=record.digest(),
+            seq=record.seq,
+            index=entry.index,
+            openings_digest=openings.digest(),
+            sealed_digest=sealed_digest(sealed),
+            checkpoint=entry.checkpoint,
+        )
+        signed = signature.sign(self._key, "receipt", body.encode())
+        return SealedAnswer(record, sealed, Receipt(body, signed, entry.path))
+
+    def again(self, window: Window, secrets: WindowSecrets, seq: int) -> SealedAnswer:
+        """The answer for record ``seq``, from what is stored.
+
+        Raises:
+            AttestationError: its secrets are lost.
+            LedgerError: it is not durable.
+        """
+        entry = self._journal.entry(window.records[seq])
+        record = Record.decode(entry.data)
+        return self.make(secrets, record, entry, secrets_of_record(self._state, record))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a window's auditor is given, and nobody else: registry, proofs, links, blocks.  SPEC B.7, C.3, C.6, G.8.
+
+An ask costs seconds of proving, and links tell by pseudonym who asked nearly the same as whom.  So the manifest names
+who may ask, by a key; strangers are refused before any work is done and never stand in the auditor's way.  Nor do the
+auditors of older windows stand in the newest one's: it waits for nobody's ask, and they share few places.  Work whose
+caller has gone stops at the next proof.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.commitment import Registry
+from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, TransportError, UnprovableError
+from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
+from ragseal.prover.attestation.asked import Asked
+from ragseal.prover.attestation.proofs import Proofs
+from ragseal.prover.commitment.manifest import window_accounts
+from ragseal.prover.estimate import Estimates
+from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.state import State
+
+ASKS_AT_ONCE = 4  #: of one auditor: one of a kind is worked on, the others wait
+PROOFS, LINKS, REGISTRY = "proofs", "links", "registry"
+OLDER_AT_ONCE = {PROOFS: 8, LINKS: 1, REGISTRY: 1}  #: asks about older windows that are worked on, by kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """Asks that wait for each other: one auditor's, about the newest window or about older ones, of one kind."""
+
+    auditor: bytes
+    newest: bool
+    kind: str
+
+
+class Deliveries:
+    """Answers the asks of auditors; proofs take turns.  Belongs to one event loop."""
+
+    def __init__(
+        self,
+        state: State,
+        journal: Journal,
+        proofs: Proofs,
+        estimates: Estimates,
+        key: Ed25519PrivateKey,
+        clock: Callable[[], float],
+    ) -> None:
+        """``key``: the provider's, which signs what is delivered."""
+        self._state = state
+        self._journal = journal
+        self._proofs = proofs
+        self._estimates = estimates
+        self._key = key
+        self._clock = clock
+        self._asked = Asked(state)
+        self._waiting: dict[tuple[bytes, bool], int] = {}  #: asks under way by auditor key, the newest window's apart
+        self._lanes: dict[_Lane, asyncio.Lock] = {}
+        self._older = {kind: asyncio.Semaphore(places) for kind, places in OLDER_AT_ONCE.items()}
+        # Its own threads: an audit takes none from the accounts.  One of each kind for the newest window.
+        places = len(OLDER_AT_ONCE) + sum(OLDER_AT_ONCE.values())
+        self._threads = ThreadPoolExecutor(places, thread_name_prefix="deliveries")
+
+    async def answer(self, ask: Ask, proof: bytes) -> bytes:
+        """A Delivery, or the Refusal of a record that cannot be proven.
+
+        Args:
+            proof: the auditor's signature of the ask.
+
+        Raises:
+            AttestationError: not the window's auditor, an ask of another time or one that was sent before, or records
+                that are not public.
+            BudgetError: too many asks of this auditor at once; wait for one of them.
+            TransportError: it is to be asked anew.
+            AuditError: this provider cannot deliver now; the message says why.
+        """
+        window = self._journal.history.window(ask.manifest)
+        auditor = window.manifest.auditor_key
+        try:
+            ask.verify(auditor, proof, self._clock())
+        except AttestationError as error:
+            raise AttestationError(f"only the window's auditor is given this: {error}") from None
+        keep = self._asked.take(auditor, ask, self._clock())
+        ask, digest = self._public(window, ask), ask.digest()
+        newest = window is self._journal.history.newest
+        if self._waiting.get((auditor, newest), 0) >= ASKS_AT_ONCE:
+            raise BudgetError(f"{ASKS_AT_ONCE} asks of this auditor are under way: try again when one of them is done")
+        self._waiting[auditor, newest] = self._waiting.get((auditor, newest), 0) + 1
+        gone = threading.Event()
+        work = asyncio.create_task(self._in_turn(_Lane(auditor, newest, _kind(ask)), keep, ask, digest, gone))
+        try:
+            return await asyncio.shield(work)
+        finally:
+            gone.set()  # the work of a cancelled call looks here before every proof
+            work.add_done_callback(_noted)
+            self._waiting[auditor, newest] -= 1
+            if not self._waiting[auditor, newest]:
+                del self._waiting[auditor, newest]
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _public(self, window: Window, ask: Ask) -> Ask:
+        """The ask, if it is about what the log shows by now: an auditor too must not see when each account asks."""
+        name = window.manifest.window
+        if isinstance(ask, LinksAsk | BlocksAsk) and window.stage is not Stage.CLOSED:
+            raise EstimateError(f"window {name!r} is not closed: its coalitions are estimated then")
+        if not isinstance(ask, ProofsAsk):
+            return ask
+        shown = self._journal.published_records(window)
+        if ask.seqs and ask.seqs[-1] >= shown:
+            raise AttestationError(f"window {name!r} has {shown} public records: there is no record {ask.seqs[-1]}")
+        if not shown:
+            raise AttestationError(f"window {name!r} has no public records to prove")
+        return ask if ask.seqs else replace(ask, seqs=tuple(range(shown)))
+
+    async def _in_turn(
+        self, lane: _Lane, keep: Callable[[], None], ask: Ask, digest: bytes, gone: threading.Event
+    ) -> bytes:
+        """The next ask of a lane waits for the thread of this one, also when its caller has gone.
+
+        Else an auditor that breaks off and asks again would fill the threads with work that waits for locks, and
+        nobody would be answered any more.
+        """
+        loop = asyncio.get_running_loop()
+        place = contextlib.nullcontext() if lane.newest else self._older[lane.kind]
+        async with self._lanes.setdefault(lane, asyncio.Lock()), place:
+            if gone.is_set():
+                raise _dropped()
+            await loop.run_in_executor(self._threads, keep)
+            return await loop.run_in_executor(self._threads, self._work, ask, digest, gone)
+
+    def _work(self, ask: Ask, digest: bytes, gone: threading.Event) -> bytes:
+        def wanted_still() -> None:
+            if gone.is_set():
+                raise _dropped()
+
+        try:
+            payload = self._payload(ask, wanted_still)
+        except UnprovableError as error:
+            return Refusal.sign(self._key, digest, str(error)[:2000]).encode()
+        return Delivery.sign(self._key, digest, payload).encode()
+
+    def _payload(self, ask: Ask, wanted_still: Callable[[], None]) -> bytes:
+        match ask:
+            case RegistryAsk():
+                return Registry(tuple(window_accounts(self._state, ask.manifest))).encode()
+            case ProofsAsk():
+                return self._proofs.batch(ask.manifest, ask.seqs, wanted_still)
+            case LinksAsk():
+                return self._estimates.links(ask.manifest).encode()
+            case BlocksAsk():
+                return self._estimates.blocks(ask.manifest, ask.key_digest, ask.tenant, ask.blocks, wanted_still)
+
+
+def _kind(ask: Ask) -> str:
+    match ask:
+        case RegistryAsk():
+            return REGISTRY
+        case LinksAsk():
+            return LINKS
+        case ProofsAsk() | BlocksAsk():
+            return PROOFS
+
+
+def _dropped() -> TransportError:
+    return TransportError("the auditor is gone: its ask is dropped")
+
+
+def _noted(work: asyncio.Task[bytes]) -> None:
+    """Takes the outcome of work whose caller may have gone."""
+    with contextlib.suppress(asyncio.CancelledError):
+        work.exception()

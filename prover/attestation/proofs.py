@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  Protocol section 2.
+
+Statements are fixed once a record is in the ledger, so proofs are made whenever it suits: eagerly by a worker, or when
+an audit asks.  Hints are recomputed from the seed, never stored.  Every proof and opening is verified exactly as the
+auditor does before anyone sees it; a failure stops the key.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ragseal.backends.mechanism import Engine
+from ragseal.groth16.keys import KeyView
+from ragseal.groth16.proving import Assignment, Backend
+from ragseal.kernel import attestation, field, hints
+from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, ProofEntry, Record, Statement
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
+from ragseal.kernel.opening import Opening, powers, prove_opening
+from ragseal.kernel.transcript import challenge
+from ragseal.prover.attestation.retrieval import PLACE, QuerySecrets, decode_embedding, query_place, shifted_scores
+from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.commitment.index import Version
+from ragseal.prover.commitment.manifest import WindowSecrets, embedding_generators
+from ragseal.prover.randomness import Draw, packed_scalars
+from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.state import State
+
+KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
+
+log = logging.getLogger("ragseal.provider")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A record with everything its proof is about."""
+
+    record: Record
+    digest: bytes
+    statement: Statement
+    kept: QuerySecrets
+    version: Version
+    key: int  #: of the noise
+
+    def __repr__(self) -> str:
+        return f"_Case({self.record.seq})"
+
+
+def hint_blinder(secret: int, packed: bytes) -> int:
+    """rho' of C_h: a function of the record's secret and of the hints that it blinds.
+
+    Were a lost proof made again by software that fills in other hints, one rho' for both would leave C_h - C_h'
+    unblinded.
+    """
+    return challenge("hint-blinder", field.to_bytes(secret), packed)
+
+
+def stopped(state: State, key_digest: bytes) -> str | None:
+    """Why nothing is proven under a key any more, None if it works.
+
+    It survives restarts: under a crafted key each attempt could tell whoever made it something about the witness.
+    """
+    found = state.row("SELECT reason FROM stopped_keys WHERE key_digest = ?", (key_digest,))
+    return None if found is None else str(found[0])
+
+
+def release(state: State, key_digest: bytes) -> None:
+    """Let a stopped key be used again: the operator knows why it failed."""
+    with state.transaction() as db:
+        db.execute("DELETE FROM stopped_keys WHERE key_digest = ?", (key_digest,))
+
+
+def stop_key(state: State, key_digest: bytes, reason: str) -> None:
+    with state.transaction() as db:
+        db.execute("INSERT OR REPLACE INTO stopped_keys VALUES (?, ?)", (key_digest, reason))
+
+
+class Proofs:
+    """Makes, keeps and delivers the proofs of one provider.  Methods block and may be called from any thread."""
+
+    def __init__(
+        self,
+        state: State,
+        journal: Journal,
+        group: Group,
+        engine: Engine,
+        key_of: Callable[[bytes], KeyView],
+        backend_of: Callable[[bytes], Backend],
+        secrets_of: Callable[[bytes], WindowSecrets],
+        draw: Draw,
+        turns: Turns | None = None,
+    ) -> None:
+        """``turns``: shared with whatever else takes every core as a proof does."""
+        self._state = state
+        self._journal = journal
+        self._group = group
+        self._engine = engine
+        self._key_of = key_of
+        self._backend_of = backend_of
+        self._secrets_of = secrets_of
+        self._draw = draw
+        self._turns = turns or Turns()
+        self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
+        self._jobs: queue.Queue[tuple[bytes, int] | None] = queue.Queue()
+        self._worker: threading.Thread | None = None
+
+    # --- one record ---
+
+    def count(self, manifest: bytes) -> int:
+        """How many records of a window are proven."""
+        found = self._state.row("SELECT COUNT(*) FROM proofs WHERE manifest = ?", (manifest,))
+        return int(found[0]) if found else 0
+
+    def stored(self, manifest: bytes, seq: int) -> ProofEntry | None:
+        """A proof that was made before."""
+        found = self._state.row("SELECT entry FROM proofs WHERE manifest = ? AND seq = ?", (manifest, seq))
+        return None if found is None else ProofEntry.decode(found[0])
+
+    def prove(self, manifest: bytes, seq: int) -> ProofEntry:
+        """The proof of one record: stored, or made, verified and stored now.
+
+        Raises:
+            ProofError: the back end fails, or its proof does not hold; the key is stopped then.
+            AttestationError: no such record.
+        """
+        with self._turns:
+            known = self.stored(manifest, seq)
+            if known is not None:
+                return known
+            window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
+            key_digest = window.manifest.key_digest
+            reason = stopped(self._state, key_digest)
+            if reason is not None:
+                raise ProofError(
+                    f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
+                )
+            case = self._case(window, secrets, seq)
+            try:
+                entry = self._make(window, secrets, case)
+            except ProofError as error:
+                stop_key(self._state, key_digest, str(error))
+                log.error("record %d cannot be proven, the key is stopped: %s", seq, error)
+                raise
+            with self._state.transaction() as db:
+                db.execute("INSERT INTO proofs VALUES (?, ?, ?)", (manifest, seq, entry.encode()))
+            return entry
+
+    def _case(self, window: Window, secrets: WindowSecrets, seq: int) -> _Case:
+        if not 0 <= seq < len(window.records):
+            raise AttestationError(f"window {window.manifest.window!r} has no record {seq}, only {len(window.records)}")
+        record = Record.decode(self._journal.data(window.records[seq]))
+        request = record.signed.request
+        place = query_place(window.digest, record.signed)
+        stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+        if stored is None or window.beacon is None:
+            raise ProofError(f"the secrets of record {seq} are missing: restore state.db from a backup")
+        kept = QuerySecrets.decode(stored[0])
+        if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
+            raise ProofError(f"the stored secrets of record {seq} belong to another record")
+        return _Case(
+            record=record,
+            digest=record.digest(),
+            statement=Statement(
+                c_seed=window.manifest.c_seed,
+                beacon=window.beacon,
+                ctx=request.ctx(),
+                hmax=window.manifest.policy.hmax,
+                t_commit=record.t_commit,
+            ),
+            kept=kept,
+            version=secrets.versions[secrets.account(request.account).tenant],
+            key=hints.noise_key(secrets.limbs, window.beacon, request.ctx()),
+        )
+
+    def _hints(self, window: Window, case: _Case) -> bytes:
+        policy = window.manifest.policy
+        w = shifted_scores(case.version, decode_embedding(case.kept.embedding), policy)
+        return self._engine.hints(case.key, w, policy.hmax)
+
+    def _key(self, window: Window) -> KeyView:
+        return self._key_of(window.manifest.key_digest)
+
+    def _c_w(self, window: Window, record: Record) -> bytes:
+        return attestation.shifted_scores(self._group, record.c_y, self._key(window).sum_y, window.manifest.policy)
+
+    def _make(self, window: Window, secrets: WindowSecrets, case: _Case) -> ProofEntry:
+        policy, kept, key = window.manifest.policy, case.kept, self._key(window)
+        e = decode_embedding(kept.embedding)
+        try:
+            packed = self._hints(window, case)
+        except (AttestationError, UnprovableError) as error:
+            raise ProofError(f"record {case.record.seq}: {error}") from None
+        bases = key.hints + key.scores.b
+        rho_hint = hint_blinder(kept.rho_hint, packed)
+        c_h = self._group.msm(bases, packed + field.to_bytes(rho_hint))
+        c_w = self._c_w(window, case.record)
+        alpha, beta = attestation.challenges(key.digest, case.digest, case.statement, c_w, c_h)
+        clear = (*case.statement.clear(), alpha, beta)
+        proof = self._backend_of(key.digest).prove(
+            Assignment(
+                clear=clear,
+                w=tuple(int(x) for x in shifted_scores(case.version, e, policy)),
+                h=packed,
+                blind=attestation.total_blinder(policy, e, case.version.blinders, kept.rho, rho_hint),
+                seed=secrets.limbs,
+                t_salt=kept.t_salt,
+            )
+        )
+        self._group.check(c_h)
+        key.verify(clear, c_w, c_h, proof)
+        return ProofEntry(case.record.seq, case.digest, c_h, proof)
+
+    # --- batches ---
+
+    def batch(self, manifest: bytes, seqs: Sequence[int], wanted_still: Callable[[], None] = lambda: None) -> bytes:
+        """A ProofBatch of the records ``seqs`` (strictly increasing; empty: all of the window).
+
+        The openings' nonces are fresh for every batch, so overlapping batches reveal nothing about each other.
+
+        Args:
+            wanted_still: asked before every proof; raises when nobody waits for the batch any more.
+
+        Raises:
+            AttestationError: no records, unknown ones, or not increasing.
+            ProofError: a record cannot be proven.
+        """
+        window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
+        wanted = tuple(seqs) or tuple(range(len(window.records)))
+        if not wanted:
+            raise AttestationError(f"window {window.manifest.window!r} has no records to prove")
+        if len(wanted) > attestation.MAX_BATCH or any(a >= b for a, b in itertools.pairwise(wanted)):
+            raise AttestationError(f"ask for at most {attestation.MAX_BATCH} records, in strictly increasing order")
+        if wanted[-1] >= len(window.records):
+            raise AttestationError(f"there is no record {wanted[-1]}: the window has {len(window.records)}")
+        known = self._delivered.get((manifest, wanted))
+        if known is not None:
+            return known
+        entries = []
+        for seq in wanted:
+            wanted_still()
+            entries.append(self.prove(manifest, seq))
+        cases = [self._case(window, secrets, seq) for seq in wanted]
+        items = [
+            BatchItem(
+                record=case.record,
+                record_digest=case.digest,
+                tenant=case.version.tenant,
+                statement=case.statement,
+                c_w=self._c_w(window, case.record),
+                entry=entry,
+            )
+            for case, entry in zip(cases, entries, strict=True)
+        ]
+        context = attestation.batch_context(window.manifest.key_digest, manifest, items)
+        links = tuple(
+            LinkOpening(tenant, self._open_link(window, secrets.versions[tenant], context, items, cases))
+            for tenant in sorted({item.tenant for item in items})
+        )
+        made = ProofBatch(manifest, tuple(entries), links, self._open_hints(window, context, items, cases)).encode()
+        self._delivered[manifest, wanted] = made
+        while len(self._delivered) > KEPT_BATCHES:
+            self._delivered.popitem(last=False)
+        return made
+
+    def _open_hints(
+        self, window: Window, context: bytes, items: Sequence[BatchItem], cases: Sequence[_Case]
+    ) -> Opening:
+        bases, b = self._key(window).hints, self._key(window).scores.b
+        size = len(bases) // 64 + 1
+        weights = powers(attestation.fold_of("hints", context), len(items))
+        witness = bytes(32 * size)
+        for case, weight in zip(cases, weights, strict=True):  # one at a time: a hint vector is megabytes
+            packed = self._hints(window, case)
+            vector = packed + field.to_bytes(hint_blinder(case.kept.rho_hint, packed))
+            witness = self._group.combine([witness, vector], [1, weight])
+        relation = attestation.hint_relation(bases, b, items)
+        nonces = packed_scalars(self._draw, size)
+        opening = prove_opening(self._group, "hints", context, [relation], witness, nonces)
+        attestation.verify_hints(self._group, bases, b, context, items, opening)
+        return opening
+
+    def _open_link(
+        self, window: Window, version: Version, context: bytes, items: Sequence[BatchItem], cases: Sequence[_Case]
+    ) -> Opening:
+        chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.tenant == version.tenant]
+        own = [item for item, _ in chosen]
+        here = attestation.link_context(context, version.tenant, version.committed.digest())
+        weights = powers(attestation.fold_of("link", here), len(own))
+        dimension = version.matrix.shape[1]
+        vectors = [
+            field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]) for _, case in chosen
+        ]
+        generators = embedding_generators(self._group, dimension)
+        columns, b = version.public.columns, self._key(window).scores.b
+        opening = prove_opening(
+            self._group,
+            "link",
+            here,
+            attestation.link_relations(generators, columns, b, own),
+            self._group.combine(vectors, weights),
+            packed_scalars(self._draw, dimension + 2),
+        )
+        attestation.verify_link(self._group, generators, columns, b, here, own, opening)
+        return opening
+
+    # --- the worker ---
+
+    def submit(self, manifest: bytes, seq: int) -> None:
+        """Queue a record for the worker."""
+        self._jobs.put((manifest, seq))
+
+    def start(self, manifest: bytes | None) -> None:
+        """Start the eager worker, first with what a restart left unproven in ``manifest``."""
+        if manifest is not None:
+            done = {seq for (seq,) in self._state.rows("SELECT seq FROM proofs WHERE manifest = ?", (manifest,))}
+            for seq in range(len(self._journal.history.window(manifest).records)):
+                if seq not in done:
+                    self.submit(manifest, seq)
+        self._worker = threading.Thread(target=self._run, name="proofs", daemon=True)
+        self._worker.start()
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """Let the worker finish the proof at hand; what is queued is made after the next start."""
+        if self._worker is None:
+            return
+        while True:
+            try:
+                self._jobs.get_nowait()
+            except queue.Empty:
+                break
+        self._jobs.put(None)
+        self._worker.join(timeout)
+        self._worker = None
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                self.prove(*job)
+            except AuditError as error:
+                log.error("no proof of record %d: %s", job[1], error)
+            except Exception as error:  # the worker must outlive a bug; details could hold secrets
+                log.error("no proof of record %d: %s", job[1], type(error).__name__)

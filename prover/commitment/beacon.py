@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase A, beacon: commit, seal, open, with the auditor last.  SPEC A.8; protocol section 3.
+
+The provider collects commitments, seals who takes part, opens its own nonce first, takes the others' and opens the
+window once the auditor has opened.  A missing opening removes its owner, but only before the auditor opens; without the
+auditor no window opens.  Observers that the operator named have places of their own, and strangers are not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel import signature
+from ragseal.kernel.commitment import MAX_PARTICIPANTS, BeaconCommit, BeaconOpening, BeaconSeal, WindowOpen
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.prover.commitment.manifest import WindowSecrets
+from ragseal.prover.storage.history import AUDITOR, OBSERVER, PROVIDER, Stage, Window
+from ragseal.prover.storage.journal import Journal
+
+OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open
+POLL_SECONDS = 0.5  #: while the window's opening time is awaited, and after a step that was refused
+MAX_STRANGERS = 16  #: observers that the operator did not name
+MAX_NAMED = MAX_PARTICIPANTS - 2 - MAX_STRANGERS  #: observers that it named; provider and auditor take part always
+STRANGER_SECONDS = 10.0  #: how long openings of strangers are waited for where observers are named
+
+log = logging.getLogger("ragseal.provider")
+
+
+@dataclass(frozen=True, slots=True)
+class BeaconRules:
+    """How long the provider waits, and for whom."""
+
+    participants: int = 1  #: commitments of others, the auditor's included, after which the beacon is sealed at once
+    wait: float = 60.0  #: seconds after which it is sealed with those who are there, and openings count as missing
+    observers: Mapping[str, bytes] = field(default_factory=dict)  #: keys of named ones, by what follows "observer-"
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError: more observers than there are places, or an empty name."""
+        if len(self.observers) > MAX_NAMED:
+            raise ConfigurationError(f"{len(self.observers)} observers are named, at most {MAX_NAMED} can be")
+        if not all(self.observers):
+            raise ConfigurationError("an observer needs a name")
+
+    def key_of(self, owner: str) -> bytes | None:
+        """The key that an observer must have; None where any may take part under that name."""
+        return self.observers.get(owner.removeprefix(OBSERVER)) if owner.startswith(OBSERVER) else None
+
+    def named(self) -> set[str]:
+        """Owners that the operator named, the auditor apart."""
+        return {OBSERVER + name for name in self.observers}
+
+
+class _OverError(CommitmentError):
+    """The window's time is over: nothing is tried again."""
+
+
+class _NobodyError(CommitmentError):
+    """There is nobody to leave out: the last of them opened while the seal was queued."""
+
+
+class Beacon:
+    """Drives the newest window from its manifest to its opening."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        secrets_of: Callable[[bytes], WindowSecrets],
+        key: Ed25519PrivateKey,
+        rules: BeaconRules,
+        clock: Callable[[], float],
+    ) -> None:
+        self._journal = journal
+        self._secrets_of = secrets_of
+        self._key = key
+        self._rules = rules
+        self._clock = clock
+        self._changed = asyncio.Event()
+
+    async def commit(self, canonical: bytes) -> int:
+        """Enter a participant's commitment; the ledger index.
+
+        Raises:
+            CommitmentError: a stranger, a name that is another's or taken, too many participants, or too late.
+            AttestationError: a signature that does not hold.
+        """
+        message = BeaconCommit.decode(canonical)
+        message.verify()
+        window = self._journal.history.window(message.manifest)
+        known = window.commits.get(message.owner)
+        if known == message:
+            return await asyncio.to_thread(self._journal.index_of, canonical, window.index)
+        entry = await self._journal.append(lambda: self._admitted(window, message))
+        self._changed.set()
+        return entry.index
+
+    def _admitted(self, window: Window, message: BeaconCommit) -> BeaconCommit:
+        """The message, if its owner may have the place; asked in the writer's turn, so that no two get the last one."""
+        owner, key = message.owner, self._rules.key_of(message.owner)
+        if key is not None and key != message.public_key:
+            raise CommitmentError(f"{owner} is the name of an observer with another key: take another name")
+        if owner == AUDITOR:
+            return message
+        named, others = self._rules.named(), set(window.commits) - {AUDITOR}
+        if len(others) >= MAX_PARTICIPANTS - 2:
+            raise CommitmentError(f"the beacon has its {MAX_PARTICIPANTS} participants")
+        if owner not in named and len(others - named) >= MAX_STRANGERS:
+            raise CommitmentError(
+                f"the beacon has its {MAX_STRANGERS} observers that nobody named: ask the operator to name this key"
+            )
+        return message
+
+    async def open(self, canonical: bytes) -> tuple[int, Window]:
+        """Enter a participant's nonce; the ledger index and the window.
+
+        Raises:
+            CommitmentError: not sealed, out of turn, or not the committed nonce.
+        """
+        message = BeaconOpening.decode(canonical)
+        window = self._journal.history.window(message.manifest)
+        if message.owner == PROVIDER:
+            raise CommitmentError("the provider opens its own nonce itself")
+        if window.openings.get(message.owner) == message.nonce:
+            return await asyncio.to_thread(self._journal.index_of, canonical, window.index), window
+        entry = await self._journal.append(lambda: message)
+        self._changed.set()
+        if message.owner == AUDITOR:
+            await self._until(lambda: window.stage is Stage.OPEN, OPENING_SECONDS)
+        return entry.index, window
+
+    async def run(self) -> None:
+        """Bring the newest window to its opening, from wherever the ledger stands; returns once it is open.
+
+        A step that the ledger refuses, because somebody else's entry came first, is made anew.
+
+        Raises:
+            CommitmentError: the window's time was over first.
+            AuditError: its secrets cannot be loaded, or the ledger takes nothing more.
+        """
+        window = self._journal.history.newest
+        if window is None or window.stage in (Stage.OPEN, Stage.CLOSED):
+            return
+        secrets = await asyncio.to_thread(self._secrets_of, window.digest)
+        while window.stage in (Stage.COMMITTED, Stage.SEALED):
+            try:
+                await self._advance(window, secrets.nonce)
+            except _OverError:
+                raise
+            except CommitmentError as error:
+                log.warning("beacon: %s; trying again", error)
+                await asyncio.sleep(POLL_SECONDS)
+        log.info("window %s is open", window.manifest.window)
+
+    async def _advance(self, window: Window, nonce: bytes) -> None:
+        """From where the window stands to its opening.  Raises CommitmentError: refused, or its time is over."""
+        if window.stage is Stage.COMMITTED:
+            await self._collect(window)
+            await self._append(lambda: self._first_seal(window))
+        if PROVIDER not in window.openings:
+            await self._append(lambda: BeaconOpening(window.digest, PROVIDER, nonce))
+        await self._wait_for_openings(window)
+        while not await self._until(lambda: not window.missing(), self._rules.wait):
+            self._check_time(window)
+            log.warning("beacon: waiting for the auditor to open its nonce")
+        while self._clock() < window.manifest.policy.opens:
+            await asyncio.sleep(POLL_SECONDS)
+        self._check_time(window)
+        await self._append(lambda: self._open(window))
+
+    def _open(self, window: Window) -> WindowOpen:
+        time = self._journal.history.opening_time(window, self._clock())
+        if time > window.manifest.policy.closes:
+            raise _OverError(
+                f"window {window.manifest.window!r} ends before the newest entry of the ledger: set the clock"
+            )
+        return WindowOpen(window.digest, window.seal_value(), time)
+
+    def _check_time(self, window: Window) -> None:
+        if self._clock() > window.manifest.policy.closes:
+            raise _OverError(
+                f"the closing time of window {window.manifest.window!r} passed before its beacon was complete: "
+                "commit a new window"
+            )
+
+    async def _collect(self, window: Window) -> None:
+        """Until everybody who is expected has committed; then until the auditor has."""
+        expected = {AUDITOR} | self._rules.named()
+        enough = lambda: expected <= set(window.commits) and len(window.commits) >= self._rules.participants  # noqa: E731
+        if await self._until(enough, self._rules.wait):
+            return
+        while not await self._until(lambda: AUDITOR in window.commits, self._rules.wait):
+            self._check_time(window)
+            log.warning("beacon: no auditor has committed to window %s yet, it cannot open", window.manifest.window)
+
+    async def _wait_for_openings(self, window: Window) -> None:
+        """Until nobody's opening but the auditor's is missing; who does not open in time is left out."""
+        stages = [(self._rules.wait, frozenset[str]())]
+        if self._rules.observers:
+            stages.insert(0, (min(STRANGER_SECONDS, self._rules.wait), frozenset(self._rules.named())))
+        begun = asyncio.get_running_loop().time()
+        for seconds, patience in stages:
+            left = begun + seconds - asyncio.get_running_loop().time()
+            if await self._until(lambda: set(window.missing()) <= {AUDITOR}, left):
+                return
+            with contextlib.suppress(_NobodyError):
+                await self._append(lambda patience=patience: self._later_seal(window, patience))  # type: ignore[misc]
+
+    def _first_seal(self, window: Window) -> BeaconSeal:
+        others = sorted(owner for owner in window.commits if owner != AUDITOR)
+        return self._seal(window, (PROVIDER, *others, AUDITOR))
+
+    def _later_seal(self, window: Window, patience: frozenset[str]) -> BeaconSeal:
+        """A seal without those who are missing in the moment in which it is entered, except who has more time."""
+        absent = set(window.missing()) - {AUDITOR} - patience
+        if window.seal is None or not absent:
+            raise _NobodyError("everybody has opened who had no more time")
+        log.warning("beacon: %s did not open and are left out", ", ".join(sorted(absent)))
+        return self._seal(window, tuple(owner for owner in window.seal.owners if owner not in absent))
+
+    def _seal(self, window: Window, owners: tuple[str, ...]) -> BeaconSeal:
+        body = BeaconSeal(window.digest, owners, bytes(64)).body()
+        return BeaconSeal(window.digest, owners, signature.sign(self._key, "beacon-seal", body))
+
+    async def _append(self, make: Callable[[], BeaconSeal | BeaconOpening | WindowOpen]) -> None:
+        """Enter what ``make`` gives in the writer's turn: nothing can come between its reading and its entry."""
+        await self._journal.append(make)
+        self._changed.set()
+
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until ``condition`` holds, at most ``seconds``; whether it does."""
+        end = asyncio.get_running_loop().time() + seconds
+        while not condition():
+            left = end - asyncio.get_running_loop().time()
+            if left <= 0:
+                return False
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, 1.0)):  # wait_for may swallow that this task is to end
+                    await self._changed.wait()
+        return True

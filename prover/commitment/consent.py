@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a window gives and costs, said before it is committed; above an epsilon that means something, only on purpose.
+
+An epsilon is easily written and hardly read.  So the attacker's best guess stands beside it, and whoever commits to a
+large one has to say the number (``--yes-epsilon-is``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from ragseal.accounting.guess import best_guess
+from ragseal.accounting.rounding import per_cent, upward
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.params import SCORE_UNIT, CircuitClass
+from ragseal.kernel.policy import Policy, rational
+from ragseal.prover.planning.chance import at
+
+ASK_ABOVE = 20  #: epsilon of the coalition: from there on a guess is wrong less than once in 400 million
+
+
+def terms(policy: Policy, cls: CircuitClass, spent: Mapping[str, Any]) -> dict[str, Any]:
+    """What `commit --json` says of a policy.
+
+    Args:
+        spent: of :func:`ragseal.prover.spending.spending`, with this policy following.
+
+    Returns:
+        epsilon (the coalition's over the period, "inf" where none follows), epsilon_account, attacker_guess of both,
+        comes_back (how often a document at the window's upper end and middle does).
+    """
+    delta = float(rational(policy.delta, "delta"))
+    account, epsilon = float(Fraction(policy.epsilon_account)), _epsilon(spent)
+    middle = (policy.lo + policy.hi) // 2
+    return {
+        "epsilon": epsilon if math.isfinite(epsilon) else "inf",
+        "epsilon_account": policy.epsilon_account,
+        "attacker_guess": {"account": best_guess(account, delta), "coalition": best_guess(epsilon, delta)},
+        "comes_back": [
+            {"cosine": round(y / SCORE_UNIT**2, 4), "share": at(policy, cls, y)} for y in (policy.hi, middle)
+        ],
+    }
+
+
+def lines(values: Mapping[str, Any], policy: Policy) -> list[str]:
+    """The same for people."""
+    guess, (hi, middle) = values["attacker_guess"], values["comes_back"]
+    account = float(Fraction(policy.epsilon_account))
+    return [
+        f"a document at cosine {hi['cosine']:.3g} or above comes back in {hi['share']:.0%} of all queries, one at "
+        f"{middle['cosine']:.3g} in {middle['share']:.0%}, where nothing else scores above "
+        f"{policy.lo / SCORE_UNIT**2:.3g}",
+        f"from even odds an attacker guesses right, whether a slot is one thing or another, in up to "
+        f"{per_cent(guess['account'])} of all cases with one account (epsilon {upward(account)} advertised at delta "
+        f"{policy.delta}), in up to {per_cent(guess['coalition'])} with {policy.k_max} that work together",
+    ]
+
+
+def require(values: Mapping[str, Any], given: float | None) -> None:
+    """A large epsilon is committed to only by who says its number.
+
+    Args:
+        values: of :func:`terms`.
+        given: what was said; an infinite epsilon takes ``inf``.
+
+    Raises:
+        PolicyError: too large an epsilon for what was said; names the number, and what would make it smaller.
+    """
+    text = upward(_epsilon(values))
+    least = float(text)
+    if least <= ASK_ABOVE or (given is not None and given >= least):
+        return
+    guess = per_cent(values["attacker_guess"]["coalition"])
+    if math.isinf(least):
+        raise PolicyError(
+            "no epsilon follows for this budget period, so no auditor will pass the window: begin a new period "
+            "(period_start in the policy), or ask for less (gain, n_max, k_max); --yes-epsilon-is inf commits to it"
+        )
+    said = "" if given is None else f"--yes-epsilon-is {given:g} is less than that; "
+    raise PolicyError(
+        f"epsilon of the coalition over this budget period is {text}, which can be proven but promises nearly nothing: "
+        f"from even odds it guesses right in up to {guess} of all cases. {said}Use less gain or fewer queries (gain, "
+        "n_max, k_max; `ragseal-provider plan` shows what answers cost), or commit to it all the same with "
+        f"--yes-epsilon-is {text}"
+    )
+
+
+def _epsilon(values: Mapping[str, Any]) -> float:
+    found = values.get("epsilon")
+    return found if isinstance(found, float) else math.inf

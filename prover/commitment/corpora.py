@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documents from files: JSONL, CSV, BEIR folders, folders of texts; JSONL and CSV also from standard input.
+
+Every reader yields :class:`Document` in the order of the source, or stops with an error that names file and line.
+Nothing is skipped in silence: a corpus that lost a document on the way is another corpus than the one its owner agreed
+to.  What is not taken in (links in a folder, members that no document has here) is told in :class:`Notes`.
+Readers stream; memory holds one line and the identifiers seen so far.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.prover.commitment.corpus_notes import Notes
+
+MAX_DEPTH = 64  #: nesting of a JSON line
+SUFFIXES = (".txt", ".md")  #: files that a text folder is made of
+STDIN = Path("-")  #: standard input, as a file of a corpus
+KINDS = "jsonl:FILE, csv:FILE (- for FILE is standard input), beir:FOLDER or text:FOLDER"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One retrievable text; it fills one slot of the index.  ``id`` is unique in its corpus."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFields:
+    """Which members of a JSON line are read.  The first name in ``id`` that the line has is taken."""
+
+    id: tuple[str, ...] = ("id", "_id")
+    text: str = "text"
+    title: str | None = "title"  #: joined in front of the text with a line break where it is there and not empty
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a source may not exceed; larger is refused, never cut."""
+
+    line_bytes: int = 8 << 20
+    file_bytes: int = 16 << 30
+    text_characters: int = 1 << 20
+    id_characters: int = 512
+    documents: int = 1 << 24
+
+
+DEFAULT_FIELDS = JsonFields()
+DEFAULT_LIMITS = Limits()
+
+
+def open_corpus(
+    spec: str,
+    *,
+    fields: JsonFields = DEFAULT_FIELDS,
+    limits: Limits = DEFAULT_LIMITS,
+    chunk_characters: int | None = None,
+    notes: Notes | None = None,
+) -> Iterator[Document]:
+    """Documents of "jsonl:PATH", "csv:PATH", "beir:DIR" or "text:DIR"; the PATH "-" is standard input.
+
+    What is named is looked up at once; its content is read as the iterator advances.
+
+    Args:
+        spec: kind and path.
+        fields: for JSONL, which members to read.
+        limits: sizes beyond which a source is refused.
+        chunk_characters: for text folders, split files into documents of at most this many characters; None keeps
+            one document a file.  A file of c chunks weighs as c documents in the privacy claim (protocol section 4).
+        notes: told what is not taken in, complete once the iterator is at its end.
+
+    Raises:
+        ConfigurationError: unknown kind, or the path is not what the kind needs.
+        EncodingError: (while reading) content that is refused; names file and line.
+    """
+    kind, colon, name = spec.partition(":")
+    if not colon or not name or kind not in ("jsonl", "csv", "beir", "text"):
+        raise ConfigurationError(f"corpus {spec!r} is not of the form {KINDS}")
+    if "\0" in name:
+        raise ConfigurationError("the corpus path holds a zero byte")
+    if chunk_characters is not None and kind != "text":
+        raise ConfigurationError("only text folders are split into chunks; lines of JSONL, CSV and BEIR are documents")
+    path, told = Path(name), notes or Notes()
+    if kind == "jsonl":
+        return read_jsonl(path, fields=fields, limits=limits, notes=told)
+    if kind == "csv":
+        return read_csv(path, fields=fields, limits=limits, notes=told)
+    if kind == "beir":
+        return read_beir(path, limits=limits, notes=told)
+    return read_text_folder(path, limits=limits, chunk_characters=chunk_characters, notes=told)
+
+
+def read_jsonl(
+    path: Path, *, fields: JsonFields = DEFAULT_FIELDS, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None
+) -> Iterator[Document]:
+    """Documents of a JSONL file: an object a line, identifier (text or integer) and text, optionally a title.
+
+    Raises:
+        ConfigurationError: no such file, not a regular file, or unreadable.
+        EncodingError: (while reading) see the module's docstring.
+    """
+    _require_file(path, limits)
+    return _unique(_jsonl(path, fields, limits, notes or Notes()), path, limits)
+
+
+def read_csv(
+    path: Path, *, fields: JsonFields = DEFAULT_FIELDS, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None
+) -> Iterator[Document]:
+    """Documents of a CSV file (RFC 4180, UTF-8) whose first row names the columns as a JSON line names its members.
+
+    Raises:
+        ConfigurationError, EncodingError: as :func:`read_jsonl`.
+    """
+    _require_file(path, limits)
+    return _unique(_csv(path, fields, limits, notes or Notes()), path, limits)
+
+
+def read_beir(folder: Path, *, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None) -> Iterator[Document]:
+    """Documents of a BEIR folder's corpus.jsonl (``_id``, ``title``, ``text``).  Errors as :func:`read_jsonl`."""
+    path = _inside(folder, "corpus.jsonl")
+    return read_jsonl(path, fields=JsonFields(id=("_id",)), limits=limits, notes=notes)
+
+
+def read_beir_queries(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
+    """Query texts by identifier, in file order, from a BEIR folder's queries.jsonl.  Errors as :func:`read_jsonl`."""
+    path = _inside(folder, "queries.jsonl")
+    fields = JsonFields(id=("_id",), title=None)
+    return {query.id: query.text for query in read_jsonl(path, fields=fields, limits=limits)}
+
+
+def read_beir_qrels(folder: Path, split: str = "test", *, limits: Limits = DEFAULT_LIMITS) -> dict[str, dict[str, int]]:
+    """Relevance judgements ``{query: {document: grade}}`` from a BEIR folder's qrels/<split>.tsv.
+
+    Whether queries and documents exist is for the caller to check, who has them.
+
+    Raises:
+        ConfigurationError: no such split.
+        EncodingError: a line without three columns, a grade that is no integer, a pair judged twice.
+    """
+    if not split or not all(ch.isalnum() or ch in "-_" for ch in split):
+        raise ConfigurationError(f"{split!r} is no name of a split, such as test")
+    path = _inside(folder, os.path.join("qrels", f"{split}.tsv"))
+    _require_file(path, limits)
+    out: dict[str, dict[str, int]] = {}
+    for number, line in _lines(path, limits):
+        cells = line.rstrip("\r").split("\t")
+        if number == 1:
+            if cells != ["query-id", "corpus-id", "score"]:
+                raise EncodingError(f"{path}, line 1: the header must be query-id, corpus-id, score between tabs")
+            continue
+        if len(cells) != 3 or not cells[0] or not cells[1]:
+            raise EncodingError(f"{path}, line {number}: expected query, document and grade between tabs")
+        query, document, grade = cells
+        if len(grade) > 9 or not grade.removeprefix("-").isascii() or not grade.removeprefix("-").isdigit():
+            raise EncodingError(f"{path}, line {number}: the grade is no integer")
+        if document in out.setdefault(query, {}):
+            raise EncodingError(f"{path}, line {number}: query {query!r} and document {document!r} are judged twice")
+        out[query][document] = int(grade)
+    return out
+
+
+def read_text_folder(
+    folder: Path,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    chunk_characters: int | None = None,
+    notes: Notes | None = None,
+) -> Iterator[Document]:
+    """A document for every *.txt and *.md file below ``folder``, in the order of their paths.
+
+    Identifiers are paths relative to the folder, with "#1", "#2", ... behind them if files are split.  Other files are
+    not part of such a corpus, and neither is what links inside the folder point at, wherever that is.
+
+    Raises:
+        ConfigurationError: not a folder, no text in it, or chunk_characters below 80.
+        EncodingError: (while reading) a file that is empty, too large or not UTF-8.
+    """
+    if chunk_characters is not None and chunk_characters < 80:
+        raise ConfigurationError("chunks below 80 characters hold no sentence; take chunk_characters of 80 or more")
+    root = _require_folder(folder)
+    told = notes or Notes()
+    files = list(_text_files(root, told))
+    if not files:
+        links = f" but {len(told.links) + told.more_links} links, which are not followed" if told.links else ""
+        raise ConfigurationError(f"{folder} holds no .txt or .md file{links}")
+    return _unique(_texts(root, files, limits, chunk_characters), folder, limits)
+
+
+def chunks(text: str, size: int) -> Iterator[str]:
+    """Pieces of at most ``size`` characters whose words, in order, are those of ``text``.
+
+    Breaks after a paragraph, else a line, a sentence or a word, whichever comes first in that order in the second
+    half of the piece; a word longer than a piece is cut.
+    """
+    rest = text.strip()
+    while len(rest) > size:
+        cut = size
+        for mark in ("\n\n", "\n", ". ", " "):
+            at = rest.rfind(mark, size // 2, size - len(mark) + 1)
+            if at >= 0:
+                cut = at + len(mark)
+                break
+        yield rest[:cut].rstrip()
+        rest = rest[cut:].lstrip()
+    if rest:
+        yield rest
+
+
+# ---- paths -----------------------------------------------------------------------------------------------------------
+
+
+def _require_folder(folder: Path) -> Path:
+    try:
+        root = folder.resolve(strict=True)
+    except (OSError, RuntimeError):  # RuntimeError: a loop of links
+        raise ConfigurationError(f"{folder} does not exist") from None
+    if not root.is_dir():
+        raise ConfigurationError(f"{folder} is not a folder")
+    return root
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A file of ``folder``; a link out of it is refused, as a folder from elsewhere could point at any file here."""
+    root = _require_folder(folder)
+    try:
+        found = (root / name).resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise ConfigurationError(f"{folder} holds no {name}; is it a BEIR folder?") from None
+    if not found.is_relative_to(root):
+        raise ConfigurationError(f"{folder / name} is a link out of its folder; copy the file, or name it itself")
+    return root / name
+
+
+def _require_file(path: Path, limits: Limits) -> None:
+    if path == STDIN:
+        return
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigurationError(f"{path} is not a regular file")
+    if status.st_size > limits.file_bytes:
+        raise EncodingError(f"{path} has {status.st_size} bytes, at most {limits.file_bytes}; split it into tenants")
+
+
+def _text_files(root: Path, notes: Notes) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise ConfigurationError(f"cannot read {error.filename}: {error.strerror}") from None
+
+    found: list[Path] = []
+    for current, folders, names in os.walk(root, onerror=refuse):
+        for name in folders:  # os.walk follows none of them
+            if (Path(current) / name).is_symlink():
+                notes.skipped((Path(current) / name).relative_to(root).as_posix() + "/")
+        for name in names:
+            path = Path(current) / name
+            if path.suffix.lower() not in SUFFIXES:
+                continue
+            if path.is_symlink():
+                notes.skipped(path.relative_to(root).as_posix())
+            else:
+                found.append(path)
+    yield from sorted(found, key=lambda path: path.relative_to(root).parts)
+
+
+# ---- content ---------------------------------------------------------------------------------------------------------
+
+
+def _open(path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
+    if path == STDIN:
+        return contextlib.nullcontext(sys.stdin.buffer)
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _lines(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:
+    """Numbered lines without their line break, from 1; a last line break ends the file, it starts no line."""
+    with _open(path) as file:
+        number, total = 0, 0
+        while True:
+            try:
+                raw = file.readline(limits.line_bytes + 1)
+            except OSError as error:
+                raise ConfigurationError(f"cannot read {_shown(path)}: {error.strerror}") from None
+            if not raw:
+                return
+            number += 1
+            total += len(raw)
+            if len(raw) > limits.line_bytes:
+                raise EncodingError(f"{_shown(path)}, line {number}: longer than {limits.line_bytes} bytes")
+            if total > limits.file_bytes:  # it grew while it was read, or is no plain file
+                raise EncodingError(f"{_shown(path)}, line {number}: the file exceeds {limits.file_bytes} bytes")
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise EncodingError(f"{_shown(path)}, line {number}: not UTF-8 at byte {error.start + 1}") from None
+            yield number, line.removesuffix("\n")
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a member occurs twice")
+    return out
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _depth(line: str) -> int:
+    """How deep arrays and objects nest.  The parser recurses, and a host program may have lifted Python's guard."""
+    deepest = depth = 0
+    for token in re.findall(r'"(?:[^"\\]|\\.)*"?|[\[{\]}]', line):  # a string, closed or not, is one token
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest
+
+
+def _jsonl(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterator[tuple[str, Document]]:
+    for number, line in _lines(path, limits):
+        where = f"{_shown(path)}, line {number}"
+        if not line.strip():
+            raise EncodingError(f"{where}: empty line; every line is a document")
+        if line.count("[") + line.count("{") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
+            raise EncodingError(f"{where}: not a JSON object (nested deeper than {MAX_DEPTH})")
+        try:
+            value = json.loads(line, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+        except ValueError as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            raise EncodingError(f"{where}: not a JSON object ({reason[:80]})") from None
+        if not isinstance(value, dict):
+            raise EncodingError(f"{where}: not a JSON object but a {type(value).__name__}")
+        yield where, _document(value, fields, where, notes)
+
+
+def _csv(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterator[tuple[str, Document]]:
+    csv.field_size_limit(limits.line_bytes)  # of the whole process; csv's own 128 KiB are less than a text may have
+    lines = (line + "\n" for _, line in _lines(path, limits))
+    rows = csv.reader(lines, strict=True)
+    names: list[str] = []
+    while True:
+        began = rows.line_num + 1
+        where = f"{_shown(path)}, line {began}"
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise EncodingError(f"{where}: not CSV ({error})") from None
+        if not names:
+            names = [name.removeprefix("\ufeff") for name in cells]  # spreadsheet programs begin a file so
+            if not names or len(set(names)) != len(names):
+                raise EncodingError(f"{where}: the first row must name every column, each once")
+            if fields.text not in names:
+                raise EncodingError(f"{where}: no column {fields.text!r}; the first row names the columns")
+            if not set(fields.id) & set(names):
+                raise EncodingError(f"{where}: no column {' or '.join(map(repr, fields.id))}")
+            continue
+        if len(cells) != len(names):
+            raise EncodingError(f"{where}: {len(cells)} cells, the first row names {len(names)} columns")
+        yield where, _document(dict(zip(names, cells, strict=True)), fields, where, notes)
+
+
+def _document(value: dict[str, Any], fields: JsonFields, where: str, notes: Notes) -> Document:
+    text = _member(value, fields.text, where)
+    title = ""
+    if fields.title is not None and value.get(fields.title) is not None:
+        title = _member(value, fields.title, where)
+    identifier = _identifier(value, fields.id, where)
+    notes.unread(name for name in value if name not in (*fields.id, fields.text, fields.title))
+    return Document(identifier, "\n".join(part for part in (title, text) if part.strip()))
+
+
+def _shown(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)
+
+
+def _member(value: dict[str, Any], name: str, where: str) -> str:
+    if name not in value:
+        raise EncodingError(f"{where}: no member {name!r}")
+    if not isinstance(value[name], str):
+        raise EncodingError(f"{where}: member {name!r} is a {type(value[name]).__name__}, not a string")
+    text: str = value[name]
+    return text
+
+
+def _identifier(value: dict[str, Any], names: tuple[str, ...], where: str) -> str:
+    for name in names:
+        if name in value:
+            found = value[name]
+            if isinstance(found, bool) or not isinstance(found, str | int):
+                raise EncodingError(f"{where}: member {name!r} is neither a string nor an integer")
+            return str(found)
+    raise EncodingError(f"{where}: no member {' or '.join(repr(name) for name in names)}")
+
+
+def _texts(root: Path, files: list[Path], limits: Limits, size: int | None) -> Iterator[tuple[str, Document]]:
+    for path in files:
+        _require_file(path, limits)
+        # at most four bytes a character, so a file beyond that is too long in any case
+        most = 4 * limits.text_characters if size is None else limits.file_bytes
+        with _open(path) as file:
+            try:
+                raw = file.read(most + 1)
+            except OSError as error:
+                raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        if len(raw) > most:
+            raise EncodingError(f"{path}: larger than {most} bytes; split it, or ask for chunks")
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            raise EncodingError(f"{path}, line {line}: not UTF-8 at byte {error.start + 1} of the file") from None
+        name = path.relative_to(root).as_posix()
+        if size is None or not text.strip():
+            yield str(path), Document(name, text)
+        else:
+            for count, piece in enumerate(chunks(text, size), start=1):
+                yield str(path), Document(f"{name}#{count}", piece)
+
+
+def _unique(documents: Iterator[tuple[str, Document]], source: Path, limits: Limits) -> Iterator[Document]:
+    """The documents, each checked; ``where`` of the pair names file and line in an error."""
+    seen: dict[str, str] = {}
+    for where, document in documents:
+        for name, value, most in (
+            ("identifier", document.id, limits.id_characters),
+            ("text", document.text, limits.text_characters),
+        ):
+            if not value.strip():
+                raise EncodingError(f"{where}: the {name} is empty; remove the document or give it one")
+            if len(value) > most:
+                raise EncodingError(f"{where}: the {name} has {len(value)} characters, at most {most}")
+            _require_scalars(value, name, where)
+        if not document.id.isprintable():
+            raise EncodingError(f"{where}: the identifier holds a control character")
+        if document.id in seen:
+            raise EncodingError(f"{where}: identifier {document.id!r} is already taken by {seen[document.id]}")
+        if len(seen) >= limits.documents:
+            raise EncodingError(f"{where}: more than {limits.documents} documents; split the corpus into tenants")
+        seen[document.id] = where
+        yield document
+    if not seen:
+        raise EncodingError(f"{_shown(source)} holds no documents")
+
+
+def _require_scalars(value: str, name: str, where: str) -> None:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise EncodingError(f"{where}: the {name} holds a lone surrogate (an unpaired \\ud8xx escape)") from None

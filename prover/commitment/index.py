@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A tenant's index: which slot holds which document, and what of it a window commits to.  SPEC A; protocol section 3.
+
+Slots are assigned by a keyed function of the insertion counter, so a slot number says nothing about content or age.
+:class:`Version` is the index as one window sees it: int8 matrix, texts, salts and their Merkle tree, column blinders.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ragseal.backends.scores import ScoreMatrix, score_matrix
+from ragseal.kernel import field
+from ragseal.kernel.attestation import MAX_TEXT_BYTES, SlotOpening
+from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
+from ragseal.kernel.encoding import NAME, Text
+from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.randomness import Draw
+from ragseal.prover.storage.state import State
+from ragseal.runtime.durable import write_durably
+
+Matrix = npt.NDArray[np.int8]
+
+_TEXT = Text(MAX_TEXT_BYTES)
+
+
+# --- ingestion -------------------------------------------------------------------------------------------------------
+
+
+def choose_slot(placement: bytes, counter: int, free: Sequence[int]) -> int:
+    """The slot of the ``counter``-th insertion among the free ones (increasing), by HMAC-SHA256.
+
+    Raises:
+        CommitmentError: no slot is free.
+    """
+    if not free:
+        raise CommitmentError("no slot is free: the tenant needs a circuit class of larger capacity")
+    draw = hmac.new(placement, counter.to_bytes(8, "big"), hashlib.sha256).digest()
+    return free[int.from_bytes(draw, "big") % len(free)]
+
+
+def ingest(
+    state: State,
+    tenant: str,
+    capacity: int,
+    dimension: int,
+    documents: Sequence[Document],
+    embed: Callable[[Sequence[str]], Matrix],
+    draw: Draw,
+) -> tuple[int, int]:
+    """Add documents to a tenant's index, all of them or none; ids are unique inside a tenant.
+
+    A document whose id is there already with the same text is skipped.
+
+    Args:
+        embed: texts -> quantised rows, (n, dimension) int8.
+
+    Returns:
+        How many were added, and how many skipped.
+
+    Raises:
+        CommitmentError: full (before anything is written), a name with another text, an oversized or malformed text.
+    """
+    _check_name(tenant, "tenant")
+    present = dict(state.rows("SELECT document, text FROM documents WHERE tenant = ?", (tenant,)))
+    fresh: dict[str, str] = {}
+    for document in documents:
+        _check_text(document)
+        known = present.get(document.id, fresh.get(document.id))
+        if known is None:
+            fresh[document.id] = document.text
+        elif known != document.text:
+            raise CommitmentError(f"document {document.id!r} of tenant {tenant!r} is there with another text")
+    if len(present) + len(fresh) > capacity:
+        raise CommitmentError(
+            f"tenant {tenant!r} would hold {len(present) + len(fresh)} documents, the circuit class has {capacity} "
+            "slots: nothing was added; use a larger class or split the corpus"
+        )
+    names = list(fresh)
+    rows = embed([fresh[name] for name in names]) if names else np.zeros((0, dimension), dtype=np.int8)
+    if rows.shape != (len(names), dimension) or rows.dtype != np.int8:
+        raise CommitmentError(f"the embedder gave {rows.shape} {rows.dtype}, not ({len(names)}, {dimension}) int8")
+    with state.transaction() as db:
+        found = db.execute("SELECT placement, counter FROM tenants WHERE name = ?", (tenant,)).fetchone()
+        placement, counter = found if found else (draw(32), 0)
+        taken = {slot for (slot,) in db.execute("SELECT slot FROM documents WHERE tenant = ?", (tenant,))}
+        free = [slot for slot in range(capacity) if slot not in taken]
+        for name, row in zip(names, rows, strict=True):
+            slot = choose_slot(placement, counter, free)
+            del free[bisect_left(free, slot)]
+            counter += 1
+            db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", (tenant, slot, name, fresh[name], row.tobytes()))
+        db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?)", (tenant, placement, counter))
+    return len(names), len(documents) - len(names)
+
+
+def tenants(state: State) -> list[tuple[str, int]]:
+    """Every tenant and the number of its documents, by name."""
+    query = "SELECT t.name, COUNT(d.slot) FROM tenants t LEFT JOIN documents d ON d.tenant = t.name GROUP BY t.name"
+    return [(str(name), int(count)) for name, count in state.rows(query + " ORDER BY t.name")]
+
+
+def current(state: State, tenant: str, capacity: int, dimension: int) -> tuple[Matrix, dict[int, str]]:
+    """The tenant's index now: matrix (capacity, dimension), empty slots zero, and text by slot.
+
+    Raises:
+        CommitmentError: a stored row has another dimension, or lies outside the capacity.
+    """
+    matrix = np.zeros((capacity, dimension), dtype=np.int8)
+    texts: dict[int, str] = {}
+    for slot, text, row in state.rows("SELECT slot, text, row FROM documents WHERE tenant = ?", (tenant,)):
+        if slot >= capacity or len(row) != dimension:
+            raise CommitmentError(
+                f"tenant {tenant!r} was ingested for another class or embedder (slot {slot}, {len(row)} entries): "
+                "make a new provider state and ingest again"
+            )
+        matrix[slot] = np.frombuffer(row, dtype=np.int8)
+        texts[slot] = text
+    return matrix, texts
+
+
+def _check_name(name: str, what: str) -> None:
+    try:
+        NAME.write(name, bytearray())
+    except EncodingError as error:
+        raise CommitmentError(f"{what} name: {error}") from None
+
+
+def _check_text(document: Document) -> None:
+    try:
+        _TEXT.write(document.text, bytearray())
+    except EncodingError as error:
+        raise CommitmentError(f"document {document.id[:80]!r}: {error}; split it into smaller chunks") from None
+
+
+# --- a window's version ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Version:
+    """One tenant's index as a window commits to it, secrets included."""
+
+    tenant: str
+    matrix: Matrix  #: (N, d)
+    texts: Mapping[int, str]
+    secret: bytes  #: 32 bytes; salts of the text tree
+    blinders: tuple[int, ...]  #: beta_j, one a column
+    public: IndexFile
+
+    def __repr__(self) -> str:
+        return f"Version({self.tenant!r}, {self.matrix.shape})"
+
+    @cached_property
+    def scored(self) -> ScoreMatrix:
+        """The matrix made ready for queries, once."""
+        return score_matrix(self.matrix)
+
+    @cached_property
+    def tree(self) -> MerkleTree:
+        """One leaf a slot, empty or not."""
+        return text_tree(self.secret, self.texts, self.matrix.shape[0])
+
+    @cached_property
+    def committed(self) -> TenantIndex:
+        """The entry of the manifest."""
+        return TenantIndex(
+            tenant=self.tenant,
+            dimension=self.matrix.shape[1],
+            columns_digest=self.public.columns_digest(),
+            opening_digest=self.public.opening_digest(),
+            text_root=self.tree.root(),
+        )
+
+    def open_slot(self, slot: int) -> SlotOpening:
+        """A returned slot's text with its salt and path in the text tree."""
+        text = self.texts.get(slot)
+        return SlotOpening(
+            slot=slot,
+            present=text is not None,
+            text=text or "",
+            salt=slot_salt(self.secret, slot),
+            path=tuple(self.tree.path(slot)),
+        )
+
+
+def slot_salt(secret: bytes, slot: int) -> bytes:
+    """32 bytes, unpredictable without the version's secret."""
+    return hmac.new(secret, b"slot-salt" + slot.to_bytes(4, "big"), hashlib.sha256).digest()
+
+
+def text_tree(secret: bytes, texts: Mapping[int, str], capacity: int) -> MerkleTree:
+    """The Merkle tree over salted text hashes."""
+
+    def leaf(slot: int) -> bytes:
+        text = texts.get(slot)
+        return text_leaf(slot_salt(secret, slot), slot, None if text is None else text.encode("utf-8"))
+
+    return MerkleTree(leaf(slot) for slot in range(capacity))
+
+
+def save_version(state: State, manifest: bytes, version: Version) -> str:
+    """Write a version's matrix durably; returns the file's name, which the caller's transaction records."""
+    name = f"{manifest.hex()[:32]}-{hashlib.sha256(version.tenant.encode()).hexdigest()[:16]}.npy"
+    buffer = io.BytesIO()
+    np.save(buffer, version.matrix, allow_pickle=False)
+    try:
+        write_durably(state.windows_directory / name, buffer.getvalue(), mode=0o600)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {state.windows_directory / name}: {error.strerror}") from None
+    return name
+
+
+def load_version(state: State, manifest: bytes, tenant: str) -> Version:
+    """A committed version.
+
+    Raises:
+        CommitmentError: this state holds none, or its matrix is not the stored shape.
+    """
+    found = state.row(
+        "SELECT secret, blinders, public, matrix FROM versions WHERE manifest = ? AND tenant = ?", (manifest, tenant)
+    )
+    if found is None:
+        raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
+    secret, blinders, public, name = found
+    query = "SELECT slot, text FROM version_texts WHERE manifest = ? AND tenant = ?"
+    return Version(
+        tenant=tenant,
+        matrix=_load_matrix(state.windows_directory / name),
+        texts=dict(state.rows(query, (manifest, tenant))),
+        secret=secret,
+        blinders=tuple(field.unpack(blinders)),
+        public=IndexFile.decode(public),
+    )
+
+
+def _load_matrix(path: Path) -> Matrix:
+    try:
+        matrix = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise CommitmentError(f"the committed matrix {path} cannot be read ({error}): restore a backup") from None
+    if matrix.ndim != 2 or matrix.dtype != np.int8:
+        raise CommitmentError(f"{path} is no int8 matrix")
+    return np.ascontiguousarray(matrix)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A key from somebody else is tried on made-up statements before it proves a real one.  SPEC A.9; protocol section 3.
+
+A verifying key's digest covers none of the proving sections.  Coefficients can be compared with the circuit
+(:mod:`ragseal.groth16.coefficients`), points cannot: one of them moved, and proofs hold only where a score equals the
+value that its maker guesses.  The failed proof would tell it.  On random statements such a key fails as well, with
+nothing to learn from it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from ragseal.backends.mechanism import Engine, Scores
+from ragseal.groth16.estimate import EstimateBackend, assign
+from ragseal.groth16.keys import KeyView
+from ragseal.groth16.proving import Assignment, Backend
+from ragseal.kernel import field, hints, noise
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.certificate import RANGE_BITS
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.params import CircuitClass, R
+from ragseal.prover.randomness import Draw, scalar
+
+
+def _scores(cls: CircuitClass, draw: Draw, wide: bool) -> tuple[Scores, int]:
+    """Random scores and an H that the class can compare: spread over everything, or nearly all below the window."""
+    noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
+    hmax = ((1 << 2 * cls.c) - 2 * noise_max - 2) // 4
+    random = np.random.default_rng(int.from_bytes(draw(32), "big"))
+    if wide:
+        return random.integers(-2 * hmax, 2 * hmax, cls.N, dtype=np.int64), hmax
+    w = random.integers(-2 * hmax, 0, cls.N, dtype=np.int64)
+    some = random.choice(cls.N, cls.R // 2, replace=False)
+    w[some] = random.integers(0, 2 * hmax, len(some), dtype=np.int64)
+    return w, hmax
+
+
+def _try(key: KeyView, backend: Backend, engine: Engine, group: Group, draw: Draw, wide: bool) -> None:
+    cls = key.cls
+    seed = field.limbs(draw(32))
+    beacon, ctx, alpha, beta = (int.from_bytes(draw(31), "big") | 1 for _ in range(4))
+    t_salt, rho, rho_hint = scalar(draw), scalar(draw), scalar(draw)
+    noise_key = hints.noise_key(seed, beacon, ctx)
+    w, hmax = _scores(cls, draw, wide)
+    h = engine.hints(noise_key, w, hmax)
+    t_commit = hints.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax))
+    clear = (hints.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
+    integers = tuple(int(x) for x in w)
+    proof = backend.prove(Assignment(clear, integers, h, (rho + rho_hint) % R, seed, t_salt))
+    c_w = group.msm(key.scores.y + key.scores.b, field.pack([*integers, rho]))
+    c_h = group.msm(key.hints + key.scores.b, h + field.to_bytes(rho_hint))
+    key.verify(clear, c_w, c_h, proof)
+
+
+def _try_block(backend: EstimateBackend, group: Group, draw: Draw, full: bool) -> None:
+    cls, key = backend.key.cls, backend.key
+    random = np.random.default_rng(int.from_bytes(draw(32), "big"))
+    held = cls.n if full else cls.n // 2 + 1
+    reach = 1 << (RANGE_BITS - 2)
+    threshold, low, high = reach, int(random.integers(1, reach)), int(random.integers(reach, 2 * reach))
+    present = [1] * held + [0] * (cls.n - held)
+    norms = [int(x) for x in random.integers(low, high, cls.n)]
+    products = [int(x) for x in random.integers(-reach, 2 * reach, cls.pairs)]
+    free = random.random(cls.pairs) < 0.2  # links, other pairs, and pairs without a constraint
+    signs = [0 if b >= held or free[k] else 1 if products[k] < threshold else -1 for k, (_, b) in enumerate(cls.order)]
+    r = [int.from_bytes(draw(31), "big") for _ in range(held)] + [0] * (cls.n - held)
+    clear = [threshold, low, high, *r, *present, *signs]
+    rho, rho_form = scalar(draw), scalar(draw)
+    assignment = assign(cls, clear, norms, products, (rho + rho_form) % R)
+    proof = backend.prove(assignment)
+    c_g = group.msm(key.products + key.blinder, field.pack([*norms, *products, rho]))
+    c_s = group.msm(key.form + key.blinder, field.pack([assignment.form, rho_form]))
+    key.verify(clear, c_g, c_s, proof)
+
+
+def rehearse(backend: Backend, engine: Engine, group: Group, draw: Draw = secrets.token_bytes) -> None:
+    """Prove and verify two random statements.  Seconds; the statements have nothing to do with any index.
+
+    Raises:
+        ProofError: the key cannot prove what is true: it is damaged, or made so that its failures tell something.
+    """
+    for wide in (True, False):
+        with _named():
+            _try(backend.key, backend, engine, group, draw, wide)
+
+
+def rehearse_block(backend: EstimateBackend, group: Group, draw: Draw = secrets.token_bytes) -> None:
+    """As :func:`rehearse`, for a key of the estimate's circuit: a full block, and one with fewer records."""
+    for full in (True, False):
+        with _named():
+            _try_block(backend, group, draw, full)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except ProofError as error:
+        raise ProofError(
+            f"this key fails on a made-up statement ({error}): it is damaged, of other circuit sources, or made to "
+            "leak; fetch it again, from an auditor that you know"
+        ) from None

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan on disk: plan.json, the plot as plan.png, and plan.html with everything in it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ragseal.accounting.guess import STRONG, best_guess
+from ragseal.accounting.rounding import per_cent, upward
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime import face
+
+NO_PLOT = "no plot: it needs matplotlib, run pip install 'ragseal[plot]'"
+COLUMNS = ("law", "scale", "window", "K", "n_max", "k_max", "epsilon", "ndcg10", "recall", "class", "gain")
+
+#: Of the page: what a column is called.
+HEADS = {
+    "epsilon": "epsilon", "guess": "attacker's best guess", "ndcg10": "nDCG@10", "recall": "recall", "law": "noise",
+    "K": "returned (K)", "window": "score window", "n_max": "questions per account", "k_max": "accounts together",
+    "class": "circuit class", "gain": "gain", "scale": "signal / noise",
+}  # fmt: skip
+
+
+def has_plot() -> bool:
+    """Whether matplotlib is installed."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def cell(row: Mapping[str, Any], name: str) -> str:
+    """One value of a row for people; measured ones with their standard error."""
+    value = row[name]
+    if name == "window":
+        return f"[{value[0]:g}, {value[1]:g}]"
+    if name in ("ndcg10", "recall"):
+        return f"{value:.3f} +- {row[name + '_se']:.3f}"
+    if name == "class":
+        return str(value) + ("" if row["class_available"] else " (to be built)")
+    if name == "epsilon":
+        return upward(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows in columns, for a terminal."""
+    lines = [COLUMNS, *(tuple(cell(row, name) for name in COLUMNS) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
+    return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
+
+
+def draw(plan: Mapping[str, Any]) -> bytes:
+    """The frontier as a PNG: nDCG@10 over epsilon, a line for every law, K, window and budget."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    lines: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in plan["frontier"]:
+        key = (row["law"], row["K"], *row["window"], row["n_max"], row["k_max"])
+        lines.setdefault(key, []).append(row)
+    figure, axes = plt.subplots(figsize=(9, 5.5))
+    for (law, K, lo, hi, n_max, k_max), rows in lines.items():
+        rows.sort(key=lambda row: row["epsilon"])
+        axes.errorbar(
+            [row["epsilon"] for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
+            marker="o", markersize=3, capsize=2, linewidth=1, linestyle="-" if law == "geometric" else "--",
+            label=f"{law}, K={K}, [{lo:g}, {hi:g}], {k_max} x {n_max}",
+        )  # fmt: skip
+    axes.axhline(plan["noise_free"]["ndcg10"], color="grey", linestyle=":")
+    best = plan["recommended"] or plan["nearest"]
+    if best:
+        name = "recommended" if plan["recommended"] else "nearest"
+        axes.plot([best["epsilon"]], [best["ndcg10"]], "*", markersize=16, color="black", label=name)
+    axes.set(
+        xscale="log", xlabel="epsilon of the coalition, as an audit reports it", ylabel="nDCG@10",
+        title="Privacy against answers (dotted: without noise)",
+    )  # fmt: skip
+    axes.legend(fontsize=7, loc="lower right")
+    figure.tight_layout()
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=120)
+    plt.close(figure)
+    return out.getvalue()
+
+
+def guess(row: Mapping[str, Any]) -> str:
+    """How often a coalition guesses right at most, from even odds, under a row's policy."""
+    return per_cent(best_guess(row["epsilon"], float(Fraction(row["delta"]))))
+
+
+def sentences(plan: Mapping[str, Any], now: float) -> list[str]:
+    """What everybody should read first: who, when, which log, what is bounded, how weak."""
+    best = plan["recommended"]
+    shown = best or plan["nearest"]
+    out = [
+        f"This is a provider's plan, measured on {plan['workload']}.",
+        f"It was made on {face.when(now)}, before any window was opened.",
+        "No log knows of it: it becomes a promise when a policy is committed to, and a fact when an auditor passes it.",
+    ]
+    if shown is None:
+        return [*out, "Nothing would be bounded: no policy was found.", "The reasons are below."]
+    row = f"{shown['k_max']} {'account' if shown['k_max'] == 1 else 'accounts'} with {shown['n_max']} questions each"
+    weak = "little" if shown["epsilon"] > STRONG else "something"
+    return [
+        *out,
+        f"Bounded would be what {row} learn about any one document: epsilon {upward(shown['epsilon'])} at delta "
+        f"{shown['delta']}, under the policy that is {'recommended' if best else 'nearest to the target'}.",
+        f"That promises {weak}: from even odds they may guess right in up to {guess(shown)} of all cases; answers "
+        f"reach nDCG@10 {shown['ndcg10']:.3f} of {plan['noise_free']['ndcg10']:.3f} without noise.",
+    ]
+
+
+def _shown(row: Mapping[str, Any], name: str) -> str:
+    return guess(row) if name == "guess" else cell(row, name).replace(" +- ", "\u00a0\u00b1\u00a0")
+
+
+def page(plan: Mapping[str, Any], picture: bytes | None, now: float) -> str:
+    """plan.html: nothing outside of it is needed."""
+    best = plan["recommended"]
+    shown = best or plan["nearest"]
+    head = "Recommended policy" if best else "The target cannot be met; the nearest policy"
+    tone = "mid" if best and best["epsilon"] > STRONG else "good" if best else "bad"
+    strength = (
+        f'<p class="guess">The attacker\'s best guess from even odds: up to {guess(shown)} (epsilon '
+        f"{upward(shown['epsilon'])})</p>"
+        if shown
+        else ""
+    )
+    marked = [shown] if shown else []
+    rows = "".join(
+        f"<tr{' class=best' if row in marked else ''}>"
+        + "".join(f"<td>{escape(_shown(row, name))}</td>" for name in HEADS)
+        + "</tr>"
+        for row in [*marked, *plan["frontier"]]
+    )
+    image = (
+        f'<img alt="nDCG@10 against epsilon" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
+        if picture
+        else f"<p>{escape(NO_PLOT)}</p>"
+    )
+    file = f"<h2>{head}</h2><pre>{escape(shown['policy'])}</pre>" if shown else ""
+    body = (
+        "<h1>ragseal: privacy against answers, a plan</h1>"
+        f'<section class="verdict {tone}" aria-label="Outcome"><strong>{head}</strong>{strength}</section>'
+        f"{face.sentences(sentences(plan, now))}{file}"
+        f"<h2>What privacy costs</h2>{image}"
+        f"<h2>Reasons</h2><ul>{''.join(f'<li>{escape(reason)}</li>' for reason in plan['reasons'])}</ul>"
+        '<h2>All points</h2><p>The marked one is the policy above.</p><div class="scroll"><table class="wide flat">'
+        "<thead>"
+        f"<tr>{''.join(f'<th scope=col>{escape(head)}</th>' for head in HEADS.values())}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+    return face.document("ragseal: a plan", body)
+
+
+def save(folder: Path, plan: Mapping[str, Any]) -> list[Path]:
+    """Write the three files, or two where matplotlib is missing.
+
+    Raises:
+        ConfigurationError: the folder cannot be written.
+    """
+    picture = draw(plan) if has_plot() else None
+    now = time.time()
+    files = {"plan.json": json.dumps(plan, indent=1).encode() + b"\n", "plan.html": page(plan, picture, now).encode()}
+    if picture is not None:
+        files["plan.png"] = picture
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the plan into {folder}: {error.strerror}") from None
+    return [folder / name for name in files]

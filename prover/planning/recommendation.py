@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a target to a policy, or to the plain statement that it cannot be met and what the nearest is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragseal.accounting.rounding import upward
+from ragseal.prover.planning.frontier import Budget, Planner, Point, Shape, Window
+
+DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given
+CONFIRMED = 3  #: candidates that are measured again before one is recommended
+USELESS_SHARE = 0.5  #: of the noise-free nDCG@10: below it a reason says so
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a provider asks for; with both, epsilon is the limit and nDCG@10 what it has to reach."""
+
+    epsilon: float | None = None
+    ndcg10: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A recommended point, or the nearest one; never both."""
+
+    recommended: Point | None
+    nearest: Point | None
+    reasons: tuple[str, ...]
+
+
+def efficient(points: Sequence[Point]) -> list[bool]:
+    """Which points no other point of the same budget beats in both epsilon and nDCG@10."""
+
+    def beats(a: Point, b: Point) -> bool:
+        least = (a.epsilon <= b.epsilon, a.quality.ndcg10 >= b.quality.ndcg10)
+        return a.budget == b.budget and all(least) and (a.epsilon, a.quality.ndcg10) != (b.epsilon, b.quality.ndcg10)
+
+    return [not any(beats(other, point) for other in points) for point in points]
+
+
+def advise(
+    planner: Planner, target: Target, used: Sequence[Shape], windows: Sequence[Window], budget: Budget
+) -> Advice:
+    """The best policy for a target: the least epsilon for an nDCG@10, or the best answers within an epsilon."""
+    ceiling = planner.noise_free(max(shape.cls.K for shape in used)).ndcg10
+    reasons = [
+        f"without noise these embeddings reach nDCG@10 {ceiling:.3f}; the coalition is {budget.k_max} accounts of "
+        f"{budget.n_max} queries each, {budget.queries} in all, at delta {budget.delta}"
+    ]
+    if target.epsilon is None and target.ndcg10 is None:
+        target = Target(ndcg10=DEFAULT_SHARE * ceiling)
+        reasons.append(
+            f"no target was given: {DEFAULT_SHARE:.0%} of the noise-free nDCG@10, {target.ndcg10:.3f}, is taken"
+        )
+    if target.epsilon is not None:
+        return _within(planner, target, used, windows, budget, ceiling, reasons)
+    assert target.ndcg10 is not None
+    return _reaching(planner, target.ndcg10, used, windows, budget, ceiling, reasons)
+
+
+def _reaching(
+    planner: Planner, wanted: float, used: Sequence[Shape], windows: Sequence[Window], budget: Budget, ceiling: float,
+    reasons: list[str],
+) -> Advice:  # fmt: skip
+    found = planner.for_ndcg(wanted, used, windows, budget)
+    sure = [point for point in (planner.confirmed(p, wanted) for p in found[:CONFIRMED]) if point]
+    if sure:
+        best = min(sure, key=lambda p: p.epsilon)
+        reasons.append(
+            f"epsilon {upward(best.epsilon)} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
+            f"{describe(best)}"
+        )
+        return Advice(best, None, (*reasons, *_remeasured(best, ceiling)))
+    tops = [(s, w, planner.most_finite_gain(s.cls, w, budget), budget) for s in used for w in windows]
+    points = planner.points([top for top in tops if top[2]])
+    nearest = max(points, key=lambda p: p.quality.ndcg10, default=None)
+    why = (
+        "even without noise it is not reached" if wanted > ceiling else "no finite epsilon of these classes reaches it"
+    )
+    near = (
+        f"; the nearest is {nearest.quality.ndcg10:.3f} at epsilon {upward(nearest.epsilon)}: {describe(nearest)}"
+        if nearest
+        else ""
+    )
+    reasons.append(f"nDCG@10 {wanted:.3f} CANNOT be met: {why}{near}")
+    return Advice(None, nearest, tuple(reasons))
+
+
+def _within(
+    planner: Planner, target: Target, used: Sequence[Shape], windows: Sequence[Window], budget: Budget, ceiling: float,
+    reasons: list[str],
+) -> Advice:  # fmt: skip
+    limit = target.epsilon
+    assert limit is not None
+    found = planner.for_epsilon(limit, used, windows, budget)
+    if not found:
+        least = planner.points([(shape, window, 1, budget) for shape in used for window in windows])
+        nearest = min(least, key=lambda p: p.epsilon, default=None)
+        reasons.append(
+            f"epsilon {limit:g} CANNOT be met: even gain 1 exceeds it in every class and window"
+            + (f"; the nearest is epsilon {upward(nearest.epsilon)}: {describe(nearest)}" if nearest else "")
+        )
+        return Advice(None, nearest, tuple(reasons))
+    best = planner.again(found[0])
+    if target.ndcg10 is not None and best.quality.ndcg10 < target.ndcg10:
+        reasons.append(
+            f"epsilon {limit:g} and nDCG@10 {target.ndcg10:.3f} CANNOT be met together: within this epsilon the best "
+            f"is nDCG@10 {best.quality.ndcg10:.3f}: {describe(best)}"
+        )
+        other = planner.for_ndcg(target.ndcg10, used, windows, budget)
+        if other:
+            reasons.append(f"that nDCG@10 takes epsilon {upward(other[0].epsilon)}: {describe(other[0])}")
+        return Advice(None, best, tuple(reasons))
+    reasons.append(f"of {len(found)} ways to stay within epsilon {limit:g} these answers are best: {describe(best)}")
+    return Advice(best, None, (*reasons, *_remeasured(best, ceiling)))
+
+
+def _remeasured(point: Point, ceiling: float) -> list[str]:
+    q = point.quality
+    reasons = [
+        f"nDCG@10 {q.ndcg10:.3f} +- {q.ndcg10_se:.3f} and recall {q.recall:.3f} +- {q.recall_se:.3f} were measured "
+        "again under noise that had no part in the choice (one standard error over the queries)"
+    ]
+    if q.ndcg10 < USELESS_SHARE * ceiling:
+        reasons.append(
+            f"these answers are of little use: {q.ndcg10 / ceiling:.0%} of the noise-free nDCG@10; ask fewer queries, "
+            "allow a larger epsilon, or plan with --ndcg to see what useful answers cost"
+        )
+    if not point.shape.available:
+        cls = point.shape.cls
+        reasons.append(
+            f"class {cls.name!r} (K = {cls.K}, R = {cls.R}) is not in circuits/classes.toml: add it there and make its "
+            "keys first, or plan with the --returned of a class that exists"
+        )
+    return reasons
+
+
+def describe(point: Point) -> str:
+    """A policy in one line."""
+    lo, hi = point.window.cosines
+    cls = point.shape.cls
+    return (
+        f"class {cls.name} ({cls.law}, K = {cls.K}, client re-ranks), window [{lo:g}, {hi:g}], gain {point.gain} "
+        f"(scale {point.scale:.3g})"
+    )

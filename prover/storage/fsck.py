@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-provider fsck``: everything in a state folder, held against everything else.
+
+Files and who may read them; both databases; every ledger entry hashed again, the roots rebuilt and compared with the
+last signed checkpoint and with the one that ``state.db`` remembers; the windows the ledger tells of, with their seeds,
+texts, matrices and blinders against the manifests; keys by digest; every record against the secrets kept for it.
+
+:func:`check_start` is the same without what takes arithmetic on old windows; ``serve`` runs it before it takes a call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel.certificate import SignedLinks
+from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.log import Log
+from ragseal.ledger.published import PublicLog
+from ragseal.prover import assembly
+from ragseal.prover.commitment.manifest import WindowSecrets, commit_columns, load_window
+from ragseal.prover.options import STATE
+from ragseal.prover.provider import Machinery, Provider
+from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.record_check import Means, RecordCheck
+from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
+from ragseal.runtime.durable import spares_of
+from ragseal.runtime.terminal import JSON, named_bars
+
+MAX_FINDINGS = 100  #: that are listed; a lost database has one a record
+
+_TOP = {
+    SETTINGS,
+    KEY_FILE,
+    LOG_KEY_FILE,
+    DATABASE,
+    f"{DATABASE}-wal",
+    f"{DATABASE}-shm",
+    "lock",
+    LEDGER,
+    "windows",
+    "keys",
+}
+_LEDGER = {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm", "log.sqlite-journal", "checkpoint", "lock", "cosignatures"}
+_LEDGER |= {path.name for path in spares_of(Path("checkpoint"))}
+_SECRET = {SETTINGS, KEY_FILE, LOG_KEY_FILE, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"}
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}|\.incoming-.*")
+
+
+@dataclass
+class Report:
+    """What was looked at, what is wrong, and what is merely worth knowing."""
+
+    checked: dict[str, int] = field(default_factory=dict)
+    findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.checked[what] = self.checked.get(what, 0) + number
+
+    def found(self, problem: str) -> None:
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(problem)
+        else:
+            self.count("further problems")
+
+    @contextlib.contextmanager
+    def guard(self, where: str) -> Iterator[None]:
+        """Whatever goes wrong in the block is a finding; the examination goes on."""
+        try:
+            yield
+        except AuditError as error:
+            self.found(f"{where}: {error}")
+        except (OSError, sqlite3.Error) as error:
+            self.found(f"{where}: cannot be read ({error})")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "ok": not self.findings,
+            "findings": self.findings,
+            "notes": self.notes,
+            "checked": self.checked,
+            "seconds": round(self.seconds, 2),
+        }
+
+
+#: Told (what is being done, done, total) now and then.
+Progress = Callable[[str, int, int], None]
+
+
+def nothing(what: str, done: int, total: int) -> None:
+    """No progress shown."""
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def check_files(directory: Path, report: Report) -> None:
+    """Nobody else may read what is secret; strange files are named."""
+    for folder, expected in ((directory, _TOP), (directory / LEDGER, _LEDGER)):
+        with report.guard(str(folder)):
+            for path in sorted(folder.iterdir()):
+                report.count("files")
+                if _UNFINISHED.fullmatch(path.name):
+                    report.notes.append(f"{path} is what a crash left of an unfinished file: delete it")
+                elif path.name not in expected:
+                    report.notes.append(f"{path} is no file of a provider's")
+    secret = [directory / name for name in _SECRET] + [directory, directory / "windows", directory / "keys"]
+    with report.guard(str(directory / "windows")):
+        secret += sorted((directory / "windows").iterdir())
+    for path in secret:
+        with report.guard(str(path)):
+            if not path.exists():
+                continue
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & 0o077:
+                report.found(f"{path} is open to other users (mode {mode:04o}): run chmod go= on it")
+
+
+def check_matrices(state: State, report: Report) -> None:
+    """Every file in ``windows/`` belongs to a committed version."""
+    known = {name for (name,) in state.rows("SELECT matrix FROM versions")}
+    for path in sorted(state.windows_directory.iterdir()):
+        report.count("files")
+        if path.name not in known:
+            report.notes.append(f"{path} belongs to no window: a crash left it while one was committed; delete it")
+
+
+# --- databases and ledger --------------------------------------------------------------------------------------------
+
+
+def check_database(state: State, whole: bool, report: Report) -> None:
+    """SQLite's own check of ``state.db``: its pages, and with ``whole`` its indices too."""
+    pragma = "integrity_check" if whole else "quick_check"
+    for (line,) in state.rows(f"PRAGMA {pragma}(20)"):
+        if line != "ok":
+            report.found(f"{state.directory / DATABASE}: {line}")
+    report.count("databases")
+
+
+def check_ledger(state: State, ledger: Log, report: Report, progress: Progress) -> None:
+    """Every entry hashed again; the checkpoint file; witnesses' cosignatures."""
+    with report.guard("ledger"):
+        ledger.fsck(lambda done, total: progress("hashing ledger entries", done, total))
+    report.count("entries", ledger.size)
+    report.count("databases")
+    with report.guard("ledger"):
+        if (state.ledger_directory / "checkpoint").read_bytes() != ledger.checkpoint():
+            report.found(f"{state.ledger_directory / 'checkpoint'} is not the checkpoint of the ledger's entries")
+    with report.guard("ledger"):
+        CosignatureBook(state.ledger_directory, PublicLog(ledger))
+
+
+# --- windows ---------------------------------------------------------------------------------------------------------
+
+
+def check_columns(secrets: WindowSecrets, tools: Machinery, key: KeyView, report: Report) -> None:
+    """The committed columns open to the stored matrices and blinders."""
+    name = secrets.signed.manifest.window
+    for version in secrets.versions.values():
+        report.count("indices")
+        with report.guard(f"index of tenant {version.tenant!r} in window {name!r}"):
+            if commit_columns(tools.group, key.scores, version.matrix, version.blinders) != version.public.columns:
+                report.found(
+                    f"index of tenant {version.tenant!r} in window {name!r}: the stored matrix and blinders do not "
+                    "open the committed columns, no record of it can be proven: restore them from a backup"
+                )
+
+
+def check_window(provider: Provider, window: Window, whole: bool, report: Report, progress: Progress) -> None:
+    """A window of the ledger against what is kept of it."""
+    state, journal, tools, manifest = provider.state, provider.journal, provider.machinery, window.manifest
+    where = f"window {manifest.window!r}"
+    report.count("windows")
+    report.count("records", len(window.records))
+    check, done = RecordCheck(state, journal, window), 0
+    total = len(window.records)
+
+    def moved(count: int) -> None:
+        nonlocal done
+        done += count
+        if done % 64 == 0 or done == total:
+            progress(f"records of {where}", done, total)
+
+    with report.guard(where):
+        for problem in check.quick(moved):
+            report.found(problem)
+        if check.unrecorded() > 0:
+            report.notes.append(
+                f"{where}: {check.unrecorded()} requests have secrets and no record: stopped before they entered the "
+                "ledger, they are answered when they are sent again"
+            )
+    served = window is journal.history.newest and window.stage is not Stage.CLOSED
+    if not whole and not served:
+        return
+    with report.guard(where):
+        secrets = provider.window_secrets(window.digest) if served else load_window(state, window.digest)
+        with report.guard(f"key of {where}"):
+            key = tools.keys.view(manifest.key_digest)
+            report.count("keys")
+            check_columns(secrets, tools, key, report)
+            if whole:
+                tools.keys.backend(manifest.key_digest)
+                done = 0
+                for problem in check.whole(secrets, Means(tools.group, tools.engine, key), moved):
+                    report.found(problem)
+
+
+def check_links(provider: Provider, window: Window, whole: bool, report: Report) -> None:
+    """The signed links of a window, if an auditor asked for them: signed here; with ``whole``, found anew."""
+    estimates, name = provider.new_estimates(), window.manifest.window
+    with report.guard(f"links of window {name!r}"):
+        stored = estimates.stored(window.digest)
+        if stored is None:
+            return
+        report.count("estimates")
+        signed = SignedLinks.decode(stored)
+        signed.verify(window.manifest.provider_key)
+        body = estimates.find(window.digest) if whole else signed.body
+        if signed.body.manifest != window.digest or signed.body != body:
+            report.found(
+                f"links of window {name!r}: the list that was signed is not the one that the window's records make"
+            )
+
+
+def check_unknown_windows(state: State, journal: Journal, report: Report) -> None:
+    """Windows that the state knows and the ledger does not: never published, or the ledger lost them."""
+    for manifest, name in state.rows("SELECT manifest, name FROM windows"):
+        if manifest in journal.history.windows:
+            continue
+        used = state.row("SELECT COUNT(*) FROM queries WHERE manifest = ?", (manifest,))
+        if used is not None and used[0]:
+            report.found(f"window {name!r} has {used[0]} requests and is not in the ledger: the ledger was rolled back")
+        else:
+            report.notes.append(f"window {name!r} was prepared and never entered the ledger")
+
+
+# --- all of it -------------------------------------------------------------------------------------------------------
+
+
+def examine(provider: Provider, whole: bool, progress: Progress = nothing) -> Report:
+    """Everything about an opened provider; :func:`check_files` and opening it come before."""
+    report, began = Report(), time.monotonic()
+    state, journal = provider.state, provider.journal
+    check_files(state.directory, report)
+    with report.guard(str(state.windows_directory)):
+        check_matrices(state, report)
+    with report.guard(DATABASE):
+        check_database(state, whole, report)
+    check_ledger(state, provider.ledger, report, progress)
+    with report.guard(DATABASE):
+        check_unknown_windows(state, journal, report)
+    for window in journal.history.windows.values():
+        check_window(provider, window, whole, report, progress)
+        check_links(provider, window, whole, report)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def check_start(provider: Provider, progress: Progress = nothing) -> Report:
+    """What ``serve`` does before it takes a call.
+
+    Raises:
+        ConfigurationError: something is wrong; serving could make it worse.
+    """
+    report = examine(provider, whole=False, progress=progress)
+    if report.findings:
+        more = len(report.findings) - 1
+        raise ConfigurationError(
+            f"this state is damaged: {report.findings[0]}"
+            + (f" (and {more} more)" if more else "")
+            + f"; `ragseal-provider fsck --state {provider.state.directory}` tells all"
+        )
+    return report
+
+
+Assemble = Callable[[State, assembly.Progress], Machinery]
+
+
+def examine_folder(
+    directory: Path, whole: bool, progress: Progress = nothing, assemble: Assemble = assembly.assemble
+) -> Report:
+    """A state folder that no provider is using; what keeps it from being opened is a finding like any other.
+
+    Raises:
+        LedgerError: a provider is using it.
+        ConfigurationError: there is no provider.
+    """
+    broken = Report()
+    try:
+        state = State(directory)
+    except LedgerError:
+        raise
+    except ConfigurationError as error:
+        if not (directory / SETTINGS).exists():
+            raise
+        check_files(directory, broken)
+        broken.found(str(error))
+        return broken
+    try:
+        provider = Provider(state, assemble(state, lambda _: None))
+    except AuditError as error:
+        check_files(directory, broken)
+        with broken.guard(DATABASE):
+            check_database(state, whole, broken)
+        broken.found(str(error))
+        state.close()
+        return broken
+    try:
+        return examine(provider, whole, progress)
+    finally:
+        provider.close()
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def in_words(report: Report) -> str:
+    """The report for a person."""
+    lines = [f"checked: {', '.join(f'{number} {what}' for what, number in report.checked.items())}"]
+    lines += [f"note: {note}" for note in report.notes]
+    lines += [f"WRONG: {problem}" for problem in report.findings]
+    verdict = "all is well" if not report.findings else f"{len(report.findings)} problems: do not serve this state"
+    return "\n".join([*lines, f"{verdict} ({report.seconds:.1f} s)"])
+
+
+@click.command()
+@STATE
+@click.option("--quick", is_flag=True, help="Only what every start of `serve` checks.")
+@JSON
+def fsck(directory: Path, quick: bool, as_json: bool) -> None:
+    """Check every file of this provider against every other; 1 if something is wrong.
+
+    The provider must not be running. Nothing is repaired: a finding says what to restore.
+    """
+    with named_bars() as progress:
+        report = examine_folder(directory, not quick, progress)
+    click.echo(json.dumps(report.as_json()) if as_json else in_words(report))
+    sys.exit(1 if report.findings else 0)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What must hold between the ledger's records and the secrets kept for them; one pass a window.
+
+The quick pass compares bytes and decodes nothing, so that it costs microseconds a record and can run at every start.
+The whole pass opens every commitment with the kept secrets, selects T again from the seed, makes the answer again and
+checks it as an account would, and verifies stored proofs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ragseal.backends.mechanism import Engine
+from ragseal.backends.poseidon import noise_key, places_commitment
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel import attestation, signature
+from ragseal.kernel.attestation import ProofEntry, Record, Statement
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import embedding_commitment
+from ragseal.kernel.errors import AuditError, ProofError
+from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.ledger.merkle import leaf_hash, verify_inclusion
+from ragseal.prover.attestation.answers import Answers, secrets_of_record
+from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding, shifted_scores
+from ragseal.prover.commitment.manifest import WindowSecrets, embedding_generators
+from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.journal import Journal, read_page
+from ragseal.prover.storage.state import State
+
+PAGE = 512  #: records read at a time
+
+#: A record's fixed-width surroundings: what stands before its signed request, and behind it.
+_HEAD = 1 + len(Record.TAG) + 2 + 32 + 8
+_C_Y, _T_COMMIT, _TAIL = 64, 32, 64 + 32 + 8 + 1
+
+
+def request_digest(entry: bytes) -> bytes:
+    """Of an encoded record: the digest under which its request's secrets are kept (``query_place``)."""
+    return hashlib.sha256(entry[_HEAD:-_TAIL]).digest()
+
+
+def commitments(entry: bytes) -> bytes:
+    """Of an encoded record: C_y and the commitment to T, which encoded QuerySecrets end with."""
+    at = len(entry) - _TAIL
+    return entry[at : at + _C_Y + _T_COMMIT]
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a whole pass computes with."""
+
+    group: Group
+    engine: Engine
+    key: KeyView
+
+
+#: Told how many more records were looked at.
+Progress = Callable[[int], None]
+
+
+class RecordCheck:
+    """The records of one window against the state."""
+
+    def __init__(self, state: State, journal: Journal, window: Window) -> None:
+        self._state = state
+        self._journal = journal
+        self._window = window
+
+    def _entries(self) -> Iterator[tuple[int, int, bytes]]:
+        """(seq, ledger index, entry) of every record, read in pages."""
+        records = self._window.records
+        for at in range(0, len(records), PAGE):
+            wanted = records[at : at + PAGE]
+            found = read_page(self._journal.ledger, wanted)
+            for seq, (index, entry) in enumerate(zip(wanted, found, strict=True), at):
+                yield seq, index, entry
+
+    def quick(self, progress: Progress) -> Iterator[str]:
+        """Every problem found: a record without its own secrets, proofs beyond the records."""
+        digest, manifest = self._window.digest, self._window.manifest
+        rows = self._state.rows("SELECT account, ctr, request, secrets FROM queries WHERE manifest = ?", (digest,))
+        kept = {request: (account, ctr, secrets) for account, ctr, request, secrets in rows}
+        owners = {seq: place for place, seq in self._window.places.items()}
+        for seq, index, entry in self._entries():
+            found = kept.get(request_digest(entry))
+            where = f"record {seq} of window {manifest.window!r} (ledger entry {index})"
+            if found is None:
+                yield f"{where}: its secrets are missing, so it can be neither answered again nor proven"
+            elif found[:2] != owners[seq] or not found[2].endswith(commitments(entry)):
+                yield f"{where}: the secrets kept for it belong to another record"
+            progress(1)
+        query = "SELECT seq FROM proofs WHERE manifest = ? AND seq >= ?"
+        for (seq,) in self._state.rows(query, (digest, len(self._window.records))):
+            yield f"a proof of record {seq} of window {manifest.window!r} is kept, the ledger has no such record"
+
+    def unrecorded(self) -> int:
+        """How many requests have secrets and no record: stopped between the two, harmless."""
+        found = self._state.row("SELECT COUNT(*) FROM queries WHERE manifest = ?", (self._window.digest,))
+        return (int(found[0]) if found else 0) - len(self._window.records)
+
+    def whole(self, secrets: WindowSecrets, means: Means, progress: Progress) -> Iterator[str]:
+        """Every problem found; :meth:`quick` comes first."""
+        answers = Answers(self._state, self._journal, self._state.key)
+        for seq, _, entry in self._entries():
+            try:
+                record = Record.decode(entry)
+                kept = secrets_of_record(self._state, record)
+                self._check_commitments(secrets, means, record, kept)
+                self._check_answer(answers, secrets, record)
+                self._check_proof(means, record)
+            except AuditError as error:
+                yield f"record {seq} of window {self._window.manifest.window!r}: {error}"
+            progress(1)
+
+    def _check_commitments(self, secrets: WindowSecrets, means: Means, record: Record, kept: QuerySecrets) -> None:
+        """C_e, C_y and the commitment to T open to what is kept, and T is what the seed's noise gives."""
+        window, request, group = self._window, record.signed.request, means.group
+        account = secrets.account(request.account)
+        record.signed.verify(account.public_key)
+        version, e = secrets.versions[account.tenant], decode_embedding(kept.embedding)
+        if embedding_commitment(group, embedding_generators(group, len(e)), e, kept.blinder) != request.c_e:
+            raise ProofError("C_e does not open to the embedding kept for it")
+        if attestation.score_commitment(group, version.public.columns, means.key.scores, e, kept.rho) != record.c_y:
+            raise ProofError("C_y does not open to the embedding and blinder kept for it")
+        if places_commitment(means.key.cls, kept.t_salt, kept.ids) != record.t_commit:
+            raise ProofError("the commitment to T does not open to the slots kept for it")
+        if window.beacon is None:
+            raise ProofError("its window was never opened")
+        policy, key = window.manifest.policy, noise_key(secrets.limbs, window.beacon, request.ctx())
+        if tuple(means.engine.answer(key, shifted_scores(version, e, policy), policy.hmax)) != kept.ids:
+            raise ProofError("the slots kept for it are not those that the committed seed gives")
+
+    def _check_answer(self, answers: Answers, secrets: WindowSecrets, record: Record) -> None:
+        """The answer, made again, convinces an account."""
+        answer = answers.again(self._window, secrets, record.seq)
+        receipt, body = answer.receipt, answer.receipt.body
+        receipt.verify(signature.public_bytes(self._state.key))
+        point = open_checkpoint(body.checkpoint, self._journal.ledger.verifier).checkpoint
+        verify_inclusion(leaf_hash(record.encode()), body.index, point.size, receipt.path, point.root)
+
+    def _check_proof(self, means: Means, record: Record) -> None:
+        """A stored proof is of this record and holds."""
+        window, key = self._window, means.key
+        query = "SELECT entry FROM proofs WHERE manifest = ? AND seq = ?"
+        stored = self._state.row(query, (window.digest, record.seq))
+        if stored is None:
+            return
+        entry = ProofEntry.decode(stored[0])
+        if (entry.seq, entry.record_digest) != (record.seq, record.digest()):
+            raise ProofError("the proof kept for it is of another record")
+        assert window.beacon is not None
+        manifest = window.manifest
+        statement = Statement(
+            manifest.c_seed, window.beacon, record.signed.request.ctx(), manifest.policy.hmax, record.t_commit
+        )
+        c_w = attestation.shifted_scores(means.group, record.c_y, key.sum_y, manifest.policy)
+        both = attestation.challenges(key.digest, entry.record_digest, statement, c_w, entry.c_h)
+        key.verify((*statement.clear(), *both), c_w, entry.c_h, entry.proof)

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a provider keeps on disk: one folder, one process, nothing half-written.
+
+``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
+secrets and proofs; answers are made from those and the ledger whenever they are asked for.  ``ledger/`` is the public
+log, ``windows/`` holds the committed matrices, ``keys/`` the auditor's proving keys, ``provider.pem`` and ``log.pem``
+the signing keys.  The folder is locked while a process uses it: two providers on one state would fork the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import threading
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.log import Log
+from ragseal.ledger.note import NoteSigner, check_name
+from ragseal.runtime.durable import DirectoryLock, write_durably
+from ragseal.runtime.keyfile import load_key, save_key
+
+DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
+LEDGER = "ledger"
+
+SCHEMA_VERSION = 5
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS accounts (
+    name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS tenants (
+    name TEXT PRIMARY KEY, placement BLOB NOT NULL, counter INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS documents (
+    tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL, row BLOB NOT NULL,
+    PRIMARY KEY (tenant, slot), UNIQUE (tenant, document));
+CREATE TABLE IF NOT EXISTS windows (
+    manifest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, signed BLOB NOT NULL, seed BLOB NOT NULL,
+    nonce BLOB NOT NULL, blinding BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS window_accounts (
+    manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL,
+    PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));
+CREATE TABLE IF NOT EXISTS versions (
+    manifest BLOB NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
+    public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, tenant));
+CREATE TABLE IF NOT EXISTS version_texts (
+    manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY (manifest, tenant, slot));
+CREATE TABLE IF NOT EXISTS queries (
+    manifest BLOB NOT NULL, account TEXT NOT NULL, ctr INTEGER NOT NULL, request BLOB NOT NULL, secrets BLOB NOT NULL,
+    PRIMARY KEY (manifest, account, ctr, request));
+CREATE TABLE IF NOT EXISTS proofs (
+    manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
+CREATE TABLE IF NOT EXISTS estimates (
+    manifest BLOB PRIMARY KEY, links BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS auditors (
+    key_digest BLOB PRIMARY KEY, public_key BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS asks (
+    digest BLOB PRIMARY KEY, auditor BLOB NOT NULL, time INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS ask_floors (
+    auditor BLOB PRIMARY KEY, time INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS stopped_keys (
+    key_digest BLOB PRIMARY KEY, reason TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS ledger_mark (
+    one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL, note BLOB NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What ``init`` fixes for good (provider.toml)."""
+
+    origin: str  #: name of the ledger
+    class_name: str  #: circuit class
+    embedder: str
+
+    def encode(self) -> bytes:
+        lines = [f"{key} = {json.dumps(getattr(self, key))}" for key in ("origin", "class_name", "embedder")]
+        return ("# Fixed when the provider was made; a change here breaks every window.\n" + "\n".join(lines)).encode()
+
+    @classmethod
+    def load(cls, path: Path) -> Settings:
+        """Raises ConfigurationError: missing or damaged file."""
+        try:
+            values = tomllib.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise ConfigurationError(
+                f"{path.parent} holds no provider: make one with `ragseal-provider init --state {path.parent}`"
+            ) from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise ConfigurationError(f"cannot read {path}: {error}") from None
+        wanted = ("origin", "class_name", "embedder")
+        if set(values) != set(wanted) or not all(isinstance(values[k], str) for k in wanted):
+            raise ConfigurationError(f"{path} must hold exactly the texts {', '.join(wanted)}")
+        return cls(**values)
+
+
+class State:
+    """An opened and locked state folder.  Every method may be called from any thread."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open an existing state folder.
+
+        Raises:
+            ConfigurationError: no provider there, or its files are damaged or open to others.
+            LedgerError: another process uses it.
+        """
+        self.directory = directory
+        self.settings = Settings.load(directory / SETTINGS)
+        self.lock = DirectoryLock(directory, "the provider's state")
+        try:
+            self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
+            self.log_signer = NoteSigner(self.settings.origin, load_key(directory / LOG_KEY_FILE))
+            self._mutex = threading.RLock()  #: of the connection that writes
+            self._failure: str | None = None
+            self._db = _open_database(directory / DATABASE)
+            self._reading = threading.Lock()
+            self._reader = _open_reader(directory / DATABASE)
+        except BaseException:
+            self.lock.release()
+            raise
+
+    @property
+    def ledger_directory(self) -> Path:
+        return self.directory / LEDGER
+
+    @property
+    def windows_directory(self) -> Path:
+        return self.directory / "windows"
+
+    @property
+    def keys_directory(self) -> Path:
+        return self.directory / "keys"
+
+    @contextmanager
+    def transaction(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """All or nothing, durable when the block ends (without ``durable``: once a later durable one ends).
+
+        Raises:
+            ConfigurationError: the disk or the database refuses; nothing of the block may be relied on.  Where nobody
+                can tell what is on disk, as after a failed sync, nothing more is taken until a new start has read it.
+        """
+        with self._mutex:
+            if self._failure is not None:
+                raise ConfigurationError(self._failure)
+            try:
+                if not durable:
+                    self._db.execute("PRAGMA synchronous=NORMAL")
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._db
+                except BaseException:
+                    self._roll_back()  # unless SQLite has done so itself, as on a full disk
+                    raise
+                self._commit()
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise ConfigurationError(f"the provider's database refuses: {error}; nothing was changed") from None
+            finally:
+                if not durable:
+                    self._db.execute("PRAGMA synchronous=FULL")
+
+    def _commit(self) -> None:
+        try:
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorname", "") in ("SQLITE_FULL", "SQLITE_BUSY"):
+                raise  # SQLite has certainly rolled back
+            self._roll_back()
+            self._failure = (
+                f"the provider's database failed while it wrote ({error}): nobody can tell what is on disk. Check the "
+                "disk and start the provider again"
+            )
+            raise ConfigurationError(self._failure) from None
+
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a read, of what is committed: it does not wait for a transaction that is being written.
+
+        Raises:
+            ConfigurationError: damaged database.
+        """
+        with self._reading:
+            try:
+                return self._reader.execute(query, tuple(values)).fetchall()
+            except sqlite3.Error as error:
+                raise ConfigurationError(f"the provider's database cannot be read: {error}") from None
+
+    def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a read, or None."""
+        found = self.rows(query, values)
+        return found[0] if found else None
+
+    # --- the newest checkpoint this provider has signed: a ledger restored from a backup does not reach it ---
+
+    def remember_checkpoint(self, size: int, note: bytes) -> None:
+        """Keep it beside the secrets, before anybody sees it.  ConfigurationError as :meth:`transaction`.
+
+        A power cut may lose the last ones (every durable transaction takes along what came before it), a crash of
+        the process none.
+        """
+        with self.transaction(durable=False) as db:
+            db.execute("INSERT OR REPLACE INTO ledger_mark VALUES (1, ?, ?)", (size, note))
+
+    def checkpoint(self) -> tuple[int, bytes] | None:
+        """Size and note of the newest one; None before the first."""
+        found = self.row("SELECT size, note FROM ledger_mark")
+        return None if found is None else (int(found[0]), bytes(found[1]))
+
+    # --- auditors: whose beacon key came with which proving key ---
+
+    def remember_auditor(self, key_digest: bytes, public_key: bytes) -> None:
+        """Keep the beacon key of the auditor that a proving key was fetched from."""
+        with self.transaction() as db:
+            db.execute("INSERT OR REPLACE INTO auditors VALUES (?, ?)", (key_digest, public_key))
+
+    def auditor_of(self, key_digest: bytes) -> bytes | None:
+        """The beacon key that came with a proving key; None for a key that was not fetched from an auditor."""
+        found = self.row("SELECT public_key FROM auditors WHERE key_digest = ?", (key_digest,))
+        return None if found is None else bytes(found[0])
+
+    def close(self) -> None:
+        with self._reading:
+            self._reader.close()
+        with self._mutex:
+            self._db.close()
+        self.lock.release()
+
+    def __enter__(self) -> State:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key: Ed25519PrivateKey) -> None:
+    """Make a new state folder (mode 0700) with an empty ledger.
+
+    Raises:
+        ConfigurationError: one is there already, or the disk refuses.
+    """
+    signer = NoteSigner(settings.origin, log_key)
+    check_name(settings.origin)
+    if (directory / SETTINGS).exists():
+        raise ConfigurationError(f"{directory} holds a provider already: choose another folder")
+    try:
+        was_there = list(directory.iterdir()) if directory.exists() else []
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chmod(directory, 0o700)
+    except OSError as error:
+        raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+    try:
+        for name in ("windows", "keys"):
+            (directory / name).mkdir(mode=0o700, exist_ok=True)
+        save_key(directory / KEY_FILE, key)
+        save_key(directory / LOG_KEY_FILE, log_key)
+        Log.create(directory / LEDGER, signer).close()
+        _open_database(directory / DATABASE, new=True).close()
+        write_durably(directory / SETTINGS, settings.encode() + b"\n", mode=0o600, replace=False)
+    except BaseException as error:
+        for made in () if was_there else directory.iterdir():  # what is half made is no provider, and in the way
+            shutil.rmtree(made) if made.is_dir() else made.unlink()
+        if isinstance(error, OSError):
+            raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+        raise
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection that opens no file later on: strangers' connections may hold every descriptor then."""
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    database.execute("PRAGMA temp_store=MEMORY")
+    return database
+
+
+def _open_reader(path: Path) -> sqlite3.Connection:
+    """A second connection, which cannot write.  Raises ConfigurationError: it cannot be had."""
+    try:
+        database = _connect(path)
+        database.execute("PRAGMA query_only=ON")
+        database.execute("SELECT 1 FROM sqlite_master").fetchall()  # opens its files now, not at the first question
+        return database
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"cannot open {path}: {error}") from None
+
+
+def _open_database(path: Path, new: bool = False) -> sqlite3.Connection:
+    """Raises ConfigurationError: not a database of ours, or not there: an empty one would hide that all is lost."""
+    try:
+        os.close(
+            os.open(path, os.O_RDWR | (os.O_CREAT if new else 0) | os.O_CLOEXEC, 0o600)
+        )  # SQLite gives its WAL the same mode
+        database = _connect(path)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
+            database.execute(f"PRAGMA {pragma}")
+        version = database.execute("PRAGMA user_version").fetchone()[0]
+        empty = not database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        if version != SCHEMA_VERSION and not (empty and version == 0):
+            database.close()
+            raise ConfigurationError(f"{path} was made by another version of ragseal (format {version})")
+        database.executescript(_SCHEMA)
+        database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        return database
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{path} is missing, and with it documents, accounts and the secrets of every window: restore it from a "
+            "backup"
+        ) from None
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigurationError(f"cannot open {path}: {error}") from None

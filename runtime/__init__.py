@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every process needs of its machine: gRPC, TLS, files that are whole or absent, keys, terminals, limits."""

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ed25519 private keys in files: PKCS#8 PEM (or 32 raw bytes), mode 0600, refused when others may read them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.durable import write_durably
+
+_LARGEST = 16 * 1024
+
+
+def save_key(path: Path, key: Ed25519PrivateKey) -> None:
+    """Write a new key file (PEM, 0600) in one step.
+
+    Raises:
+        ConfigurationError: the file exists (a key is never overwritten) or cannot be written.
+    """
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    try:
+        write_durably(path, pem, mode=0o600, replace=False)
+    except FileExistsError:
+        raise ConfigurationError(f"{path} exists: a key is never overwritten, choose another name or move it") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the key {path}: {error.strerror}") from None
+
+
+def load_key(path: Path) -> Ed25519PrivateKey:
+    """Read a key file.
+
+    Raises:
+        ConfigurationError: missing, readable or writable by group or others, not a regular file, or no Ed25519 key.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the key {path}: {error.strerror}") from None
+    try:
+        status = os.fstat(descriptor)  # of what was opened, so nobody can swap the file between check and read
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigurationError(f"the key {path} is not a regular file")
+        if status.st_mode & 0o077:
+            raise ConfigurationError(f"the key {path} is open to other users: run chmod 600 on it (or make a new key)")
+        data = os.read(descriptor, _LARGEST)
+    finally:
+        os.close(descriptor)
+    if len(data) == 32:
+        return Ed25519PrivateKey.from_private_bytes(data)
+    try:
+        key = load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigurationError(f"{path} holds no unencrypted PEM private key") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigurationError(f"{path} holds a key of another kind: an Ed25519 key is needed")
+    return key

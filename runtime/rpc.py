@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How every gRPC edge of ragseal is opened, secured and made to speak in AuditErrors.  Knows no service.
+
+Server:   server = new_server(); port = bind(server, "127.0.0.1:7800"); handlers carry @answers or @streams
+Client:   channel = open_channel("127.0.0.1:7800"); calls go through ``await call(stub.Method, request, timeout)``
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
+from ragseal.runtime.gate import Gate
+from ragseal.runtime.limits import DEFAULT, Limits, raise_descriptors
+from ragseal.runtime.statuses import error_of, statuses
+from ragseal.runtime.tls import ClientTls, is_loopback
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_REQUEST_BYTES = 4 * 1024 * 1024  #: that a server takes; an ask for 65,536 proofs has half a MiB
+DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
+
+_SIZES = (("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.max_send_message_length", MAX_MESSAGE_BYTES))
+
+# so_reuseport: by default two providers would bind one port in silence, and fork one log
+SERVER_OPTIONS: Sequence[tuple[str, int]] = (
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),
+)
+CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
+    *_SIZES,
+    ("grpc.enable_retries", 0),
+    ("grpc.max_reconnect_backoff_ms", 2000),  # or who polls a server that is not up yet finds it minutes later
+)
+
+T = TypeVar("T")
+logging.getLogger("grpc._common").setLevel(logging.CRITICAL)  # unreadable answers are errors of ours, see _read
+
+
+# --- handlers and calls
+
+
+def answers(handler: Callable[[Any, Any, Any], Awaitable[T]]) -> Callable[[Any, Any, Any], Awaitable[T]]:
+    """Decorator for unary handlers: AuditErrors become statuses, anything else INTERNAL without a traceback."""
+
+    @functools.wraps(handler)
+    async def wrapped(self: Any, request: Any, context: Any) -> T:
+        async with statuses(handler.__name__, context):
+            return await handler(self, request, context)
+        raise AssertionError("abort raises")
+
+    return wrapped
+
+
+def streams(handler: Callable[[Any, Any, Any], AsyncIterator[T]]) -> Callable[[Any, Any, Any], AsyncIterator[T]]:
+    """As :func:`answers`, for handlers that answer with a stream."""
+
+    @functools.wraps(handler)
+    async def wrapped(self: Any, request: Any, context: Any) -> AsyncIterator[T]:
+        async with statuses(handler.__name__, context):
+            async for item in handler(self, request, context):
+                yield item
+
+    return wrapped
+
+
+async def call(method: Callable[..., Any], request: Any, peer: str, timeout: float = DEFAULT_TIMEOUT) -> Any:
+    """One unary call with a deadline (seconds).
+
+    Raises:
+        AuditError: what the peer raised, or TransportError when it gave no answer.
+    """
+    try:
+        answer = await method(request, timeout=timeout)
+    except grpc.RpcError as error:
+        raise error_of(error, peer) from None
+    except (ValueError, TypeError) as error:  # protobuf: a field out of its range
+        raise EncodingError(f"request to {peer}: {error}") from None
+    return _read(answer, peer)
+
+
+async def chunks(method: Callable[..., Any], request: Any, peer: str, timeout: float) -> AsyncGenerator[bytes, None]:
+    """The ``data`` of every message of a streaming call, with one deadline (seconds) for all of it.
+
+    Raises:
+        AuditError: as :func:`call`.
+    """
+    stream = method(request, timeout=timeout)
+    try:
+        async for message in stream:
+            yield _read(message, peer).data
+    except grpc.RpcError as error:
+        raise error_of(error, peer) from None
+    finally:
+        stream.cancel()  # where the caller stops early; nothing otherwise
+
+
+def _read(answer: Any, peer: str) -> Any:
+    """gRPC gives None for bytes that are not the message that the call returns."""
+    if answer is None:
+        raise TransportError(f"{peer} answers with something that is no answer: is it the program that you mean?")
+    return answer
+
+
+# --- servers and channels
+
+
+def new_server(limits: Limits = DEFAULT) -> Any:
+    """A grpc.aio server with the sizes, the limits and the binding rule of this project.
+
+    RESOURCE_EXHAUSTED beyond its places.  Requests that are no protobuf are refused as an EncodingError; gRPC alone
+    would answer UNKNOWN and log a traceback.  This program may have as many descriptors as the system allows, from now.
+    """
+    options = [*SERVER_OPTIONS, *limits.options(raise_descriptors())]
+    return grpc.aio.server(options=options, interceptors=[Gate(limits)], maximum_concurrent_rpcs=limits.calls)
+
+
+def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None, plain: bool = False) -> int:
+    """Bind ``host:port`` (port 0: any free one) and give the port; in the clear off loopback only with ``plain``.
+
+    Raises:
+        ConfigurationError: the port is taken, the address is malformed, or it is not loopback and has no TLS.
+    """
+    _check_address(address, plain or credentials is not None, "serve")
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise ConfigurationError(f"cannot listen on {address}: the port is taken, or the address is not this machine's")
+    return int(port)
+
+
+def open_channel(target: str, credentials: grpc.ChannelCredentials | None = None, plain: bool = False) -> Any:
+    """A channel to ``host:port``; belongs to the running event loop.  In the clear off loopback only with ``plain``.
+
+    Raises:
+        ConfigurationError: malformed, or a plain connection to another machine.
+    """
+    _check_address(target, plain or credentials is not None, "connect to")
+    if credentials is None:
+        return grpc.aio.insecure_channel(target, options=list(CHANNEL_OPTIONS))
+    return grpc.aio.secure_channel(target, credentials, options=list(CHANNEL_OPTIONS))
+
+
+def dial(target: str, tls: ClientTls) -> Any:
+    """A channel to ``host:port``, encrypted unless it stays on this machine or ``tls`` says plain.
+
+    Raises:
+        ConfigurationError: malformed address, or certificate files that do not do.
+    """
+    return open_channel(target, tls.credentials(target), tls.plain)
+
+
+def _check_address(address: str, allowed: bool, verb: str) -> None:
+    if address.startswith("unix:"):
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigurationError(f"{address!r} is no address: expected host:port, such as 127.0.0.1:7800")
+    if not allowed and not is_loopback(host):
+        raise ConfigurationError(
+            f"will not {verb} {address} in the clear: give TLS files, use a loopback address, or say "
+            + ("--listen-plain" if verb == "serve" else "--plain")
+        )

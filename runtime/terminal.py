@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the command lines of provider, auditor and account have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from ragseal import __version__
+from ragseal.kernel.errors import AuditError
+from ragseal.runtime.tls import ClientTls, ServerTls
+
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object; progress on stderr.")
+PEM = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+def state_folder(variable: str, default: str, what: str) -> Callable[..., Any]:
+    """--state, given to the command as ``directory``."""
+    return click.option(
+        "--state",
+        "directory",
+        type=click.Path(path_type=Path, file_okay=False),
+        envvar=variable,
+        default=Path(default),
+        show_default=True,
+        help=f"{what} (also {variable}).",
+    )
+
+
+def version(program: str) -> Callable[..., Any]:
+    """--version of a program."""
+    return click.version_option(__version__, prog_name=program, message="%(prog)s %(version)s")
+
+
+def stderr_console() -> Console:
+    """Where programs say what they are doing: lines are wrapped on a terminal, nowhere else."""
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def log_to_stderr() -> None:
+    """Logging of a program that serves: one line a message with date and time, UTC, as ISO 8601 has them.
+
+    A terminal gets colours and lines that fit; a file gets each message whole, however long.
+    """
+    handler: logging.Handler
+    if sys.stderr.isatty():
+        handler = RichHandler(console=stderr_console(), show_path=False, log_time_format="[%Y-%m-%d %H:%M:%S]")
+        form = logging.Formatter("%(message)s")
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+        form = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+        form.converter = time.gmtime
+    handler.setFormatter(form)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def progress_bars() -> Progress:
+    """Bars on stderr for what takes longer than two seconds."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=stderr_console(),
+    )
+
+
+@contextlib.contextmanager
+def named_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """A function of (what, done, total) that keeps one bar for each thing that is being done."""
+    with progress_bars() as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield tell
+
+
+def client_tls(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--ca, --cert, --cert-key, --plain, given to the command as ``tls``."""
+
+    @click.option("--ca", type=PEM, help="TLS: the authority to trust (PEM), instead of the system's.")
+    @click.option("--cert", type=PEM, help="Mutual TLS: own certificate (PEM).")
+    @click.option("--cert-key", type=PEM, help="Mutual TLS: its private key (PEM).")
+    @click.option("--plain", is_flag=True, help="No TLS, even beyond loopback.")
+    @functools.wraps(command)
+    def wrapped(ca: Path | None, cert: Path | None, cert_key: Path | None, plain: bool, **rest: Any) -> Any:
+        return command(tls=ClientTls(ca, cert, cert_key, plain), **rest)
+
+    return wrapped
+
+
+def server_tls(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--tls-cert, --tls-key, --tls-clients, --listen-plain, given to the command as ``own``."""
+
+    @click.option("--tls-cert", type=PEM, help="Own certificate with its chain (PEM).")
+    @click.option("--tls-key", type=PEM, help="Its private key (PEM).")
+    @click.option("--tls-clients", type=PEM, help="Mutual TLS: the authority (PEM) whose certificate callers need.")
+    @click.option("--listen-plain", is_flag=True, help="Listen without TLS, even beyond loopback.")
+    @functools.wraps(command)
+    def wrapped(
+        tls_cert: Path | None, tls_key: Path | None, tls_clients: Path | None, listen_plain: bool, **rest: Any
+    ) -> Any:
+        return command(own=ServerTls(tls_cert, tls_key, tls_clients, listen_plain), **rest)
+
+    return wrapped
+
+
+def keep_no_core() -> None:
+    """No core file of a process that holds keys, seeds or queries, should it crash."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+class Teaching(click.Group):
+    """Shows commands in the order in which they are used, and every refusal as one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        keep_no_core()
+        try:
+            return super().invoke(ctx)
+        except AuditError as error:
+            raise click.ClickException(str(error)) from None

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The composed loss distribution bounds exact small cases tightly; infinite loss; domination of smaller shifts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ragseal.accounting import pld
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
+
+
+def tiny(weights: tuple[int, ...]) -> NoiseTable:
+    unit = TOTAL // (weights[0] + 2 * sum(weights[1:]))
+    rest = [p * unit for p in weights[1:]]
+    return NoiseTable("gaussian", (TOTAL - 2 * sum(rest), *rest))
+
+
+def exact_delta(table: NoiseTable, shift: int, n: int, epsilon: float, *, reverse: bool = False) -> float:
+    """Sum over all n-tuples of outputs of (P - e^epsilon Q)+, by definition."""
+    sign = -1 if reverse else 1
+    outputs = range(-table.cut - shift, table.cut + shift + 1)
+    pairs = [(table.mass(x - sign * shift) / TOTAL, table.mass(x) / TOTAL) for x in outputs]
+    total = 0.0
+    for combination in itertools.product([pair for pair in pairs if pair[0] > 0], repeat=n):
+        p, q = math.prod(c[0] for c in combination), math.prod(c[1] for c in combination)
+        total += max(0.0, p - math.exp(epsilon) * q)
+    return total
+
+
+def exact_single_epsilon(table: NoiseTable, shift: int, delta: Fraction) -> float:
+    """One query, exact: the best event is {output > x}, so epsilon = max ln((P(> x) - delta) / Q(> x))."""
+    best = 0.0
+    for x in range(-table.cut - 1, table.cut):
+        excess = Fraction(table.tail(x - shift), TOTAL) - delta
+        if excess > 0:
+            best = max(best, math.log(excess / Fraction(table.tail(x), TOTAL)))
+    return best
+
+
+TINY = [tiny((4, 3, 2, 1)), tiny((40, 30, 16, 7, 2, 1)), tiny((64, 48, 32, 14, 2))]
+
+
+@pytest.mark.parametrize("table", TINY)
+@pytest.mark.parametrize(("shift", "n"), [(1, 1), (1, 2), (2, 2), (1, 3), (3, 3)])
+def test_composition_bounds_the_definition(table: NoiseTable, shift: int, n: int) -> None:
+    infinite = pld.infinite_loss_mass(table, shift, n)
+    for steer in (0.05, 0.3):
+        composed = pld.compose(table, shift, n, min(0.95, steer + infinite))
+        low = max(0.0, float(composed.loss[0]))
+        for epsilon in np.linspace(low, max(low, float(composed.loss[-1]) * 0.98), 9):
+            exact = exact_delta(table, shift, n, float(epsilon))
+            assert exact <= composed.delta(float(epsilon)) <= exact + 3e-4
+            assert exact_delta(table, shift, n, float(epsilon), reverse=True) == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "geometric"])
+@pytest.mark.parametrize("shift", [1, 32, 256, 1400])
+@pytest.mark.parametrize("exponent", [3, 6, 9])
+def test_single_query_against_exact_rationals(law: str, shift: int, exponent: int) -> None:
+    table, delta = build_table(law), Fraction(1, 10**exponent)
+    exact = exact_single_epsilon(table, shift, delta)
+    if pld.infinite_loss_mass(table, shift, 1) >= delta:
+        pytest.skip("infinite")
+    found = pld.compose(table, shift, 1, float(delta)).epsilon(float(delta))
+    pure = pld.truncated_pure_epsilon(table, shift, 1, float(delta))
+    assert exact <= found <= exact * (1 + 1e-3) + 2e-5
+    assert exact <= pure
+
+
+@pytest.mark.parametrize("law", ["gaussian", "geometric"])
+def test_smaller_shifts_are_dominated(law: str) -> None:
+    table = build_table(law)
+    for exponent in (2, 6):
+        values = [exact_single_epsilon(table, shift, Fraction(1, 10**exponent)) for shift in (1, 2, 3, 63, 64, 65)]
+        assert values == sorted(values)
+
+
+def test_infinite_mass_is_exact_and_upward() -> None:
+    table = build_table("gaussian")
+    for shift, n in ((1, 1), (256, 1000), (1536, 1), (1536, 223), (2048, 3)):
+        once = Fraction(table.tail(table.cut - shift), TOTAL)
+        exact = 1 - (1 - once) ** n
+        mass = pld.infinite_loss_mass(table, shift, n)
+        assert exact <= Fraction(mass) <= exact * (1 + Fraction(1, 10**15))
+    assert pld.infinite_loss_mass(table, 2 * table.cut + 1, 1) >= 1
+
+
+def test_largest_finite_n_is_the_edge() -> None:
+    table = build_table("gaussian")
+    edge = pld.largest_finite_n(table, 1536, 1e-6)
+    assert 200 < edge < 250
+    assert pld.infinite_loss_mass(table, 1536, edge) < 1e-6
+    assert pld.infinite_loss_mass(table, 1536, edge + 1) >= 1e-6
+    assert pld.compose(table, 1536, edge, 1e-6).epsilon(1e-6) < math.inf
+    assert pld.compose(table, 1536, edge + 1, 1e-6).epsilon(1e-6) == math.inf
+    assert pld.largest_finite_n(table, 2048, 1e-6) == 0
+
+
+def test_result_does_not_depend_on_what_steers_the_window() -> None:
+    table = build_table("gaussian")
+    values = [pld.compose(table, 512, 50, steer).epsilon(1e-6) for steer in (1e-5, 1e-6, 1e-8)]
+    assert max(values) <= min(values) * (1 + 1e-6)
+
+
+def test_out_of_range_is_refused() -> None:
+    table = build_table("gaussian")
+    for shift, n in ((0, 1), (1, 0), (-3, 1)):
+        with pytest.raises(PolicyError):
+            pld.compose(table, shift, n, 1e-6)
+    with pytest.raises(PolicyError, match="support"):
+        pld.loss_atoms(table, 2 * table.cut + 1)
+    assert pld.truncated_pure_epsilon(table, 2 * table.cut + 1, 1, 1e-6) == math.inf
+
+
+def test_losses_above_the_window_are_charged() -> None:
+    # A window that ends far below the largest composed loss: what it leaves out must not be forgotten.
+    table, shift, n = TINY[1], 1, 3
+    atoms = pld.loss_atoms(table, shift)
+    infinite = pld.infinite_loss_mass(table, shift, n)
+    composed = pld._compose_on_grid(atoms, n, 0.5, 0.5, 0.6, 12, infinite)
+    assert composed.loss[-1] < 0.81
+    assert composed.above > 0
+    for epsilon in (0.3, 0.5, 0.7):
+        assert composed.delta(epsilon) >= exact_delta(table, shift, n, epsilon)
+        stripped = pld.ComposedLoss(composed.loss, composed.weight, 0.0, composed.infinite)
+        assert stripped.delta(0.79) < exact_delta(table, shift, n, 0.79)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One audit from the auditor's folder to the written report; the command line and the service both conduct it.
+
+Whatever goes wrong on the way ends in a verdict and a report: a FAIL by the provider's signature, else NO VERDICT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.estimate import estimate_digest
+from ragseal.groth16.keys import Shape
+from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.printable import printable
+from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.tls import BY_DEFAULT, ClientTls
+from ragseal.verifier.evidence import ReceiptFile, read_receipt
+from ragseal.verifier.outcome import TITLES, Verdict
+from ragseal.verifier.patience import PATIENCE, Patience
+from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.report import document, page
+from ragseal.verifier.state import Classes, Sizes, State, find_class
+from ragseal.verifier.steps.blocks import Effort
+from ragseal.verifier.steps.receipts import SetAside
+from ragseal.verifier.steps.sample import Sample
+from ragseal.verifier.verdicts import Verdicts
+from ragseal.verifier.verification import EFFORT, Surroundings, audit, ending_of
+
+MAX_RECEIPT_BYTES = 1 << 26
+MAX_RECEIPTS_BYTES = 1 << 29  #: of all files together: they are held in memory
+DEADLINE = 86_400.0  #: seconds that an audit takes at most by default
+MAX_NAME = 200  #: characters of a file's name that are shown
+RECEIPT_SUFFIXES = (".receipt", ".answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A provider as the auditor knows it: where it serves, and the key of its log."""
+
+    address: str
+    log_key: NoteVerifier
+    tls: ClientTls = BY_DEFAULT
+
+    def connect(self, patience: Patience | None = None) -> RemoteEvidence:
+        """Evidence at that address; every call once, or again for as long as the patience lasts."""
+        return RemoteEvidence(self.address, self.tls, patience=patience)
+
+
+def class_build() -> Classes:
+    """The circuit classes of this installation with their digests."""
+    return {name: (cls, class_digest(cls)) for name, cls in load_classes().items()}
+
+
+def estimate_build() -> Sizes:
+    """The sizes of the estimate's circuit of this installation with their digests."""
+    return {name: (cls, estimate_digest(cls)) for name, cls in CLASSES.items()}
+
+
+def find_shape(name: str) -> tuple[Shape, bytes]:
+    """A circuit class or a size of the estimate's circuit.  Raises CommitmentError: names the classes there are."""
+    if name in CLASSES:
+        return CLASSES[name], estimate_digest(CLASSES[name])
+    return find_class(class_build(), name)
+
+
+def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
+    """Every .receipt and .answer file below a folder that is one, and the others with what is wrong with them.
+
+    Accounts hand these files in, so one that cannot be read stops nothing.
+
+    Raises:
+        ConfigurationError: no such folder, or no such file in it.
+    """
+    if not directory.is_dir():
+        raise ConfigurationError(f"{directory} is no folder")
+    found = sorted(path for path in directory.rglob("*") if path.suffix in RECEIPT_SUFFIXES and path.is_file())
+    if not found:
+        raise ConfigurationError(f"{directory} holds no file that ends in {' or '.join(RECEIPT_SUFFIXES)}")
+    receipts: list[ReceiptFile] = []
+    aside: list[SetAside] = []
+    held = 0
+    for path in found:
+        name = printable(str(path.relative_to(directory)))[-MAX_NAME:]  # accounts choose it
+        try:
+            size = path.stat().st_size
+            if size > MAX_RECEIPT_BYTES:
+                aside.append(SetAside(name, f"more than {MAX_RECEIPT_BYTES} bytes: too large for a receipt"))
+                continue
+            if held + size > MAX_RECEIPTS_BYTES:
+                aside.append(SetAside(name, f"not read: the files before it have nearly {MAX_RECEIPTS_BYTES} bytes"))
+                continue
+            held += size
+            receipts.append(read_receipt(name, path.read_bytes()))
+        except OSError as error:
+            aside.append(SetAside(name, f"cannot be read: {error.strerror}"))
+        except AuditError as error:
+            aside.append(SetAside(name, str(error)))
+    return receipts, aside
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is asked of an audit, and within which limits."""
+
+    window: str = ""  #: the newest that was opened
+    sample: Sample | None = None
+    receipts: Sequence[ReceiptFile] = ()
+    set_aside: Sequence[SetAside] = ()  #: files that are no receipts
+    effort: Effort = EFFORT
+    since: int | None = None
+    patience: float = PATIENCE  #: seconds
+    deadline: float = DEADLINE  #: seconds
+
+
+def conduct(
+    state: State, target: Target, around: Surroundings, terms: Terms, out: Path | None = None
+) -> tuple[Verdict, dict[str, Any]]:
+    """Audit a window, keep what was found, and write report.json and report.html into ``out``.
+
+    Raises:
+        ConfigurationError: result or report cannot be written.
+    """
+    end = around.clock() + terms.deadline
+    shown = _Shown(around.progress)
+    around = replace(around, deadline=end, progress=shown.step)
+    try:
+        auditor = state.auditor(target.log_key, class_build(), estimate_build())
+        with target.connect(Patience(terms.patience, end, shown.waiting, around.clock)) as evidence:
+            verdict = audit(
+                evidence,
+                replace(auditor, since=terms.since),
+                around,
+                window=terms.window,
+                sample=terms.sample,
+                receipts=terms.receipts,
+                effort=terms.effort,
+            )
+    except AuditError as error:  # before the first step: a damaged file, a malformed address
+        verdict = Verdict(origin=target.log_key.name)
+        verdict.end(ending_of(0, error))
+    verdict.set_aside[:0] = terms.set_aside
+    values = document.build(verdict)
+    try:  # neither must be lost because the other cannot be written
+        if out is not None:
+            document.save(out, values, page.render(values))
+    finally:
+        Verdicts(state.directory, target.log_key).keep(verdict, around.now)
+    return verdict, values
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What an audit shows of itself: the step, and why it waits."""
+
+    progress: Callable[[int, str], None]
+    number: int = 0
+    title: str = TITLES[0]
+
+    def step(self, number: int, title: str) -> None:
+        self.number, self.title = number, title
+        self.progress(number, title)
+
+    def waiting(self, text: str) -> None:
+        self.progress(self.number, f"{self.title}: {text}")

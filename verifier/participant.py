@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking part in a window's beacon as its last owner.  SPEC A.8; protocol section 3.
+
+The auditor commits to a nonce once the manifest is in the log and passes every check of phase A, so that a window that
+could only fail is refused before anybody asks a question in it.  It opens when the seal in the log names it last and
+every other owner's nonce is in the log: from then on the beacon is fixed, and nobody but the auditor could have
+influenced it last.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ragseal.kernel import signature
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, beacon_commitment, beacon_value
+from ragseal.kernel.errors import CommitmentError
+from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.asking import Asker
+from ragseal.verifier.evidence import OWNER, Evidence, Refused
+from ragseal.verifier.state import Classes, State
+from ragseal.verifier.steps.beacon import check_identity, check_seal, read_beacon
+from ragseal.verifier.steps.log import LogView, read_log
+from ragseal.verifier.steps.manifest import Window, check_indexes, check_key, check_manifest, check_noise
+from ragseal.verifier.steps.records import check_registry
+
+
+class BeaconLink(Evidence, Protocol):
+    """Evidence, and the way into the provider's log for the auditor's two entries."""
+
+    def commit_beacon(self, canonical: bytes) -> int:
+        """Enter a BeaconCommit; its index in the log."""
+
+    def open_beacon(self, canonical: bytes) -> int:
+        """Enter a BeaconOpening; its index in the log."""
+
+
+class Stage(enum.Enum):
+    """How far the auditor's part in the newest window is."""
+
+    NOTHING = "no window to take part in"
+    COMMITTED = "committed to a nonce, waiting for the seal and the other openings"
+    OPENED = "opened the nonce"
+    LEFT_OUT = "the window was opened without this auditor"
+
+
+@dataclass(slots=True)
+class Participant:
+    """One auditor at one provider's log.  Call :meth:`advance` again and again; each call does what can be done now."""
+
+    link: BeaconLink
+    state: State
+    log_key: NoteVerifier
+    classes: Classes
+    group: Group
+    random: Callable[[int], bytes]
+    now: Callable[[], int]
+    _log: LogView | None = None
+    _accepted: bytes = b""  #: digest of the manifest that passed the checks of phase A
+
+    def advance(self) -> tuple[Stage, str]:
+        """Look at the log and commit or open if it is time to.
+
+        Returns:
+            The stage and the window's name (empty without one).
+
+        Raises:
+            AuditError: the log or the newest manifest does not hold; no part is taken in it then.
+        """
+        log = self._read()
+        manifests = log.manifests()
+        if not manifests:
+            return Stage.NOTHING, ""
+        name, digest = manifests[-1][1].manifest.window, manifests[-1][1].manifest.digest()
+        opened = any(message.manifest == digest for _, message in log.of(WindowOpen))
+        openings = [m for _, m in log.of(BeaconOpening) if m.manifest == digest and m.owner == OWNER]
+        nonce = self.state.nonce(digest)
+        if openings and nonce is not None and openings[0].nonce == nonce:
+            return Stage.OPENED, name
+        if opened:
+            return Stage.LEFT_OUT, name
+        window = self._accept(log, name)
+        if not any(m.manifest == digest and m.owner == OWNER for _, m in log.of(BeaconCommit)):
+            self._commit(window)
+            return Stage.COMMITTED, name
+        return self._open_if_last(log, window), name
+
+    def _read(self) -> LogView:
+        log = read_log(self.link, self.log_key, self._log)
+        if log is not self._log:
+            remembered = self.state.remembered(self.log_key)
+            if remembered is not None:
+                log.extends(remembered, "the checkpoint that this auditor remembers")
+            self.state.remember(self.log_key, log.signed)
+            self._log = log
+        return log
+
+    def _accept(self, log: LogView, name: str) -> Window:
+        """The checks of phase A that can be made before the window opens."""
+        auditor = self.state.auditor(self.log_key, self.classes)
+        window = check_manifest(log, self.link, auditor, name)
+        if window.digest != self._accepted:
+            _, key = check_key(auditor, window)
+            check_indexes(self.group, key, window, self.link)
+            check_registry(window, Asker(window, auditor, self.link, self.now, self.random))
+            check_noise(window)
+            if window.manifest.policy.closes <= self.now():
+                raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")
+            self._accepted = window.digest
+        return window
+
+    def _commit(self, window: Window) -> None:
+        nonce = self.state.draw_nonce(window.digest, self.random(32), window.manifest.window, self.now())
+        commit = BeaconCommit(window.digest, OWNER, self.state.public_key, beacon_commitment(OWNER, nonce), bytes(64))
+        signed = signature.sign(self.state.identity, "beacon-commit", commit.body())
+        self.link.commit_beacon(
+            BeaconCommit(commit.manifest, commit.owner, commit.public_key, commit.commitment, signed).encode()
+        )
+
+    def _open_if_last(self, log: LogView, window: Window) -> Stage:
+        beacon = read_beacon(log, window)
+        if not beacon.seals:
+            return Stage.COMMITTED
+        _, seal = beacon.seals[-1]
+        check_seal(beacon, seal)
+        check_identity(beacon, window)
+        nonce = self.state.nonce(window.digest)
+        if nonce is None or beacon.commits[OWNER][1].commitment != beacon_commitment(OWNER, nonce):
+            raise Refused("the auditor's commitment in the log is not to a nonce of this folder")
+        if any(owner not in beacon.openings for owner in seal.owners[:-1]):
+            return Stage.COMMITTED
+        opened = [(owner, beacon.openings[owner][1].nonce) for owner in seal.owners[:-1]]
+        value = beacon_value(window.digest, [*opened, (OWNER, nonce)])
+        if self.state.release(window.digest, value) != value:
+            raise Refused("the window was sealed again after this auditor's nonce was released: it opens once only")
+        self.link.open_beacon(BeaconOpening(window.digest, OWNER, nonce).encode())
+        return Stage.OPENED

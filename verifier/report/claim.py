@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a verdict claims and what it does not, as printed with every epsilon.  Protocol sections 4 and 8."""
+
+from __future__ import annotations
+
+from ragseal.verifier.steps.estimate import FULL, Estimation
+
+CLAIM = (
+    "For two histories of a tenant's index that differ at every moment in at most one slot, and any coalition of k_max "
+    "accounts with n_max queries each that choose queries from everything received, the slot-id lists up to and "
+    "including the first one containing that slot are (epsilon, delta)-indistinguishable, computationally (SIM-CDP). "
+    "Once a slot is returned, its text is read."
+)
+
+#: What the estimate cannot see, as measured: ``bench.estimate``, results in bench/results/figure4.json.
+EVASION = (
+    "Accounts that compare their questions before they ask are never joined, and lose little by it: at theta = 0.9, of "
+    "50 simulated coalitions of 10 accounts that kept cosine 0.945 to one target and stayed below theta of each other, "
+    "0 were found; of 50 that varied their questions at random around cosine 0.93, 2."
+)
+
+DOES_NOT_SAY = (
+    "The generator's output and the returned text: once a slot is returned, its text is read.",
+    "Coalitions of more than k_max accounts.",
+    "How many accounts one person holds. The estimate joins accounts of a tenant that ask nearly the same within tau "
+    "records; those that reword their questions below theta, or wait for longer, are not joined. It is an estimate "
+    "over committed vectors: a client that does not check its embedding can be an accomplice.",
+    EVASION,
+    "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
+    "That the other windows of the period kept their policies: they are counted as if they had; audit each of them.",
+    "That everybody was shown this log: a provider may keep two, and this one may lack what accounts were answered in "
+    "the other. Receipts of the accounts and cosignatures of observers that follow the log find that.",
+    "What happens outside the ledger: other channels, logs, timing.",
+    "Signed requests that the provider never recorded: their accounts hold them as evidence, and asked again in a "
+    "later window they meet other noise.",
+    "That documents were embedded and assigned to tenants honestly.",
+    "A document that stands in the indices of several tenants as one: each index is bounded by itself, so accounts of "
+    "m tenants that compare notes learn m times as much about it. The provider's `commit` says which tenants share.",
+    "That the provider keeps its seed secret.",
+    "Embeddings of queries whose clients did not check them: for those records epsilon holds only if the provider's "
+    "embedding did not depend on the index.",
+)
+
+SAMPLED = (
+    "Only the sampled records were proven. With the stated confidence at most the share beta of all records could be "
+    "unprovable; epsilon is conditional on every record being as the sampled ones were."
+)
+
+UNSAFE = (
+    "The keys are not this auditor's own and of no ceremony that it checked: the provider made them, or this folder "
+    "does not say by its own signature who did. Whoever makes keys can forge proofs under them, so nothing here binds "
+    "the provider."
+)
+
+NO_VERDICT = (
+    "This is no verdict. Nothing that the provider signed was found wrong, and nothing was found right either: the "
+    "step that is named could not be decided, and its way out says what would decide it."
+)
+
+
+def sampled_estimate(estimation: Estimation) -> str:
+    """What a sampled certificate of the estimate leaves open, in plain words."""
+    parts = []
+    for one in estimation.tenants:
+        if one.certificate != FULL:
+            sure = f"{float(one.caught.confidence):.0%}"
+            told = [f"{h} with at most {d} at one record" for d, h in one.caught.links.items() if h is not None]
+            parts.append(
+                f"tenant {one.tenant}: {one.blocks} random sets of records were checked. "
+                + ("" if one.complete else "Pairs that its links join by way of others count as listed. ")
+                + (
+                    f"With {sure} confidence that shows any {one.caught.group} records that all link to each other "
+                    f"without being listed, and unlisted links in such numbers: {'; '.join(told)}; fewer may have gone "
+                    "unnoticed"
+                    if told and one.caught.group is not None
+                    else f"So few show nothing with {sure} confidence"
+                )
+            )
+    return "The certificate of the coalition estimate is a sample. " + ". ".join(parts) + "."

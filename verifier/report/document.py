@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report of an audit for machines: report.json.  The page for people is :mod:`ragseal.verifier.report.page`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.durable import write_durably
+from ragseal.verifier.evidence import PROVIDER, UNKNOWN
+from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
+from ragseal.verifier.report import claim, guess
+from ragseal.verifier.steps.estimate import SAMPLED
+
+JSON_NAME, PAGE_NAME = "report.json", "report.html"
+_LARGE = 1 << 53  # beyond this JSON readers lose digits: such integers are written as text
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON carries it: bytes in hexadecimal, fractions and large integers as text, messages by field."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Message):
+        return {"message": value.TAG, **{f.name: plain(getattr(value, f.name)) for f in fields(value)}}  # type: ignore[arg-type]
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair has no bytes
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < _LARGE else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Fraction):
+        return str(value)
+    return str(value)
+
+
+def build(verdict: Verdict) -> dict[str, Any]:
+    """Everything the audit found, as plain values."""
+    budget, window = verdict.budget, verdict.window
+    manifest = window.manifest if window else None
+    notes = list(claim.DOES_NOT_SAY)
+    if verdict.verdict == SAMPLED_PASS:
+        notes.insert(0, claim.SAMPLED)
+    if verdict.estimation and verdict.estimation.certificate == SAMPLED:
+        notes.insert(0, claim.sampled_estimate(verdict.estimation))
+    if {verdict.keys, verdict.estimation.made_by if verdict.estimation else ""} & {PROVIDER, UNKNOWN} and window:
+        notes.insert(0, claim.UNSAFE)
+    if verdict.verdict == NO_VERDICT:
+        notes.insert(0, claim.NO_VERDICT)
+    values: dict[str, Any] = {
+        "verdict": verdict.verdict,
+        "line": verdict.line(),
+        "tone": verdict.tone,
+        "epsilon_audit": budget.epsilon if budget and verdict.passed else None,
+        "delta": budget.delta if budget and verdict.passed else None,
+        "attacker_guess": guess.details(budget.epsilon, budget.epsilon_account, budget.delta, budget.report.k_max)
+        if budget and verdict.passed
+        else None,
+        "mode": verdict.mode,
+        "keys": verdict.keys,
+        "records": verdict.records,
+        "proven": verdict.proven,
+        "beta": verdict.beta,
+        "confidence": verdict.confidence,
+        "window": verdict.about[0] if verdict.about else None,
+        "origin": verdict.origin or None,
+        "manifest": verdict.about[1] if verdict.about else None,
+        "failure": _ending(verdict.failure),
+        "no_verdict": _ending(verdict.obstacle),
+        "other_windows_of_the_period": [
+            {"window": one.window, "manifest": one.manifest, "verdict": one.verdict} for one in verdict.neighbours
+        ],
+        "set_aside": [{"file": one.file, "why": one.why} for one in verdict.set_aside],
+        "tenants": [
+            {
+                "tenant": tally.tenant,
+                "total": tally.total,
+                "checked": tally.checked,
+                "unchecked": tally.unchecked,
+                "acknowledged": tally.acknowledged,
+            }
+            for tally in verdict.tallies
+        ],
+        "estimate": verdict.estimation.details() if verdict.estimation else None,
+        "epsilon": budget.details() if budget else None,
+        "claim": claim.CLAIM,
+        "does_not_say": notes,
+        "policy": manifest.policy if manifest else None,
+        "steps": [
+            {
+                "number": step.number,
+                "title": step.title,
+                "status": step.status,
+                "message": step.message,
+                "evidence": step.evidence,
+                "seconds": round(step.seconds, 6),
+            }
+            for step in sorted(verdict.steps, key=lambda step: step.number)
+        ],
+        "timings": {
+            "total_seconds": round(verdict.seconds, 6),
+            **{step.title: round(step.seconds, 6) for step in verdict.steps},
+        },
+    }
+    return {key: plain(value) for key, value in values.items()}
+
+
+def _ending(ending: Ending | None) -> dict[str, Any] | None:
+    if ending is None:
+        return None
+    more = {} if ending.failed else {"way_out": ending.way_out}
+    return {"step": ending.number, "message": ending.message, **more, "evidence": ending.evidence}
+
+
+def to_json(report: Mapping[str, Any]) -> bytes:
+    """The report's bytes."""
+    return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def save(directory: Path, report: Mapping[str, Any], page: str) -> None:
+    """Write report.json and report.html.  Raises ConfigurationError: the disk refuses."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_durably(directory / JSON_NAME, to_json(report))
+        write_durably(directory / PAGE_NAME, page.encode())
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the report to {directory}: {error.strerror}") from None

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How strong a PASS is, in words that need no training: the attacker's best guess (:mod:`ragseal.accounting.guess`).
+
+Of two indices that differ in one slot an attacker is told one, each with probability 1/2, and says which.  The claim
+being computational (SIM-CDP), the bound holds for efficient attackers up to the terms that the report names.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ragseal.accounting.guess import STRONG, best_guess
+from ragseal.accounting.rounding import per_cent, per_cent_number
+
+GOOD, MID, BAD, OPEN = "good", "mid", "bad", "open"  #: tones: the colour class of a verdict
+FORMULA = "(e^epsilon + delta) / (1 + e^epsilon): Kairouz, Oh, Viswanath 2015, theorem 2.1"
+
+
+def passes(verdict: str) -> bool:
+    return verdict in ("PASS", "SAMPLED-PASS")
+
+
+def weak(verdict: str, epsilon: Any) -> bool:
+    """Whether the bound of a PASS says next to nothing; also where epsilon is no number."""
+    return passes(verdict) and not (isinstance(epsilon, int | float) and epsilon <= STRONG)
+
+
+def tone(verdict: str, epsilon: Any) -> str:
+    """The colour class: good is kept for a full PASS that bounds somebody, open is for what nobody decided."""
+    if passes(verdict):
+        return GOOD if verdict == "PASS" and not weak(verdict, epsilon) else MID
+    return OPEN if verdict == "NO VERDICT" else BAD
+
+
+def right(epsilon: float, delta: float) -> float:
+    """The best guess; 1 where no epsilon follows."""
+    return best_guess(epsilon, delta) if math.isfinite(epsilon) else 1.0
+
+
+def details(epsilon: float, epsilon_account: float, delta: float, k_max: int) -> dict[str, Any]:
+    """As report.json carries it."""
+    return {
+        "account_per_cent": per_cent_number(right(epsilon_account, delta)),
+        "coalition_per_cent": per_cent_number(right(epsilon, delta)),
+        "coalition_accounts": k_max,
+        "even_odds_per_cent": 50.0,
+        "formula": FORMULA,
+        "sentence": sentence(epsilon, epsilon_account, delta, k_max),
+    }
+
+
+def sentence(epsilon: float, epsilon_account: float, delta: float, k_max: int) -> str:
+    """The same for people."""
+    alone, together = per_cent(right(epsilon_account, delta)), per_cent(right(epsilon, delta))
+    said = (
+        f"whoever guesses from even odds (50 %) what one slot holds is right at most {together} of the time with "
+        f"{k_max} accounts over the period, {alone} with one account in this window"
+    )
+    if epsilon > STRONG:
+        said += f"; above epsilon {STRONG:g} such a bound hardly protects anybody"
+    return said

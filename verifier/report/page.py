@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report of an audit as one self-contained page: verdict first, then the checklist, then the numbers.
+
+No script, no external resource; everything that comes from outside is escaped.  Status is said in words as well as in
+colour, and the page follows the reader's light or dark setting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ragseal.accounting.rounding import upward
+from ragseal.runtime import face
+from ragseal.verifier.report import summary
+from ragseal.verifier.report.labels import ACCOUNTS, TIMES, label
+from ragseal.verifier.report.svg import Group, clusters_svg
+
+_STATUS_TONES = {
+    "ok": "good", "failed": "bad", "no verdict": "open", "not reached": "none", "not asked": "none",
+}  # fmt: skip
+_LINKS = 100  # links of a tenant that the page shows; report.json has more
+_WORD = 20  # characters of a word that gets room in a table
+_BOUNDS = ("certified", "second")  # keys of epsilons that do not begin with the word
+_DIGEST = re.compile(r"[0-9a-f]{32,128}")
+_LONGEST = 600  # characters of one value; report.json has all of them
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """The page of a report built by :func:`ragseal.verifier.report.document.build`."""
+    title = f"{report['verdict']}: audit of window {report['window'] or '(none)'}"
+    body = "\n".join(
+        (
+            f"<h1>ragseal: audit of window <code>{_text(report['window'])}</code>, "
+            f"log <code>{_text(report['origin'])}</code></h1>",
+            _verdict(report),
+            face.sentences(summary.sentences(report)),
+            _facts(report),
+            _beside(report),
+            "<h2>Checklist</h2>",
+            f'<ol class="steps">{"".join(_step(step) for step in report["steps"])}</ol>',
+            _tenants(report["tenants"]),
+            _estimate(report["estimate"]),
+            _epsilon(report["epsilon"]),
+            f"<h2>What is claimed</h2><blockquote>{_text(report['claim'])}</blockquote>" if claimed(report) else "",
+            "<h2>What the verdict does not say</h2>",
+            f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in report['does_not_say'])}</ul>",
+            _section("Policy", report["policy"]),
+            _section("Timings (seconds)", report["timings"]),
+            f"<footer>Manifest <code>{_text(report['manifest'])}</code>. "
+            "All evidence in full is in report.json.</footer>",
+        )
+    )
+    return face.document(title, body)
+
+
+def claimed(report: Mapping[str, Any]) -> bool:
+    """Whether the claim may stand there: below a NO VERDICT or a FAIL it would be read as one."""
+    return summary.passed(report)
+
+
+def _verdict(report: Mapping[str, Any]) -> str:
+    ending = report["failure"] or report.get("no_verdict")
+    said = f"<p>{_text(ending['message'])}</p>" if ending else ""
+    way_out = f"<p>What would decide it: {_text(ending['way_out'])}</p>" if ending and ending.get("way_out") else ""
+    guess = summary.guess_line(report)
+    strength = f'<p class="guess">{_text(guess)}</p>' if guess else ""
+    return (
+        f'<section class="verdict {summary.tone(report)}" aria-label="Verdict">'
+        f"<strong>{_text(summary.heading(report))}</strong>{strength}{said}{way_out}"
+        f"<p><code>{_text(report['line'])}</code></p></section>"
+    )
+
+
+def _facts(report: Mapping[str, Any]) -> str:
+    """The numbers, in boxes."""
+    ending = report["failure"] or report.get("no_verdict")
+    if ending:
+        step = "failed step" if report["failure"] else "undecided step"
+        facts: list[tuple[str, Any]] = [(step, ending["step"]), ("answers checked", report["records"])]
+    else:
+        found = summary.guesses(report)
+        facts = [("best guess, the coalition", found[1]), ("best guess, one account", found[0])] if found else []
+        facts += [
+            ("epsilon of the coalition", _bound(report["epsilon_audit"])),
+            ("delta", report["delta"]),
+            ("mode", report["mode"]),
+            ("keys made by", report["keys"]),
+            ("answers proven", f"{report['proven']} of {report['records']}"),
+        ]
+        if report["beta"] is not None:
+            facts += [("share that may be unprovable", _bound(report["beta"])), ("confidence", report["confidence"])]
+    boxes = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in facts)
+    return f'<dl class="facts">{boxes}</dl>'
+
+
+def _beside(report: Mapping[str, Any]) -> str:
+    """Other windows of the period, and what was handed in but set aside."""
+    return _rows("Other windows of the period", report.get("other_windows_of_the_period") or ()) + _rows(
+        "Set aside: handed in, and no evidence of anything", report.get("set_aside") or ()
+    )
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    status = str(step["status"])
+    tone = _STATUS_TONES.get(status, "bad")
+    head = (
+        f"<span>{_text(step['number'])}</span><span>{_text(step['title'])}</span>"
+        f'<span class="badge {tone}">{_text(status)}</span><span class="time">{float(step["seconds"]):.3f} s</span>'
+    )
+    if not step["evidence"] and not step["message"]:
+        return f'<li><div class="row">{head}</div></li>'
+    message = f"<p>{_text(step['message'])}</p>" if step["message"] else ""
+    opened = " open" if status in ("failed", "no verdict") else ""
+    return (
+        f'<li><details{opened}><summary>{head}</summary><div class="inside">{message}'
+        f"{_table(step['evidence'].items())}</div></details></li>"
+    )
+
+
+def _tenants(tenants: Iterable[Mapping[str, Any]]) -> str:
+    columns = ("tenant", "total", "checked", "unchecked", "acknowledged")
+    found = [[tenant[column] for column in columns] for tenant in tenants]
+    heads = ("tenant", "answers", "embedding checked", "not checked", "acknowledged")
+    return _grid("Answers by tenant", heads, found, "h2")
+
+
+def _estimate(estimate: Mapping[str, Any] | None) -> str:
+    """The coalition estimate: what it is, which accounts ask as one, and by which records."""
+    if not estimate:
+        return ""
+    caught = estimate["caught"]
+    complete = all(one["list"] == "complete" for one in estimate["tenants"])
+    rule = f"cosine at least {estimate['theta']}, at most {estimate['tau']} records apart"
+    facts: list[tuple[str, Any]] = [
+        ("accounts that ask as one", f"{estimate['c']} of at most {estimate['k_max']}"),
+        ("which", ", ".join(map(face.shortened, estimate["members"])) or "none"),
+        ("two records are linked", rule),
+        ("links", f"{estimate['links']}{'' if complete else ' listed, as many as join the same records'}"),
+        ("certificate", f"{estimate['certificate']}: " + (
+            f"at {caught['confidence']:.0%} confidence at most {caught['share']:.2g} of all pairs are links that are "
+            "not listed" if caught["share"] else "no link is left out of the list")),
+    ]  # fmt: skip
+    parts = ["<h2>Coalition estimate</h2>", _table(facts)]
+    for tenant in estimate["tenants"]:
+        name = _text(tenant["tenant"])
+        groups = [Group(c["accounts"], c["records"]) for c in tenant["clusters"]]
+        pairs = [(one["accounts"][0], one["accounts"][1]) for one in tenant["listed"]]
+        drawn = clusters_svg(f"Accounts joined in tenant {tenant['tenant']}", groups, pairs)
+        parts.append(
+            (f'<div class="scroll">{drawn}</div>' if drawn else "")
+            + _grid(f"Accounts joined, tenant {name}", ("accounts", "answers"),
+                  [(_names(c["accounts"], ", "), c["records"]) for c in tenant["clusters"]])
+            + _grid(f"Links, tenant {name}", ("answers", "accounts"),
+                    [(" and ".join(map(str, one["seqs"])), _names(one["accounts"], " and "))
+                     for one in tenant["listed"][:_LINKS]])
+        )  # fmt: skip
+    return "".join(parts)
+
+
+def _names(accounts: Sequence[str], between: str) -> str:
+    """Pseudonyms, as much of each as tells them apart; report.json has them whole."""
+    return between.join(map(face.shortened, accounts))
+
+
+def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], level: str = "h3") -> str:
+    """A titled table, nothing where there are no rows; ``title`` is escaped already."""
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{_text(c)}</th>' for c in columns)
+    body = "".join("<tr>" + "".join(f"<td>{_text(x)}</td>" for x in row) + "</tr>" for row in rows)
+    return (
+        f'<{level}>{title}</{level}><div class="scroll"><table class="wide"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _epsilon(values: Mapping[str, Any] | None) -> str:
+    """Step 11's numbers: what is claimed, how it grew, by which accountant, where delta goes."""
+    if not values:
+        return ""
+    lists = ("odometer", "windows_of_the_period", "windows_left_out", "conditions")
+    plain = [(k, v) for k, v in values.items() if k not in (*lists, "accounting", "second_implementation")]
+    parts = [
+        f"<h2>Epsilon, in detail</h2>{_table(plain)}",
+        _rows("Odometer of the period", values["odometer"]),
+        _rows("Windows left out, which ended before the period began", values["windows_left_out"]),
+    ]
+    for name, one in values["accounting"].items():
+        kept = {k: v for k, v in one.items() if k not in ("bounds", "delta", "published", "computational")}
+        parts += [
+            _rows(f"Accountants of class {name}", one["bounds"]),
+            f"<h3>Second implementation</h3>{_table(values['second_implementation'].get(name, {}).items())}",
+            f"<h3>Where delta goes</h3>{_table(one['delta'].items())}",
+            f"<p>Not in delta: {_text('; '.join(one['computational']))}.</p>",
+            f"<h3>The paper's numbers, for comparison; no bounds</h3>{_table(one['published'].items())}",
+            f"<h3>Accounting of class {_text(name)}</h3>{_table(kept.items())}",
+        ]
+    parts.append(_rows("Conditions of Theorems A and B", values["conditions"]))
+    return "".join(parts)
+
+
+def _rows(title: str, entries: Sequence[Mapping[str, Any]]) -> str:
+    """Entries of equal keys as one table."""
+    if not entries:
+        return ""
+    head = "".join(f'<th scope="col">{_label(key)}</th>' for key in entries[0])
+    body = "".join("<tr>" + "".join(_cell(*item) for item in entry.items()) + "</tr>" for entry in entries)
+    return (
+        f'<h3>{_text(title)}</h3><div class="scroll"><table class="wide"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(key: str, value: Any) -> str:
+    """Of a table with several columns; a digest is shortened, other long words get room."""
+    if isinstance(value, str) and _DIGEST.fullmatch(value):
+        return f'<td class="mono" title="{_text(value)}">{_text(face.shortened(value))}</td>'
+    long = any(len(word) > _WORD for word in str(value).split())
+    return f"<td{' class=long' if long else ''}>{_value(value, key)}</td>"
+
+
+def _section(title: str, values: Any) -> str:
+    return f"<h2>{_text(title)}</h2>{_table(values.items())}" if values else ""
+
+
+def _table(rows: Iterable[tuple[str, Any]]) -> str:
+    """Names and values; on a narrow page the value stands below its name."""
+    cells = "".join(
+        f'<tr><th scope="row">{_label(k)}</th><td class="mono">{_value(v, str(k))}</td></tr>' for k, v in rows
+    )
+    return f'<div class="scroll"><table class="pairs"><tbody>{cells}</tbody></table></div>'
+
+
+def _value(value: Any, key: str = "") -> str:
+    if isinstance(value, Mapping):
+        return "<br>".join(f"{_label(k)}: {_value(v, str(k))}" for k, v in value.items())
+    if isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
+        return "<br>".join(_value(entry) for entry in value)
+    if isinstance(value, list):
+        return _text(", ".join(face.shortened(str(x)) if key in ACCOUNTS else str(x) for x in value) or "none")
+    if key in ACCOUNTS and isinstance(value, str):
+        return _text(face.shortened(value))
+    if key in TIMES:
+        return _text(face.when(value))
+    if isinstance(value, float) and (key.startswith("epsilon") or key in _BOUNDS):
+        return upward(value)  # a bound, as in the verdict's line
+    return _number(value) if isinstance(value, float) else _text(value)
+
+
+def _bound(value: Any) -> str:
+    return upward(value) if isinstance(value, float) else _text(value)
+
+
+def _label(value: Any) -> str:
+    return _text(label(value))
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else _text(value)
+
+
+def _text(value: Any) -> str:
+    text = "none" if value is None else str(value)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]} ... ({len(text)} characters)"
+    return escape(text, quote=True)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A report in five plain sentences, and how it is coloured: who, when, which log, what is bounded, how weak.
+
+A verdict is read by people who never learnt what epsilon is.  So the attacker's best guess from even odds stands where
+they look first, and a PASS is green only where that guess is worth something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragseal.accounting.guess import best_guess
+from ragseal.accounting.rounding import per_cent
+from ragseal.kernel.errors import AuditError
+from ragseal.runtime.face import when
+from ragseal.verifier.report import guess
+
+OPEN = "NO VERDICT"
+
+
+def passed(report: Mapping[str, Any]) -> bool:
+    return guess.passes(str(report["verdict"]))
+
+
+def tone(report: Mapping[str, Any]) -> str:
+    return guess.tone(str(report["verdict"]), report["epsilon_audit"])
+
+
+def weak(report: Mapping[str, Any]) -> bool:
+    return guess.weak(str(report["verdict"]), report["epsilon_audit"])
+
+
+def heading(report: Mapping[str, Any]) -> str:
+    """The banner's large words."""
+    return f"{report['verdict']}: proven, but weak" if weak(report) else str(report["verdict"])
+
+
+def guesses(report: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(one account, the coalition): how often an attacker guesses right at most, from even odds, in per cent."""
+    account: Any = (report["epsilon"] or {}).get("epsilon_of_one_account")
+    if not passed(report):
+        return None
+    try:
+        delta = float(report["delta"])
+        alone, together = (best_guess(float(epsilon), delta) for epsilon in (account, report["epsilon_audit"]))
+    except (TypeError, ValueError, AuditError):  # not a number: a report that was not made here
+        return None
+    return per_cent(alone), per_cent(together)
+
+
+def guess_line(report: Mapping[str, Any]) -> str:
+    """For the banner; nothing where no guess is bounded."""
+    found = guesses(report)
+    if found is None:
+        return ""
+    return (
+        f"An attacker who starts from even odds (50 %) guesses right in up to {found[1]} of all cases with "
+        f"{_accounts(report)}, in up to {found[0]} with one account."
+    )
+
+
+def sentences(report: Mapping[str, Any]) -> list[str]:
+    """Five: who, when, which log, what is bounded, how weak."""
+    policy = report["policy"] or {}
+    window, log = report["window"] or "that was not found", report["origin"] or "that was not found"
+    tenants = len(report["tenants"])
+    who = f"An auditor checked what the provider of log {log} recorded in window {window}: {report['records']} answers"
+    who += f" to the accounts of {tenants} {'tenant' if tenants == 1 else 'tenants'}." if tenants else "."
+    if not passed(report) and not report["records"]:
+        asked = f"window {report['window']} of the log {log}" if report["window"] else f"a window of the log {log}"
+        who = f"An auditor set out to check {asked}; it did not come to any answers."
+    if policy:
+        span = f"The window could be used from {when(policy.get('opens'))} to {when(policy.get('closes'))}"
+        span += f"; its privacy budget counts from {when(policy.get('period_start'))} on."
+    else:
+        span = "The check did not come to the window's dates."
+    which = (
+        f"It was the log {log} as shown to this auditor, and in it the manifest {str(report['manifest'])[:12]}\u2026; "
+        "whether others are shown the same log, their receipts and observers tell."
+        if report["manifest"]
+        else f"It should have been the log {log}; no manifest of the window was found in what was read of it."
+    )
+    return [who, span, which, _bounded(report, policy), _strength(report)]
+
+
+def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
+    if passed(report):
+        return (
+            f"Bounded is what {_accounts(report)} that work together, each with at most {policy.get('n_max', '?')} "
+            "questions in this window, can tell from their answers about any one document of a tenant, until it is "
+            "shown to them."
+        )
+    ending = _ending(report)
+    step = f"step {ending.get('step')} of the checklist below"
+    if report["verdict"] == OPEN:
+        return f"Nothing is bounded, and nothing is held against the provider: {step} could not be decided."
+    return f"Nothing is bounded: {step} failed, and what the provider signed shows it."
+
+
+def _strength(report: Mapping[str, Any]) -> str:
+    found = guesses(report)
+    if found is None:
+        way_out = _ending(report).get("way_out")
+        if report["verdict"] == OPEN:
+            return (
+                f"What would decide it: {str(way_out).rstrip('.')}."
+                if way_out
+                else "Ask again once the cause named below is gone."
+            )
+        return "Do not rely on this window; keep report.json, which holds the evidence."
+    if not weak(report):
+        return f"How strong: from even odds they guess right in at most {found[1]} of all cases; 50 % is mere chance."
+    return (
+        f"How weak: from even odds they may guess right in up to {found[1]} of all cases (one account: {found[0]}), so "
+        "the number is proven, but protects hardly anybody; fewer questions or more noise would."
+    )
+
+
+def _accounts(report: Mapping[str, Any]) -> str:
+    count = (report["epsilon"] or {}).get("k_max_of_the_period", "?")
+    return f"{count} account" if count == 1 else f"{count} accounts"
+
+
+def _ending(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = report["failure"] or report.get("no_verdict") or {}
+    return found

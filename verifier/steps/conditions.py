@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The conditions of the top-K accountants, and what of this audit shows each of them.  SPEC D.11.
+
+Each one is necessary: without the clip at lo, for one, other documents far below the window make a released slot
+certain and the bounds fail.  What is arithmetic is checked in the accounting itself (an accountant that does not apply
+says why); the rest is what earlier steps have checked or the circuit proves, named here so that a reader can follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragseal.accounting.audit import ORDERED
+from ragseal.accounting.period import PeriodReport
+from ragseal.kernel.policy import Policy
+
+_PROVEN = "step 8, for the records proven: "
+_BY_THE_CIRCUIT = (
+    ("every score of the capacity is clipped from below", _PROVEN + "no slot is left out whose noise alone wins"),
+    ("every slot carries noise, empty ones too", _PROVEN + "noise of all N slots of the class"),
+    ("the noise of every query is fresh", "steps 2 and 6: seed never used before; account and ctr in the noise's key"),
+    ("always exactly K ids, as a set in slot order", _PROVEN + "K winners, strictly increasing"),
+    ("nothing else depends on the noisy scores", "step 10: overflow and grid are in delta; proofs reveal nothing"),
+)
+
+
+def conditions(report: PeriodReport, policies: Sequence[Policy]) -> list[dict[str, Any]]:
+    """One line a condition: what, whether it holds, and where that was checked.
+
+    Those that steps 2 to 10 refuse a window for are true here: a verdict gets this far only with them.
+    """
+    out = [
+        {
+            "condition": "an empty slot scores lowest: 0 <= lo < hi in every window",
+            "holds": all(0 <= policy.lo < policy.hi for policy in policies),
+            "shown_by": f"the policies of {len(policies)} windows",
+        },
+        {
+            "condition": "a document fills one slot",
+            "holds": report.chunks == 1,
+            "shown_by": f"the largest chunks_max of the period is {report.chunks}",
+        },
+    ]
+    out += [{"condition": what, "holds": True, "shown_by": where} for what, where in _BY_THE_CIRCUIT]
+    for name, one in report.reports.items():
+        unfit = one.bound(ORDERED).unfit
+        out.append(
+            {
+                "condition": f"class {name}: the theorems' numbers are in range",
+                "holds": not unfit,
+                "shown_by": unfit or f"{one.n} queries at a shift of {one.shift} steps",
+            }
+        )
+    return out

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Receipts that accounts hand in, against the log.  SPEC B.4 and D.7.
+
+A receipt file comes from an account, and anybody can change it.  Only two things in it are the provider's word: the
+body, if a provider key of this log signed it, and the note inside, if the log's key did.  What else a file holds (the
+path, an answer that is not the one whose digests the body has, a body that nobody of this log signed) contradicts
+nothing: it is set aside, listed with the reason, and the audit goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ragseal.kernel.attestation import Answer, Receipt, Record
+from ragseal.kernel.commitment import text_leaf
+from ragseal.kernel.errors import AttestationError, AuditError
+from ragseal.kernel.hints import places_commitment
+from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.merkle import leaf_hash, verify_inclusion
+from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.evidence import ReceiptFile, Refused, held
+from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.manifest import Say, Window, quiet
+from ragseal.verifier.steps.records import Logged
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A file that was handed in and says nothing about the provider."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A receipt whose body a provider of this log signed, over a checkpoint of this log."""
+
+    file: ReceiptFile
+    checkpoint: SignedCheckpoint
+
+
+class _NotSignedError(AuditError):
+    """What does not hold is a part of the file that the provider's signature does not cover."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A tenant's records: how many, with an e that the client checked, acknowledged by the account."""
+
+    tenant: str
+    total: int
+    checked: int
+    acknowledged: int
+
+    @property
+    def unchecked(self) -> int:
+        return self.total - self.checked
+
+
+# --- 1 whose word a file is ------------------------------------------------------------------------------------------
+
+
+def sort_receipts(
+    log: LogView, files: Sequence[ReceiptFile], log_key: NoteVerifier
+) -> tuple[list[Promise], list[SetAside]]:
+    """Which files are the provider's word; the log continues every note among them that its key signed.
+
+    Raises:
+        Refused: a note that the log's key signed is not of this log's history: with the log's own note, a fork.
+        Undecided: such a note is newer than the log that was served.
+    """
+    keys = _provider_keys(log) if files else frozenset()
+    promises, aside = [], []
+    for file in files:
+        try:
+            checkpoint = open_checkpoint(file.receipt.body.checkpoint, log_key)
+        except AuditError as error:
+            aside.append(SetAside(file.name, f"its checkpoint is none of this log: {error}"))
+            continue
+        log.extends(checkpoint, f"the checkpoint of receipt {file.name}")
+        if any(_signed(file.receipt, key) for key in keys):
+            promises.append(Promise(file, checkpoint))
+        else:
+            aside.append(SetAside(file.name, "no provider of this log signed it"))
+    return promises, aside
+
+
+def _provider_keys(log: LogView) -> frozenset[bytes]:
+    """Keys that signed a manifest of this log."""
+    keys = set()
+    for _, signed in log.manifests():
+        with contextlib.suppress(AuditError):
+            signed.verify()
+            keys.add(signed.manifest.provider_key)
+    return frozenset(keys)
+
+
+def _signed(receipt: Receipt, key: bytes) -> bool:
+    try:
+        receipt.verify(key)
+    except AuditError:
+        return False
+    return True
+
+
+# --- 7 what the provider's word says ---------------------------------------------------------------------------------
+
+
+def check_receipts(
+    log: LogView,
+    window: Window,
+    records: Sequence[Logged],
+    promises: Sequence[Promise],
+    say: Say = quiet,
+) -> tuple[tuple[Tally, ...], list[SetAside]]:
+    """Step 7: no promise of the provider contradicts the log, and accounts acknowledge the receipts that they hold.
+
+    Returns:
+        What was checked of each tenant, and files whose unsigned parts do not belong to their signed ones.
+
+    Raises:
+        Refused: names the receipt's file; its bytes and the log entry are the evidence.
+    """
+    shown: dict[bytes, Promise] = {}
+    aside: list[SetAside] = []
+    foreign = answers = 0
+    for promise in promises:
+        file = promise.file
+        with held(f"receipt {file.name}: ", file=file.name, receipt=file.receipt.encode()):
+            record = _promised(log, promise)
+            digest = record.digest()
+            other = shown.setdefault(digest, promise).file.receipt
+            if other.body != file.receipt.body:
+                raise Refused("another receipt was given for the same record", other_receipt=other.encode())
+            try:
+                _rest(log, window, promise, record)
+            except _NotSignedError as error:
+                aside.append(SetAside(file.name, f"{error}; its signed body holds"))
+        foreign += record.manifest != window.digest
+        answers += file.answer is not None
+    acknowledged = _acknowledgements(log, records, shown)
+    say(
+        receipts=len(promises),
+        of_other_windows=foreign,
+        with_answer=answers,
+        acknowledged=len(acknowledged),
+        set_aside=len(aside),
+    )
+    return _tallies(window, records, acknowledged), aside
+
+
+def _tallies(window: Window, records: Sequence[Logged], acknowledged: set[bytes]) -> tuple[Tally, ...]:
+    total = Counter(one.tenant for one in records)
+    checked = Counter(one.tenant for one in records if one.record.signed.request.checked)
+    known = Counter(one.tenant for one in records if one.digest in acknowledged)
+    names = [tenant.tenant for tenant in window.manifest.tenants]
+    return tuple(Tally(name, total[name], checked[name], known[name]) for name in names)
+
+
+def _promised(log: LogView, promise: Promise) -> Record:
+    """The record that a signed body promises.  Step 1 found its checkpoint in the log."""
+    body, at = promise.file.receipt.body, promise.checkpoint.checkpoint
+    if body.index >= at.size:
+        raise Refused(f"its record would be entry {body.index}, the log of its checkpoint has {at.size}")
+    record, entry = log.messages[body.index], log.entries[body.index]
+    if not isinstance(record, Record) or record.digest() != body.record_digest:
+        raise Refused(f"entry {body.index} of the log is another record than the one promised", entry=entry)
+    if body.seq != record.seq or body.request_digest != record.signed.request.digest():
+        raise Refused("it names another seq or request than its record", entry=entry)
+    return record
+
+
+def _rest(log: LogView, window: Window, promise: Promise, record: Record) -> None:
+    """The path, which nobody signed, and the answer, of which the body has digests.
+
+    Raises:
+        _NotSignedError: a part of the file that the body does not vouch for.
+        AuditError: openings whose digest the provider signed do not hold.
+    """
+    file, at = promise.file, promise.checkpoint.checkpoint
+    body = file.receipt.body
+    try:
+        verify_inclusion(leaf_hash(log.entries[body.index]), body.index, at.size, file.receipt.path, at.root)
+    except AuditError as error:
+        raise _NotSignedError(f"its path is not that of its record ({error})") from None
+    if file.answer is None:
+        return
+    if file.answer.record != record:
+        raise _NotSignedError("the answer holds another record than the log")
+    if file.answer.openings.digest() != body.openings_digest:
+        raise _NotSignedError("the answer's openings are not those that the receipt signs")
+    if record.manifest == window.digest:
+        _openings(window, file.answer, record)
+
+
+def _openings(window: Window, answer: Answer, record: Record) -> None:
+    """The openings that the provider signed are of this window's record and texts."""
+    cls = window.cls
+    slots = answer.openings.slots
+    ids = [slot.slot for slot in slots]
+    if len(ids) != cls.K or any(a >= b for a, b in itertools.pairwise(ids)) or ids[-1] >= cls.N:
+        raise AttestationError(f"the answer does not hold {cls.K} slots in increasing order")
+    if places_commitment(cls, answer.openings.t_salt, ids) != record.t_commit:
+        raise AttestationError("the answer's slots are not those that the record commits to")
+    roots = {index.digest(): index.text_root for index in window.manifest.tenants}
+    root = roots[record.signed.request.index_digest]  # step 6 found it to be one of them
+    for slot in slots:
+        text = slot.text.encode("utf-8") if slot.present else None
+        verify_inclusion(leaf_hash(text_leaf(slot.salt, slot.slot, text)), slot.slot, cls.N, slot.path, root)
+
+
+def _acknowledgements(log: LogView, records: Sequence[Logged], shown: Mapping[bytes, Promise]) -> set[bytes]:
+    """Digests of the records whose receipt the account acknowledged in its next request, or has shown here."""
+    acknowledged = {one.digest for one in records if one.digest in shown}
+    last: dict[str, Logged] = {}
+    for one in records:
+        request = one.record.signed.request
+        before = last.get(request.account)
+        if before is not None:
+            promise = shown.get(before.digest)
+            if promise is not None and _issued(log, promise) != request.last_receipt:
+                raise Refused(
+                    f"record {one.record.seq} acknowledges another receipt than the one shown for record "
+                    f"{before.record.seq}: two receipts were issued for one request",
+                    seq=one.record.seq,
+                    acknowledged=request.last_receipt,
+                    shown=promise.file.receipt.encode(),
+                )
+            acknowledged.add(before.digest)
+        last[request.account] = one
+    return acknowledged
+
+
+def _issued(log: LogView, promise: Promise) -> bytes:
+    """Digest of a receipt as it was issued: with the only path that its checkpoint allows, whatever the file has."""
+    receipt = promise.file.receipt
+    path = log.tree.path(receipt.body.index, promise.checkpoint.checkpoint.size)
+    return replace(receipt, path=tuple(path)).digest()

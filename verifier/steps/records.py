@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase B as the auditor checks it: the registry and the window's records.  SPEC B and D.6."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Record
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import Account, Registry, registry_leaves
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.verifier.asking import Asker
+from ragseal.verifier.evidence import Refused, held
+from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.manifest import Life, Say, Window, quiet
+
+# --- 6 records -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One record of the window with where it stands and whose it is."""
+
+    index: int
+    record: Record
+    digest: bytes
+    tenant: str  #: from the registry, never from the record (claim A4)
+
+
+def check_registry(window: Window, asker: Asker, say: Say = quiet) -> Mapping[str, Account]:
+    """The accounts of the window by pseudonym: they give the manifest's root, and every tenant of theirs has an index.
+
+    Raises:
+        Refused: what the provider delivered under its signature is not the registry of its manifest, or is none.
+        TransportError, Undecided: it delivered nothing.
+    """
+    manifest = window.manifest
+    data = asker.registry()
+    with held():
+        accounts = Registry.decode(data).accounts
+        root = MerkleTree(registry_leaves(accounts)).root()
+        say(accounts=len(accounts), registry_root=root)
+        if root != manifest.registry_root or len(accounts) != manifest.accounts:
+            raise Refused("the registry is not the one of the manifest", stated=manifest.registry_root, computed=root)
+        for account in accounts:
+            manifest.index_of(account.tenant)
+    return {account.pseudonym: account for account in accounts}
+
+
+def check_records(
+    group: Group, log: LogView, window: Window, life: Life, accounts: Mapping[str, Account], say: Say = quiet
+) -> tuple[Logged, ...]:
+    """Step 6: every record of the window, in order, signed by a registered account within its budget.
+
+    Raises:
+        Refused: names the record by its seq and its place in the log.
+    """
+    found: list[Logged] = []
+    for index, message in enumerate(log.messages):
+        if not isinstance(message, Record):
+            continue
+        mine = message.manifest == window.digest
+        if mine != (life.open_index < index < life.close_index):
+            where = "stands outside its window" if mine else "of another window stands inside this one"
+            raise Refused(f"the record at entry {index} {where}", ledger_index=index, seq=message.seq)
+        if mine:
+            found.append(_logged(index, message, window, accounts))
+    _follow(found, window, life)
+    if life.close.records != len(found):
+        raise Refused("the closing entry counts other records", stated=life.close.records, counted=len(found))
+    try:
+        group.check(b"".join(one.record.signed.request.c_e + one.record.c_y for one in found))
+    except AuditError:
+        raise _bad_point(group, found) from None
+    for tenant in window.manifest.tenants:
+        say(**{f"records[{tenant.tenant}]": sum(one.tenant == tenant.tenant for one in found)})
+    counts = Counter(one.record.signed.request.account for one in found)
+    say(
+        records=len(found),
+        accounts_that_asked=len(counts),
+        most_by_one_account=max(counts.values(), default=0),
+        n_max=window.manifest.policy.n_max,
+    )
+    return tuple(found)
+
+
+def _logged(index: int, record: Record, window: Window, accounts: Mapping[str, Account]) -> Logged:
+    """One record on its own: well-formed, of this window, by a registered account, over its tenant's index."""
+    request = record.signed.request
+    try:
+        account = accounts.get(request.account)
+        if account is None:
+            raise AttestationError(f"account {request.account!r} is not registered")
+        record.signed.verify(account.public_key)
+        manifest = window.manifest
+        if (request.origin, request.window) != (manifest.origin, manifest.window):
+            raise AttestationError(f"the request is for window {request.window!r} of {request.origin!r}")
+        if request.index_digest != manifest.index_of(account.tenant).digest():
+            raise AttestationError(f"the request names another index than that of tenant {account.tenant!r}")
+        if (request.ctr == 1) != (request.last_receipt == NO_RECEIPT):
+            raise AttestationError("an account's first request acknowledges no receipt, every later one a receipt")
+    except AuditError as error:
+        raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=index) from None
+    return Logged(index, record, record.digest(), account.tenant)
+
+
+def _follow(found: Sequence[Logged], window: Window, life: Life) -> None:
+    """What records say together: seq and ctr without gaps, budgets, times, nothing signed used twice."""
+    policy = window.manifest.policy
+    ctrs: Counter[str] = Counter()
+    used: set[tuple[str, str, bytes]] = set()
+    earliest = life.open.time - life.open.time % COARSE_TIME
+    latest = min(policy.closes, life.close.time)
+    for seq, one in enumerate(found):
+        record, request = one.record, one.record.signed.request
+        try:
+            if record.seq != seq:
+                raise AttestationError(f"seq {seq} is missing: a record was dropped or reordered")
+            ctrs[request.account] += 1
+            if request.ctr != ctrs[request.account]:
+                raise AttestationError(
+                    f"account {request.account!r} jumps to request {request.ctr}, expected {ctrs[request.account]}"
+                )
+            if request.ctr > policy.n_max:
+                raise BudgetError(f"account {request.account!r} exceeds its {policy.n_max} queries")
+            if not earliest <= record.time <= latest:
+                raise AttestationError(f"its time {record.time} is outside the window [{earliest}, {latest}]")
+            earliest = record.time
+            for kind, value in (("request id", request.request_id), ("nonce", request.nonce)):
+                if (request.account, kind, value) in used:
+                    raise AttestationError(f"the {kind} was used by this account before")
+                used.add((request.account, kind, value))
+        except AuditError as error:
+            raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=one.index) from None
+
+
+def _bad_point(group: Group, found: Sequence[Logged]) -> Refused:
+    for one in found:
+        try:
+            group.check(one.record.signed.request.c_e + one.record.c_y)
+        except AuditError as error:
+            return Refused(f"record {one.record.seq}: {error}", seq=one.record.seq, ledger_index=one.index)
+    return Refused("a commitment of some record is no point of the curve")
