@@ -43,6 +43,7 @@ from mutation_operators import Mutant, mutants  # noqa: E402
 RESULTS = ROOT / "var" / "mutation"  #: one file of results for each source file
 EXPLAINED = ROOT / "scripts" / "mutation-survivors.md"
 KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
+UNEXPLAINED = "unexplained"  #: a survivor of which EXPLAINED says nothing
 LIBRARIES = (
     "numpy", "pytest", "_pytest.assertion.rewrite", "hypothesis", "py_ecc.optimized_bn128", "click", "rich.console",
     "cryptography.hazmat.primitives.asymmetric.ed25519", "cryptography.x509", "google.protobuf.message",
@@ -113,8 +114,8 @@ TESTS: dict[str, list[str]] = {
     ],
     "verifier/steps/proofs.py": ["verifier/test_batch_word.py", "verifier/test_proofs.py", "attacks/test_batches.py"],
     "verifier/steps/estimate.py": [
-        "attacks/test_links_cover.py", "verifier/test_hashed.py", "verifier/test_verification.py",
-        "attacks/test_estimate.py", "attacks/test_outsiders.py",
+        "verifier/test_estimation.py", "attacks/test_links_cover.py", "verifier/test_hashed.py",
+        "verifier/test_verification.py", "attacks/test_estimate.py", "attacks/test_outsiders.py",
     ],
     "verifier/steps/epsilon.py": ["verifier/test_epsilon.py", "verifier/test_odometer.py", "attacks/test_epsilon.py"],
     "verifier/verification.py": [
@@ -149,6 +150,19 @@ TESTS: dict[str, list[str]] = {
     "groth16/container.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
     "groth16/coefficients.py": ["native/test_coefficients.py"],
     "groth16/g2.py": ["native/test_plain_python.py"],
+    "kernel/printable.py": ["attacks/test_hostile_names.py"],
+    "runtime/gate.py": ["attacks/test_exhaustion.py"],
+    "runtime/limits.py": ["attacks/test_exhaustion.py"],
+    "runtime/peers.py": ["attacks/test_exhaustion.py"],
+    "runtime/statuses.py": ["ledger/test_service.py", "runtime/test_rpc_tls.py", "verifier/test_remote.py"],
+    "runtime/durable.py": ["attacks/test_exhaustion.py", "ledger/test_log.py", "crash/test_storage.py"],
+    "prover/attestation/admission.py": ["attacks/test_provider_load.py", "attacks/test_who_gets_what.py"],
+    "prover/attestation/asked.py": ["attacks/test_auditors_asks.py"],
+    "prover/storage/loaded.py": ["attacks/test_provider_load.py"],
+    "prover/attestation/own_lines.py": ["attacks/test_who_gets_what.py", "attacks/test_provider_load.py"],
+    "prover/attestation/turns.py": ["attacks/test_auditors_asks.py", "prover/test_proofs.py"],
+    "prover/attestation/deliveries.py": ["attacks/test_auditors_asks.py", "attacks/test_who_gets_what.py"],
+    "prover/limits.py": ["prover/test_limits.py", "attacks/test_provider_load.py"],
     "accounting/period.py": ["verifier/test_odometer.py"],
 }  # fmt: skip
 
@@ -308,6 +322,18 @@ def chosen(arguments: Sequence[str]) -> list[str]:
     return [file for file in TESTS if not named or any(Path(file) == one or one in Path(file).parents for one in named)]
 
 
+def _explained(file: str, key: str) -> bool:
+    return EXPLAINED.exists() and f"`{file}` `{key}`" in EXPLAINED.read_text()
+
+
+def _wanted(file: str, key: str, tried: dict[str, list[Any]], redo: set[str]) -> bool:
+    """Without ``redo`` what was never tried, with it only those of what was."""
+    if key not in tried or not redo:
+        return key not in tried and not redo
+    status = tried[key][0]
+    return status in redo or (UNEXPLAINED in redo and status == SURVIVED and not _explained(file, key))
+
+
 def run(
     file: str, redo: set[str], until: float, only_lines: range | None, checks: bool, sample: int | None = None
 ) -> None:
@@ -317,7 +343,7 @@ def run(
     left: list[Mutant] = [
         one
         for one in every
-        if (one.key not in known["mutants"] or known["mutants"][one.key][0] in redo)
+        if _wanted(file, one.key, known["mutants"], redo)
         and (only_lines is None or one.line in only_lines)
         and (one.check or not checks)
     ]
@@ -351,7 +377,6 @@ def run(
 
 def report(files: Sequence[str]) -> int:
     """Print what is known; how many survivors nobody explained."""
-    explained = EXPLAINED.read_text() if EXPLAINED.exists() else ""
     loose = []
     print(f"{'file':26} {'tried':>6} {'killed':>6} {'timeout':>7} {'survived':>8} {'unexplained':>11}")
     for file in files:
@@ -359,7 +384,7 @@ def report(files: Sequence[str]) -> int:
         if not held:
             continue
         counts = Counter(one[0] for one in held.values())
-        open_ = [key for key, one in held.items() if one[0] == SURVIVED and f"`{file}` `{key}`" not in explained]
+        open_ = [key for key, one in held.items() if one[0] == SURVIVED and not _explained(file, key)]
         loose += [(file, held[key][2], key) for key in open_]
         print(f"{file:26} {len(held):6} {counts[KILLED]:6} {counts[TIMEOUT]:7} {counts[SURVIVED]:8} {len(open_):11}")
     for file, line, key in loose:
@@ -370,7 +395,9 @@ def report(files: Sequence[str]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
     parser.add_argument("files", nargs="*", help="files or folders of those in TESTS")
-    parser.add_argument("--again", action="append", default=[], choices=[SURVIVED, TIMEOUT], help="run these once more")
+    parser.add_argument(
+        "--again", action="append", default=[], choices=[SURVIVED, UNEXPLAINED, TIMEOUT], help="only these, once more"
+    )
     parser.add_argument("--lines", help="only mutants of these lines, as 10-25")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no mutant after so many")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="files at a time (default: one a core)")

@@ -256,6 +256,13 @@ def _other_list(signed: bytes) -> bytes:
     return SignedLinks(body, signature.sign(key_of("provider"), "links", body.encode())).encode()
 
 
+def _unsigned_list(signed: bytes) -> bytes:
+    """A list of this window with a link less, that nobody but the auditor's own disk can have made."""
+    links = SignedLinks.decode(signed)
+    body = replace(links.body, tenants=links.body.tenants[:-1])
+    return SignedLinks(body, links.signature).encode()
+
+
 MISTAKES: dict[str, Callable[[Auditor], Auditor]] = {
     "another log's key": lambda a: replace(a, log_key=NoteSigner("other.example/log", key_of("log")).verifier),
     "another key of that name": lambda a: replace(a, log_key=NoteSigner(ORIGIN, key_of("thief")).verifier),
@@ -288,6 +295,7 @@ MISTAKES: dict[str, Callable[[Auditor], Auditor]] = {
     "the whole time": lambda a: replace(a, since=0),
     "a period in the future": lambda a: replace(a, since=1 << 40),
     "damaged first links": lambda a: replace(a, first_links=lambda manifest, signed: b"damaged"),
+    "first links that nobody signed": lambda a: replace(a, first_links=lambda manifest, signed: _unsigned_list(signed)),
     "first links of another window": lambda a: replace(a, first_links=lambda manifest, signed: _other_list(signed)),
 }
 

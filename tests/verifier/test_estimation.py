@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an estimate of several tenants says as a whole.  SPEC C.1, C.6."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ragseal.kernel.estimate import components
+from ragseal.verifier.steps.blocks import Caught, Effort, full_count
+from ragseal.verifier.steps.estimate import FULL, SAMPLED, Estimation, TenantEstimate
+from tests.verifier.simulator import World
+
+NORTH = components(["alice", "bob", "carol"], [(0, 1), (1, 2)])
+WEST = components(["dave", "erin"], [(0, 1)])
+
+
+def tenant(name: str, found: object, certificate: str = FULL) -> TenantEstimate:
+    return TenantEstimate(name, 3, 2, True, 3, found, certificate, 1, Caught.everything(), ())  # type: ignore[arg-type]
+
+
+def test_members_of_a_tenant_with_a_smaller_coalition_are_not_named() -> None:
+    whole = Estimation(8, Fraction(9, 10), 100, (tenant("north", NORTH), tenant("west", WEST)), "auditor")
+    assert (whole.c, whole.members) == (3, ("alice", "bob", "carol"))
+    assert (WEST.c, WEST.members) == (2, ("dave", "erin"))
+
+
+def test_one_sampled_tenant_makes_the_estimate_a_sampled_one() -> None:
+    both = (tenant("north", NORTH), tenant("west", WEST, SAMPLED))
+    assert Estimation(8, Fraction(9, 10), 100, both, "auditor").certificate == SAMPLED
+    assert Estimation(8, Fraction(9, 10), 100, both[:1], "auditor").certificate == FULL
+
+
+def test_as_many_blocks_as_the_effort_allows_are_a_full_certificate() -> None:
+    world = World.honest()
+    estimation = world.audit().estimation
+    assert estimation is not None
+    tenants = world.audit(effort=Effort(full=1, sampled=2)).estimation
+    assert tenants is not None
+    for one in tenants.tenants:
+        blocks = full_count(one.records, estimation.tau, world.estimator.key.cls.n)
+        assert one.certificate == (FULL if blocks <= 1 else SAMPLED)
+    assert {one.certificate for one in tenants.tenants} == {FULL}, "every tenant of this world has one block"
