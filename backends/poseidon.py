@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragseal.backends import group as backend
+from ragseal.backends.native import available, native, native_errors
 from ragseal.kernel import field, hints
 from ragseal.kernel import poseidon as reference
 from ragseal.kernel.params import TAG_KEY, TAG_PLACES, TAG_SEED, CircuitClass
@@ -16,10 +16,10 @@ from ragseal.kernel.params import TAG_KEY, TAG_PLACES, TAG_SEED, CircuitClass
 
 def poseidon(*inputs: int) -> int:
     """:func:`ragseal.kernel.poseidon.poseidon`."""
-    if not backend.available():
+    if not available():
         return reference.poseidon(*inputs)
-    with backend.native_errors():
-        return int.from_bytes(backend.native().poseidon([field.to_bytes(x) for x in inputs]), "big")
+    with native_errors():
+        return int.from_bytes(native.poseidon([field.to_bytes(x) for x in inputs]), "big")
 
 
 def seed_commitment(seed: tuple[int, int]) -> int:

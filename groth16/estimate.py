@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.backends.group import available
+from ragseal.backends.native import available
 from ragseal.groth16.keys import ZKEY, EstimateView, load_key
 from ragseal.groth16.provers import NativeBackend, SnarkjsBackend
 from ragseal.groth16.snarkjs import Snarkjs

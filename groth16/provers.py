@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from ragseal.backends.group import native, native_errors
+from ragseal.backends.native import native, native_errors
 from ragseal.groth16.snarkjs import Snarkjs
+from ragseal.groth16.views import VerifyingKeyData
 
 
 class Packed(Protocol):
@@ -29,10 +30,10 @@ A = TypeVar("A", bound=Packed)
 class NativeBackend(Generic[V, A]):
     """Witness by propagation through the R1CS and Groth16 in the native module; checks every proof it returns."""
 
-    def __init__(self, view: Callable[[Any], V], r1cs: Path, zkey: Path) -> None:
+    def __init__(self, view: Callable[[VerifyingKeyData], V], r1cs: Path, zkey: Path) -> None:
         with native_errors():
-            self._r1cs = native().R1cs.load(str(r1cs))
-            self._key = native().ProvingKey.load(str(zkey))
+            self._r1cs = native.R1cs.load(str(r1cs))
+            self._key = native.ProvingKey.load(str(zkey))
         self._view = view(self._key.verifying_key())
 
     @property
@@ -41,7 +42,7 @@ class NativeBackend(Generic[V, A]):
 
     def prove(self, assignment: A) -> bytes:
         with native_errors():
-            return bytes(self._key.prove(self._r1cs.solve(assignment.packed())))
+            return self._key.prove(self._r1cs.solve(assignment.packed()))
 
 
 class SnarkjsBackend(Generic[V, A]):

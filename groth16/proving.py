@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragseal.backends.group import available
+from ragseal.backends.native import available
 from ragseal.groth16.keys import ZKEY, KeyView, load_key
 from ragseal.groth16.provers import NativeBackend, SnarkjsBackend
 from ragseal.groth16.snarkjs import Snarkjs

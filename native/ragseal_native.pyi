@@ -6,6 +6,7 @@ concatenations.  Every function raises NativeError on malformed input and runs w
 """
 
 from os import PathLike
+from typing import TypedDict
 
 __version__: str
 
@@ -79,13 +80,21 @@ class Committer:
     def commit(self, e: bytes, rho: bytes) -> bytes:
         """sum_j e_j C_j + rho B for int8 entries of e."""
 
+class Selection(TypedDict):
+    """The mechanism's answer; see kernel/mechanism.py."""
+
+    ids: list[int]
+    v: int
+    i_star: int
+    theta: int
+
 class Engine:
     """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
 
     def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
         """params: N, K, R, m, q, c, s; bounds: B(k); cdf: 17 big-endian bytes of F(-1), F(0), ..., F(cut)."""
 
-    def answer(self, key: bytes, w: bytes, hmax: int) -> dict[str, object]:
+    def answer(self, key: bytes, w: bytes, hmax: int) -> Selection:
         """ids (K, increasing), v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""
 
     def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:

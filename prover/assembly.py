@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
 from ragseal.accounting.pld import infinite_loss_mass
-from ragseal.backends.group import default_group, slow_path_notice
+from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
+from ragseal.backends.native import slow_path_notice
 from ragseal.circuits import build as circuits
 from ragseal.circuits import estimate as estimates
 from ragseal.embedder import load_embedder

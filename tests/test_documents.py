@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.backends.group import available
+from ragseal.backends.native import available
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {"provider": "prover", "verifier": "verifier", "observer": "ledger", "client": "client"}

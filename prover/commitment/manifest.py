@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from ragseal.backends import group as backend
+from ragseal.backends.native import available, native, native_errors
 from ragseal.backends.poseidon import seed_commitment
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import commitment, field, signature
@@ -45,10 +45,10 @@ def commit_columns(group: Group, bases: ScoreBases, matrix: Matrix, blinders: Se
     rows, columns = matrix.shape
     if rows != bases.capacity or columns != len(blinders):
         raise CommitmentError(f"a matrix of {rows} x {columns} for {bases.capacity} bases and {len(blinders)} blinders")
-    if backend.available():
-        with backend.native_errors():
+    if available():
+        with native_errors():
             packed = np.ascontiguousarray(matrix).tobytes()
-            return bytes(backend.native().commit_columns(bases.y, bases.b, packed, columns, field.pack(blinders)))
+            return bytes(native.commit_columns(bases.y, bases.b, packed, columns, field.pack(blinders)))
     points = bases.y + bases.b
     return b"".join(
         group.msm(points, field.pack([*(int(x) for x in matrix[:, j]), beta])) for j, beta in enumerate(blinders)
@@ -58,10 +58,10 @@ def commit_columns(group: Group, bases: ScoreBases, matrix: Matrix, blinders: Se
 def combine_columns(matrix: Matrix, chi: int) -> bytes:
     """a_i = sum_j chi^j E[i][j] mod r for every row, packed."""
     columns = matrix.shape[1]
-    if backend.available():
-        with backend.native_errors():
+    if available():
+        with native_errors():
             packed = np.ascontiguousarray(matrix).tobytes()
-            return bytes(backend.native().matrix_combination(packed, columns, field.to_bytes(chi)))
+            return bytes(native.matrix_combination(packed, columns, field.to_bytes(chi)))
     weights, rows = powers(chi, columns), matrix.tolist()
     return field.pack(sum(w * x for w, x in zip(weights, row, strict=True) if x) % R for row in rows)
 

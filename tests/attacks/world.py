@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
-from ragseal.backends.group import default_group, native, native_errors
+from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import Engine, open_engine
+from ragseal.backends.native import native, native_errors
 from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build, class_digest, load_classes
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key, make_keys
 from ragseal.groth16.proving import Assignment
@@ -132,8 +133,8 @@ def open_machine(cls: CircuitClass, paths: KeyPaths, built: BuiltCircuit) -> Mac
         built=built,
         paths=paths,
         key=load_key(paths.directory, cls),
-        r1cs=native().R1cs.load(str(built.r1cs)),
-        proving=native().ProvingKey.load(str(paths.zkey)),
+        r1cs=native.R1cs.load(str(built.r1cs)),
+        proving=native.ProvingKey.load(str(paths.zkey)),
         engine=open_engine(cls),
     )
 
