@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.backends.native import available, native
-from ragseal.kernel import field, hints, noise
+from ragseal.kernel import field, hints, mechanism, noise, statement
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass
 
@@ -34,11 +34,12 @@ class ReferenceEngine:
         self._cls = cls
 
     def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
-        return hints.select(self._cls, key, _integers(w), hmax).ids
+        return mechanism.select(self._cls, key, _integers(w), hmax).ids
 
     def hints(self, key: int, w: Scores, hmax: int) -> bytes:
         scores = _integers(w)
-        return field.pack(hints.reference_hints(self._cls, hints.select(self._cls, key, scores, hmax), scores, hmax))
+        selection = mechanism.select(self._cls, key, scores, hmax)
+        return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
 
 
 class NativeEngine:
@@ -52,7 +53,7 @@ class NativeEngine:
             {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "s")},
             list(bounds),
             [f.to_bytes(17, "big") for f in cumulative],
-            hints.Layout(cls).grid,
+            statement.Layout(cls).grid,
         )
 
     def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:

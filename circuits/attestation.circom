@@ -11,7 +11,7 @@ include "places.circom";
 // Phase B's statement: T is the top K of committed scores plus committed noise (protocol section 4, items 1 to 6).
 //
 // Public, in this order: clear inputs; scores w and hints h, which enter only through their commitments; a blinder that
-// no constraint uses. Order and names are those of kernel/hints.py. Sizes that a class leaves at 0 declare nothing.
+// no constraint uses. Order and names are those of kernel/statement.py. Sizes that a class leaves at 0 declare nothing.
 // G: threshold grid. CUT: largest noise. The rest are the class's parameters.
 template Attestation(N, K, R, m, q, c, s, G, CUT) {
     var L = 0;

@@ -26,8 +26,8 @@ from pathlib import Path
 
 from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.hints import CLEAR_NAMES, Layout
 from ragseal.kernel.params import CircuitClass, class_from_mapping
+from ragseal.kernel.statement import CLEAR_NAMES, Layout
 
 HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"

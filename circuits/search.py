@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragseal.kernel import noise, overflow
+from ragseal.circuits.bound import find_bound
+from ragseal.kernel import noise
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.hints import Layout
 from ragseal.kernel.params import COARSE_CANONICAL_BITS, MODULUS_BITS, CircuitClass
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
+from ragseal.kernel.statement import Layout
 
 TOTAL_CHUNK = 128  #: wires that lib/logup.circom adds up in one row
 COARSE_BITS_MAX = 208  #: q * m at most (params.CircuitClass)
@@ -107,7 +108,7 @@ def complete(name: str, law: str, N: int, K: int, m: int, q: int, c: int, s: int
     Raises:
         PolicyError: no R is enough, or the shape is not a class.
     """
-    R, a, b = overflow.find_bound(N, K, m, noise.build_table(law))
+    R, a, b = find_bound(N, K, m, noise.build_table(law))
     return CircuitClass(name, law, N, K, R, m, q, c, s, a, b)
 
 

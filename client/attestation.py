@@ -20,8 +20,8 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account, Manifest, TenantIndex, embedding_commitment, text_leaf
 from ragseal.kernel.errors import AttestationError, BudgetError, EncodingError, LedgerError
 from ragseal.kernel.fixedpoint import check_embedding
-from ragseal.kernel.hints import places_commitment
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier

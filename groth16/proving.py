@@ -16,8 +16,8 @@ from ragseal.groth16.provers import NativeBackend, SnarkjsBackend
 from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.kernel import field
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.hints import CLEAR_NAMES, Layout
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.statement import CLEAR_NAMES, Layout
 
 
 @dataclass(frozen=True, slots=True)

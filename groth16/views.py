@@ -18,8 +18,8 @@ from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hints import CLEAR, Layout
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.statement import CLEAR, Layout
 
 
 class VerifyingKeyData(Protocol):

@@ -330,7 +330,9 @@ def verify_columns(group: Group, bases: ScoreBases, key_digest: bytes, dimension
         ProofError: a column outside the span, or a malformed point.
     """
     if len(file.columns) != POINT_BYTES * dimension:
-        raise CommitmentError(f"the index file holds {len(file.columns) / POINT_BYTES} columns, not {dimension}")
+        raise CommitmentError(
+            f"the index file holds {len(file.columns)} bytes of columns, not {POINT_BYTES} for each of {dimension}"
+        )
     context = columns_context(key_digest, file.columns)
     relation = _columns_relation(bases, file.columns)
     verify_opening(group, "columns", context, [relation], bases.capacity + 1, file.opening)

@@ -94,7 +94,8 @@ def _linked(embeddings: Embeddings, tau: int, threshold: int) -> Iterator[Pairs]
     largest = int(np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.int64).max(initial=0))
     if largest >= _EXACT64:
         raise EstimateError("embeddings have too many entries for exact products")
-    kind: np.dtype[np.floating] = np.dtype(np.float32 if largest < _EXACT32 else np.float64)
+    single = largest < _EXACT32
+    kind: np.dtype[np.floating] = np.dtype(np.float32 if single else np.float64)  # exact: sums < 2^24 or 2^53
     for top in range(0, n, _ROWS):
         rows = embeddings[top : top + _ROWS].astype(kind)
         last = min(n, top + len(rows) + tau)

@@ -98,7 +98,7 @@ class Engine:
         """ids (K, increasing), v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""
 
     def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
-        """The hint vector of kernel/hints.py, packed."""
+        """The hint vector of kernel/statement.py, packed."""
 
 class VerifyingKey:
     """A Groth16 verifying key; its IC points are the basis of the commitments that stand for hidden public inputs."""

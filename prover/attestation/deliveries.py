@@ -86,7 +86,7 @@ class Deliveries:
         window = self._journal.history.window(ask.manifest)
         auditor = window.manifest.auditor_key
         try:
-            ask.verify(auditor, proof, self._clock())
+            ask.verify(auditor, proof, int(self._clock()))
         except AttestationError as error:
             raise AttestationError(f"only the window's auditor is given this: {error}") from None
         keep = self._asked.take(auditor, ask, self._clock())

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ragseal.backends.mechanism import Engine
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.proving import Assignment, Backend
-from ragseal.kernel import attestation, field, hints
+from ragseal.kernel import attestation, field, mechanism
 from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, ProofEntry, Record, Statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
@@ -177,7 +177,7 @@ class Proofs:
             ),
             kept=kept,
             version=secrets.versions[secrets.account(request.account).tenant],
-            key=hints.noise_key(secrets.limbs, window.beacon, request.ctx()),
+            key=mechanism.noise_key(secrets.limbs, window.beacon, request.ctx()),
         )
 
     def _hints(self, window: Window, case: _Case) -> bytes:

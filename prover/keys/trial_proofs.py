@@ -19,7 +19,7 @@ from ragseal.backends.mechanism import Engine, Scores
 from ragseal.groth16.estimate import EstimateBackend, assign
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.proving import Assignment, Backend
-from ragseal.kernel import field, hints, noise
+from ragseal.kernel import field, mechanism, noise, statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.certificate import RANGE_BITS
 from ragseal.kernel.errors import ProofError
@@ -45,11 +45,11 @@ def _try(key: KeyView, backend: Backend, engine: Engine, group: Group, draw: Dra
     seed = field.limbs(draw(32))
     beacon, ctx, alpha, beta = (int.from_bytes(draw(31), "big") | 1 for _ in range(4))
     t_salt, rho, rho_hint = scalar(draw), scalar(draw), scalar(draw)
-    noise_key = hints.noise_key(seed, beacon, ctx)
+    noise_key = mechanism.noise_key(seed, beacon, ctx)
     w, hmax = _scores(cls, draw, wide)
     h = engine.hints(noise_key, w, hmax)
-    t_commit = hints.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax))
-    clear = (hints.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
+    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax))
+    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
     integers = tuple(int(x) for x in w)
     proof = backend.prove(Assignment(clear, integers, h, (rho + rho_hint) % R, seed, t_salt))
     c_w = group.msm(key.scores.y + key.scores.b, field.pack([*integers, rho]))

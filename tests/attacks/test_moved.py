@@ -14,7 +14,7 @@ from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation
 from ragseal.kernel.attestation import ProofEntry, Record
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hints import seed_commitment
+from ragseal.kernel.statement import seed_commitment
 from ragseal.verifier.evidence import ConfiguredKey
 from tests.attacks.checks import PAIRING, without
 from tests.attacks.world import (

@@ -16,7 +16,7 @@ from ragseal.kernel.attestation import Prepare, Prepared
 from ragseal.kernel.bn254 import IDENTITY
 from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.errors import AttestationError, ProofError
-from ragseal.kernel.hints import noise_key
+from ragseal.kernel.mechanism import noise_key
 from tests.attacks.checks import CLIENT_OPENS_C_E, REQUEST_SIGNED, without
 from tests.attacks.world import (
     DIMENSION,

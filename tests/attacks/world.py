@@ -31,7 +31,7 @@ from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build, class_dig
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key, make_keys
 from ragseal.groth16.proving import Assignment
 from ragseal.groth16.snarkjs import proof_bytes
-from ragseal.kernel import attestation, commitment, hints, signature
+from ragseal.kernel import attestation, commitment, mechanism, signature, statement
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
@@ -48,10 +48,11 @@ from ragseal.kernel.attestation import (
     Statement,
 )
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
-from ragseal.kernel.hints import noise_key, places_commitment, seed_commitment
+from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.verification import Verdict
@@ -87,7 +88,7 @@ class Machine:
 
     def base(self, name: str) -> bytes:
         """The IC point of a clear input."""
-        return bytes(self.key.vk.ic(1 + hints.CLEAR_NAMES.index(name), 1))
+        return bytes(self.key.vk.ic(1 + statement.CLEAR_NAMES.index(name), 1))
 
     def witness(self, assignment: Assignment) -> Any:
         """All wires by propagation; nothing is checked."""
@@ -305,7 +306,7 @@ class AttackWorld(simulator.World):
             h = self.tools.engine.hints(noise_of, scores, proven.hmax)
         else:
             draft = Draft(cls, seed, proven.beacon, proven.ctx, proven.hmax, salt, 0, 0, blind, list(w), [])
-            draft.elements = hints.coarse_elements(cls, draft.key)
+            draft.elements = mechanism.coarse_elements(cls, draft.key)
             draft.read_coarse()
             setting().choose(draft)
             draft.settle()
@@ -326,7 +327,7 @@ class AttackWorld(simulator.World):
         stated = replace(stated, t_commit=entry.t_commit)
         extra: list[tuple[bytes, int]] = []
         if plan.compensate:
-            for name, real, mine in zip(hints.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
+            for name, real, mine in zip(statement.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
                 if real != mine:
                     extra.append((self.tools.base(name), mine - real))
             for i, (real, mine) in enumerate(zip(committed, w, strict=True)):

@@ -16,6 +16,7 @@ from conftest import CACHE, probe
 from drafts import Setting
 from r1cs import P
 
+from ragseal.circuits import bound as proven
 from ragseal.circuits import build as building
 from ragseal.circuits import stats
 from ragseal.circuits.__main__ import main
@@ -42,7 +43,7 @@ def test_places_are_proven_enough_and_not_one_too_many(name: str) -> None:
     table = noise.build_table(cls.law)
     assert overflow.overflow_bound_holds(cls, table)
     assert not overflow.overflow_bound_holds(dataclasses.replace(cls, R=cls.R - 1), table)
-    assert overflow.find_bound(cls.N, cls.K, cls.m, table)[0] == cls.R
+    assert proven.find_bound(cls.N, cls.K, cls.m, table)[0] == cls.R
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -17,7 +17,7 @@ from drafts import Setting
 from r1cs import R1cs
 
 from ragseal.circuits.build import sources
-from ragseal.kernel import hints
+from ragseal.kernel import statement
 
 #: The wires that a prover assigns: fractions and inverses.
 QUOTIENT = r"(.*\.)?f([A-Z0-9]\w*)?(\[\d+\])*"
@@ -69,7 +69,7 @@ def test_a_missing_secret_is_noticed(tiny: Setting, private: str) -> None:
 
 def test_every_commitment_is_needed(tiny: Setting) -> None:
     """Live: leave any one group out of the commitments, and all its wires are loose."""
-    names = ["w", *(g.name for g in hints.Layout(tiny.cls).groups)]
+    names = ["w", *(g.name for g in statement.Layout(tiny.cls).groups)]
     for name in names:
         wires = group_wires(tiny.r1cs, name)
         assert wires

@@ -22,7 +22,7 @@ from r1cs import P, R1cs, read
 
 from ragseal.circuits.build import HERE, cached, load_classes, main_component, sources
 from ragseal.circuits.estimate import SOURCE
-from ragseal.kernel import fixedpoint, hints, noise
+from ragseal.kernel import fixedpoint, mechanism, noise, statement
 from ragseal.kernel.poseidon import permute, poseidon
 
 C = 9  #: chunk bits of parts.circom
@@ -50,14 +50,14 @@ class Case:
         rng = self.rng = random.Random(number)
         self.seed = (rng.getrandbits(128), rng.getrandbits(128))
         self.beacon, self.ctx, self.salt = (rng.getrandbits(248) for _ in range(3))
-        self.key = hints.noise_key(self.seed, self.beacon, self.ctx)
+        self.key = mechanism.noise_key(self.seed, self.beacon, self.ctx)
         self.slot = rng.randrange(100)
         self.table = noise.build_table("gaussian")
         self.alpha, self.beta = rng.getrandbits(250), rng.getrandbits(250)
         self.message = [rng.randrange(P), rng.randrange(P)]
         self.ids = sorted(rng.getrandbits(100) for _ in range(3))
         self.elements = permute([0, self.key, 3 << 32] + [0] * 14)[1:3]
-        self.element = hints.fine_element(self.key, self.slot)
+        self.element = mechanism.fine_element(self.key, self.slot)
         self.coarse_bits = rng.getrandbits(8)
         self.hmax = 1000
         self.w = rng.randrange(-3000, 5000) if w is None else w
@@ -152,7 +152,7 @@ def test_every_template_has_a_twin() -> None:
 
 def test_hashes() -> None:
     case = Case(1)
-    assert case.get("seedCommitment") % P == hints.seed_commitment(case.seed)
+    assert case.get("seedCommitment") % P == statement.seed_commitment(case.seed)
     assert case.get("noiseKey") % P == case.key
     assert case.get("hash") % P == poseidon(7, *case.message)
     packed = [case.ids[0] | case.ids[1] << 100, case.ids[2]]  # floor(248 / 100) ids an element

@@ -34,7 +34,7 @@ from ragseal.backends.group import default_group
 from ragseal.circuits.build import class_digest
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.kernel import commitment as kernel
-from ragseal.kernel import field, hints, signature
+from ragseal.kernel import field, signature, statement
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest
 from ragseal.kernel.errors import (
     AttestationError,
@@ -104,7 +104,7 @@ def test_a_committed_window_is_what_its_manifest_says(tmp_path: Path, tiny: Circ
     window = provider.journal.history.named("w1")
     window.signed.verify()
     manifest, held = window.manifest, provider.window_secrets(window.digest)
-    assert manifest.c_seed == hints.seed_commitment(field.limbs(held.seed))
+    assert manifest.c_seed == statement.seed_commitment(field.limbs(held.seed))
     assert [t.tenant for t in manifest.tenants] == ["acme", "globex"]
     assert manifest.accounts == 3
     for tenant in manifest.tenants:

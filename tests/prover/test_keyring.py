@@ -20,7 +20,7 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import HERE, BuiltCircuit, class_digest, load_classes
 from ragseal.groth16.keys import KeyPaths, install_key
 from ragseal.groth16.proving import Backend, open_backend
-from ragseal.kernel import hints, noise
+from ragseal.kernel import noise, statement
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
 from ragseal.kernel.msm import multi_scalar
 from ragseal.kernel.params import CircuitClass, P, R
@@ -192,7 +192,7 @@ def moved(zkey: bytes, kind: int, wire: int, guess: int) -> bytes:
 
 def wire_of(tiny: CircuitClass, group: str, at: int) -> int:
     """The wire of a hint: public inputs follow the constant."""
-    layout = hints.Layout(tiny)
+    layout = statement.Layout(tiny)
     return 1 + layout.hints_at + layout.by_name[group].offset + at
 
 
@@ -207,7 +207,7 @@ def test_a_key_whose_failures_tell_a_score_is_refused(
     """The verifying key, its digest and every consistency of the file are untouched."""
     assert with_predicate(sender.data, 1, 0) != sender.data
     assert written(sender.data, sections(sender.data)) == sender.data  # the attack writes a key but for the predicate
-    send(sender, with_predicate(sender.data, 1 + hints.Layout(tiny).scores_at + 17, 4711))
+    send(sender, with_predicate(sender.data, 1 + statement.Layout(tiny).scores_at + 17, 4711))
     with pytest.raises(ProofError, match="coefficients are not those of the circuit"):
         fetch(sender, ring, tiny)
     assert leftovers(ring) == []
@@ -233,7 +233,7 @@ def test_a_predicate_that_made_up_statements_satisfy_is_refused(
 def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
     sender: Sender, ring: KeyRing, tiny: CircuitClass
 ) -> None:
-    honest, score = sender.data, 1 + hints.Layout(tiny).scores_at + 17
+    honest, score = sender.data, 1 + statement.Layout(tiny).scores_at + 17
     send(sender, moved(honest, 5, score, 4711))
     with pytest.raises(ProofError, match="made-up statement"):
         fetch(sender, ring, tiny)

@@ -21,7 +21,8 @@ from ragseal.groth16.proving import Assignment, Backend, open_backend
 from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import ProofEntry, Record, Request
 from ragseal.kernel.errors import ConfigurationError, ProofError
-from ragseal.kernel.hints import noise_key, seed_commitment
+from ragseal.kernel.mechanism import noise_key
+from ragseal.kernel.statement import seed_commitment
 from ragseal.verifier.state import State
 from tests.verifier.simulator import CLS, GROUP, Kept, Tenant, World, key_of
 
