@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel is what provider, auditor and account compute alike, bit for bit: no floats, no clock, no chance, no files.
+"""What provider, auditor and account compute alike, bit for bit, has no floats, clock, chance or files: the kernel.
 
     .venv/bin/python scripts/exact.py [folder]
 
@@ -54,11 +54,9 @@ def _fault(node: ast.AST) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "kernel"
-    found = [
-        f"{path}:{line}: {why}"
-        for path in sorted(folder.glob("*.py"))
-        for line, why in sorted(faults(path.read_text()))
-    ]
+    found = []
+    for path in sorted(folder.glob("*.py")):
+        found += [f"{path}:{line}: {why}" for line, why in sorted(faults(path.read_text()))]
     sys.exit("\n".join(found) or None)
 
 

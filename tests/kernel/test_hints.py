@@ -126,7 +126,7 @@ def test_elements_at_the_edge_of_the_canonical_decomposition(monkeypatch: pytest
     limit = statement.canonical_limit(cls.coarse_top_position)
     for top, fits in ((limit - 1, True), (limit, False)):
         element = top << cls.coarse_top_position
-        monkeypatch.setattr(hints, "coarse_elements", lambda cls, key, e=element: [e, *drawn[1:]])
+        monkeypatch.setattr(mechanism, "coarse_elements", lambda cls, key, e=element: [e, *drawn[1:]])
         if fits:
             assert mechanism.select(cls, 1, w, 6000).elements[0] == element
         else:
