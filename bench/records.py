@@ -16,8 +16,8 @@ import ragseal_native as native
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.scores import score_matrix
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView
-from ragseal.groth16.proving import Assignment
 from ragseal.kernel import attestation, commitment, field, mechanism, opening
 from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record, Request, SignedRequest, Statement
 from ragseal.kernel.params import CircuitClass, R

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import overload
 
 from ragseal.backends.native import available, native, native_errors
+from ragseal.circuits.circuit import Shape
 from ragseal.groth16 import zkey as plain_zkey
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import EstimateView as EstimateView
@@ -44,10 +45,6 @@ class KeyPaths:
     @property
     def vkey(self) -> Path:
         return self.directory / VKEY
-
-
-#: What a key is of.
-Shape = CircuitClass | EstimateClass
 
 
 @overload

@@ -17,6 +17,7 @@ import click
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.circuits.circuit import class_digest
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
@@ -262,14 +263,14 @@ def fetch_keys(
         def moved(done: int, total: int) -> None:
             bars.update(task, completed=done, total=total)
 
-        fetched = remote.fetch_key(verifier, tls, cls, assembly.class_digest(cls), wanted, ring, moved)
+        fetched = remote.fetch_key(verifier, tls, cls, class_digest(cls), wanted, ring, moved)
         paths = fetched.paths
         state.remember_auditor(paths.digest, fetched.auditor_key)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
         size = assembly.fitting_estimate(cls)
         rings = assembly.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         (blocks,) = [
-            remote.fetch_key(verifier, tls, size, assembly.estimate_digest(size), None, one, moved).paths
+            remote.fetch_key(verifier, tls, size, class_digest(size), None, one, moved).paths
             for one in rings
             if one.cls == size
         ]
@@ -324,7 +325,7 @@ def commit(
         before = provider.journal.history.newest
         binding = Binding(
             cls,
-            assembly.class_digest(cls),
+            class_digest(cls),
             provider.machinery.embedder.dimension,
             int(provider.edges.clock()),
             None if before is None else before.manifest.policy.period_start,

@@ -32,7 +32,7 @@ from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment.manifest import Progress, WindowSecrets
 from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
-from ragseal.prover.keys.keyring import EstimateRing, KeyRing
+from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
@@ -58,9 +58,9 @@ class Machinery:
 
     group: Group
     engine: Engine
-    keys: KeyRing
+    keys: AttestationKeys
     embedder: Embedder
-    estimate_keys: Sequence[EstimateRing] = ()
+    estimate_keys: Sequence[BlockKeys] = ()
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView
-from ragseal.groth16.proving import Assignment, Backend
+from ragseal.groth16.provers import AttestationBackend
 from ragseal.kernel import attestation, field, mechanism
 from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, ProofEntry, Record, Statement
 from ragseal.kernel.bn254 import Group
@@ -93,7 +94,7 @@ class Proofs:
         group: Group,
         engine: Engine,
         key_of: Callable[[bytes], KeyView],
-        backend_of: Callable[[bytes], Backend],
+        backend_of: Callable[[bytes], AttestationBackend],
         secrets_of: Callable[[bytes], WindowSecrets],
         draw: Draw,
         turns: Turns | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation
 from ragseal.kernel.attestation import ProofEntry, Record

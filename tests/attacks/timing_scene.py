@@ -17,7 +17,7 @@ import numpy as np
 
 from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.native import native
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import field
 
 CLS = load_classes()["small"]

@@ -14,7 +14,6 @@ import json
 import random
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -27,9 +26,10 @@ from py_ecc import optimized_bn128 as bn128
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.backends.native import native, native_errors
-from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build, class_digest, load_classes
+from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build
+from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key, make_keys
-from ragseal.groth16.proving import Assignment
 from ragseal.groth16.snarkjs import proof_bytes
 from ragseal.kernel import attestation, commitment, mechanism, signature, statement
 from ragseal.kernel import field as scalars
@@ -56,12 +56,9 @@ from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.verification import Verdict
+from tests.circuits.drafts import Draft as Draft
+from tests.circuits.drafts import Setting
 from tests.verifier import simulator
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "circuits"))  # drafts.py: a prover's inputs that may lie
-
-from drafts import Draft as Draft
-from drafts import Setting
 
 ROOT = Path(__file__).parents[2]
 KEYS = ROOT / "var" / "keys"

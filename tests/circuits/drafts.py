@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from r1cs import P, R1cs
-
 from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.errors import UnprovableError
 from ragseal.kernel.params import CircuitClass
+from tests.circuits.r1cs import P, R1cs
 
 
 @dataclass

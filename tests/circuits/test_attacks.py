@@ -13,11 +13,11 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from drafts import Draft, DraftPlace, Setting, multiplier
-from r1cs import P, R1cs
 
 from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.errors import UnprovableError
+from tests.circuits.drafts import Draft, DraftPlace, Setting, multiplier
+from tests.circuits.r1cs import P, R1cs
 
 
 def fractions(r1cs: R1cs, *patterns: str) -> tuple[set[int], set[int]]:

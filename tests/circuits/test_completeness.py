@@ -6,9 +6,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from drafts import Draft, Setting
 
 from ragseal.kernel import hints, mechanism, statement
+from tests.circuits.drafts import Draft, Setting
 
 
 def reference(d: Draft) -> list[int]:

@@ -13,11 +13,11 @@ import re
 from pathlib import Path
 
 import pytest
-from drafts import Setting
-from r1cs import R1cs
 
-from ragseal.circuits.build import sources
+from ragseal.circuits.circuit import sources
 from ragseal.kernel import statement
+from tests.circuits.drafts import Setting
+from tests.circuits.r1cs import R1cs
 
 #: The wires that a prover assigns: fractions and inverses.
 QUOTIENT = r"(.*\.)?f([A-Z0-9]\w*)?(\[\d+\])*"

@@ -22,7 +22,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.native import native, native_errors
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.client.account import AccountKey, read_name
 from ragseal.client.attestation import decode_embedding as client_embedding
 from ragseal.client.attestation import encode_embedding

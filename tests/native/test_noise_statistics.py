@@ -24,7 +24,7 @@ import pytest
 
 from ragseal.accounting.attack import log_chance
 from ragseal.backends.mechanism import NativeEngine
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism, statement
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 from ragseal.kernel.params import CircuitClass, R

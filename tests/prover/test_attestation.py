@@ -12,22 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from provider_scene import (
-    DIMENSION,
-    NOW,
-    ORIGIN,
-    Asker,
-    Clock,
-    TrigramEmbedder,
-    account_key,
-    embed_with,
-    make_policy,
-    open_provider,
-    open_window,
-    opened,
-    retrieved,
-    serving_on,
-)
 from pymerkle import SqliteTree
 
 from ragseal.backends.group import default_group
@@ -51,6 +35,22 @@ from ragseal.prover.attestation import answering
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
 from ragseal.prover.provider import Serving
+from tests.prover.provider_scene import (
+    DIMENSION,
+    NOW,
+    ORIGIN,
+    Asker,
+    Clock,
+    TrigramEmbedder,
+    account_key,
+    embed_with,
+    make_policy,
+    open_provider,
+    open_window,
+    opened,
+    retrieved,
+    serving_on,
+)
 
 Scene = Callable[[Serving], Awaitable[None]]
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from ragseal.backends import poseidon
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism, statement
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import R

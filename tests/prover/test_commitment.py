@@ -12,26 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from provider_scene import (
-    AUDITOR,
-    AUDITOR_KEY,
-    DIMENSION,
-    NOW,
-    Asker,
-    Clock,
-    Participant,
-    TrigramEmbedder,
-    account_key,
-    embed_with,
-    make_policy,
-    new_state,
-    open_provider,
-    open_window,
-    serving_on,
-)
 
 from ragseal.backends.group import default_group
-from ragseal.circuits.build import class_digest
+from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.kernel import commitment as kernel
 from ragseal.kernel import field, signature, statement
@@ -54,6 +37,23 @@ from ragseal.prover.commitment.manifest import combine_columns, commit_columns, 
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.storage.history import History, Stage, Window
+from tests.prover.provider_scene import (
+    AUDITOR,
+    AUDITOR_KEY,
+    DIMENSION,
+    NOW,
+    Asker,
+    Clock,
+    Participant,
+    TrigramEmbedder,
+    account_key,
+    embed_with,
+    make_policy,
+    new_state,
+    open_provider,
+    open_window,
+    serving_on,
+)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from ragseal.backends.mechanism import open_engine
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import LAWS, CircuitClass
