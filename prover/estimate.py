@@ -34,12 +34,13 @@ from ragseal.kernel.squarednorm import nonces_needed, prove_squared_norm
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.proofs import stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
-from ragseal.prover.commitment.manifest import WindowSecrets, embedding_generators
+from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.keys.keyring import BlockKeys
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT = 2  #: windows whose records stay in memory
 

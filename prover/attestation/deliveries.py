@@ -23,7 +23,7 @@ from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, 
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.prover.attestation.asked import Asked
 from ragseal.prover.attestation.proofs import Proofs
-from ragseal.prover.commitment.manifest import window_accounts
+from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal

@@ -28,12 +28,13 @@ from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.retrieval import PLACE, QuerySecrets, decode_embedding, query_place, shifted_scores
 from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.commitment.manifest import WindowSecrets, embedding_generators
 from ragseal.prover.randomness import Draw, packed_scalars
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
 

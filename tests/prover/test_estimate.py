@@ -32,7 +32,7 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 from ragseal.prover import assembly
 from ragseal.prover.attestation.proofs import release, stopped
-from ragseal.prover.commitment.manifest import window_accounts
+from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.provider import Serving
 from tests.prover.provider_scene import (
