@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma circom 2.1.6;
 
+include "constants.circom";
 include "secret.circom";
 include "logup.circom";
 include "ranges.circom";
@@ -18,14 +19,16 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     while (2 ** L < N) { L++; }
     var NE = N \ q;
     var fillC = 0;
-    if (254 - q * m - 44 > 0) { fillC = (254 - q * m - 44) \ c; }
-    var topC = (254 - q * m - fillC * c + c - 1) \ c;
-    var fb = 128 - m;
+    var spareC = MODULUS_BITS() - q * m - COARSE_CANONICAL_BITS();
+    if (spareC > 0) { fillC = spareC \ c; }
+    var topC = (MODULUS_BITS() - q * m - fillC * c + c - 1) \ c;
+    var fb = UNIFORM_BITS() - m;
     var nf = (fb + c - 1) \ c;
     var fillP = 0;
-    if (254 - fb - s - 72 > 0) { fillP = (254 - fb - s - 72) \ c; }
-    var topP = (254 - fb - s - fillP * c + c - 1) \ c;
-    var nu = (128 + c - 1) \ c;
+    var spareP = MODULUS_BITS() - fb - s - PLACE_CANONICAL_BITS();
+    if (spareP > 0) { fillP = spareP \ c; }
+    var topP = (MODULUS_BITS() - fb - s - fillP * c + c - 1) \ c;
+    var nu = (UNIFORM_BITS() + c - 1) \ c;
     var ni = (L + c - 1) \ c;
     var ncmp = (2 * c + 1 + L + c - 1) \ c;
     var nth = (m + c - 1) \ c;
@@ -99,21 +102,22 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     signal fineFirst <== Fifth(C3[1])(key);
 
     var ranges = 0;
-    var blocks = (NE + 15) \ 16;
+    var B = ELEMENTS_PER_BLOCK();
+    var blocks = (NE + B - 1) \ B;
     component block[blocks];
     for (var k = 0; k < blocks; k++) {
-        var count = 16;
-        if (k == blocks - 1) { count = NE - 16 * k; }
+        var count = B;
+        if (k == blocks - 1) { count = NE - B * k; }
         block[k] = CoarseElements(count, q, m, c, fillC, topC);
         block[k].alpha <== alpha;
         block[k].first1 <== coarseFirst;
-        block[k].first2 <== (C17[2] + k + 3 * 2 ** 32) ** 5;
+        block[k].first2 <== (C17[2] + k + TAG_COARSE() * 2 ** 32) ** 5;
         for (var e = 0; e < count; e++) {
-            for (var j = 0; j < q; j++) { block[k].u[e][j] <== u[(16 * k + e) * q + j]; }
-            for (var j = 0; j < fillC; j++) { block[k].filler[e][j] <== cf[16 * k + e][j]; }
+            for (var j = 0; j < q; j++) { block[k].u[e][j] <== u[(B * k + e) * q + j]; }
+            for (var j = 0; j < fillC; j++) { block[k].filler[e][j] <== cf[B * k + e][j]; }
             for (var j = 0; j < topC - 1; j++) {
-                block[k].top[e][j] <== ct[16 * k + e][j];
-                block[k].difference[e][j] <== cd[16 * k + e][j];
+                block[k].top[e][j] <== ct[B * k + e][j];
+                block[k].difference[e][j] <== cd[B * k + e][j];
             }
         }
         ranges += block[k].range;

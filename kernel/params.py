@@ -33,6 +33,7 @@ PLACE_CANONICAL_BITS = 72
 OVERFLOW_EXPONENT = 64
 GRID_EXPONENT = 80
 
+PACKED_BITS = 248  #: of slot ids in one field element of the commitment to T
 ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
 LAWS = ("gaussian", "geometric")
@@ -142,7 +143,7 @@ class CircuitClass:
     @property
     def ids_per_element(self) -> int:
         """Slot ids packed into one field element of the commitment to T."""
-        return 248 // self.L
+        return PACKED_BITS // self.L
 
     @property
     def packed_elements(self) -> int:

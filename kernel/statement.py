@@ -105,7 +105,7 @@ def places_commitment(cls: CircuitClass, salt: int, ids: Sequence[int]) -> int:
 
 
 def pack_ids(cls: CircuitClass, ids: Sequence[int]) -> list[int]:
-    """Slot ids, L bits each, packed lowest first into field elements of at most 248 bits."""
+    """Slot ids, L bits each, packed lowest first into field elements of at most PACKED_BITS bits."""
     per = cls.ids_per_element
     return [sum(slot << (cls.L * j) for j, slot in enumerate(ids[at : at + per])) for at in range(0, len(ids), per)]
 
