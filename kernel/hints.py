@@ -2,8 +2,8 @@
 """The hidden public inputs of the attestation circuit: their order, and a reference prover's values.  SPEC B.
 
 :class:`Layout` lists every committed hint in the order of the circuit's public signals; the circuit, the native engine
-and the verifier's slices of the key all follow it.  :func:`select` is the mechanism with lazily opened noise (protocol
-section 4, answer path) and :func:`reference_hints` fills the layout, both in plain integers: what the native engine
+and the verifier's slices of the key all follow it.  :func:`select` is the mechanism with lazily opened noise (SPEC
+M.6 and M.7) and :func:`reference_hints` fills the layout, both in plain integers: what the native engine
 computes is compared with them.
 """
 
@@ -113,7 +113,7 @@ class Layout:
 
 
 def seed_commitment(seed: tuple[int, int]) -> int:
-    """C_seed = Poseidon(tag, s_hi, s_lo) (protocol section 3)."""
+    """C_seed = Poseidon(tag, s_hi, s_lo) (SPEC A.5)."""
     return poseidon(TAG_SEED, *seed)
 
 
@@ -193,7 +193,7 @@ def exact_noise(cls: CircuitClass, u: int, element: int) -> tuple[int, int, int]
 
 
 def select(cls: CircuitClass, key: int, w: Sequence[int], hmax: int) -> Selection:
-    """Noise over every slot, exact top-K by (v_i, -i), opening exactly R slots (protocol section 4).
+    """Noise over every slot, exact top-K by (v_i, -i), opening exactly R slots (SPEC M.5 to M.8).
 
     Args:
         w: N integers gain * (y_i - lo), unclipped.

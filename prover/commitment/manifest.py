@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase A, commitment: column commitments with their proof of opening, registry, manifest.  SPEC A; protocol section 3.
+"""Phase A, commitment: column commitments with their proof of opening, registry, manifest.  SPEC A.
 
 Every window commits to every index anew: fresh blinders, fresh salts, a full proof of opening.  What a window needs to
 be served and proven is durable before its manifest enters the ledger.
