@@ -47,7 +47,7 @@ GENERATOR_DOMAIN = b"ragseal/v1/embedding-generators"
 
 @dataclass(frozen=True, slots=True)
 class TenantIndex(Message):
-    """C_idx of one tenant and index version, SPEC A.3.  The points and the proof of opening are files beside the ledger."""
+    """C_idx of one tenant and index version, SPEC A.3.  Points and proof of opening are files beside the ledger."""
 
     TAG: ClassVar[str] = "tenant-index"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, U16, HASH, HASH, HASH)
