@@ -9,7 +9,7 @@ include "coarse.circom";
 include "slots.circom";
 include "places.circom";
 
-// Phase B's statement: T is the top K of committed scores plus committed noise (protocol section 4, items 1 to 6).
+// Phase B's statement: T is the top K of committed scores plus committed noise (SPEC B.6.1 to B.6.6).
 //
 // Public, in this order: clear inputs; scores w and hints h, which enter only through their commitments; a blinder that
 // no constraint uses. Order and names are those of kernel/statement.py. Sizes that a class leaves at 0 declare nothing.
@@ -92,7 +92,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     signal input s_lo;
     signal input t_salt;
 
-    // Item 1: the seed, the request's key, the coarse bits.
+    // SPEC B.6.1: the seed, the request's key, the coarse bits.
     signal seed <== SeedCommitment()([s_hi, s_lo]);
     c_seed === seed;
     signal key <== NoiseKey()([s_hi, s_lo], beacon, ctx);
@@ -123,7 +123,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
         ranges += block[k].range;
     }
 
-    // Items 2 and 3: every slot's bound, and which slots must be opened.
+    // SPEC B.6.2 and B.6.3: every slot's bound, and which slots must be opened.
     component slots = Slots(N, m, c, L);
     slots.alpha <== alpha;
     slots.beta <== beta;
@@ -136,7 +136,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     slots.x1 <== x1;
     ranges += slots.range;
 
-    // Item 4: the threshold's own rules. i* in [0, 2^L) exactly.
+    // SPEC B.6.4: the threshold's own rules. i* in [0, 2^L) exactly.
     component threshold = Threshold(m, c, G);
     threshold.alpha <== alpha;
     threshold.choice <== sel;
@@ -149,7 +149,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     thresholdSlot.low <== isc;
     ranges += threshold.range + thresholdSlot.range;
 
-    // Item 5: the places, 0 <= i_1 < ... < i_R < N.
+    // SPEC B.6.5: the places, 0 <= i_1 < ... < i_R < N.
     component order = Increasing(R + 2, ni, c);
     order.alpha <== alpha;
     order.low <== pid;

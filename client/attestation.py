@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Phase B at the account: what it checks before it signs, what it signs, and what it checks in the answer.
 
-Protocol section 5.  Pure: bytes and messages in, nothing or an error out; no I/O, clock or randomness.  Whatever a
+SPEC B.1 to B.4.  Pure: bytes and messages in, nothing or an error out; no I/O, clock or randomness.  Whatever a
 provider could get wrong in its own favour is one named check here, and each of them raises instead of warning: a wrong
 commitment to e before the nonce is known, an answer to other bytes than those signed, returned slots or texts that are
 not the committed ones, a receipt that no ledger entry backs.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proving and verifying keys of a circuit class.  Protocol section 3, "Keys".
+"""Proving and verifying keys of a circuit class.  SPEC A.9.
 
 A verifying key's IC points are the bases that hidden inputs and blinders are committed on; :mod:`ragseal.groth16.views`
 names those slices.  Keys live in a folder named by the digest of the verifying key, so that a key made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The coalition estimate: records of a tenant that are too alike, and how many accounts they join.  Protocol section 6.
+"""The coalition estimate: records of a tenant that are too alike, and how many accounts they join.  SPEC C.1.
 
 Records of one tenant and window are numbered by rank in ledger order, 0, 1, 2, ...  Two of them, at most tau apart, are
 linked if <e_a, e_b> >= theta * 127^2.  Components are components of *records*; c is the largest number of distinct

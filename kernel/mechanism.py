@@ -76,7 +76,7 @@ def exact_noise(cls: CircuitClass, u: int, element: int) -> tuple[int, int, int]
 
 
 def select(cls: CircuitClass, key: int, w: Sequence[int], hmax: int) -> Selection:
-    """Noise over every slot, exact top-K by (v_i, -i), opening exactly R slots (protocol section 4).
+    """Noise over every slot, exact top-K by (v_i, -i), opening exactly R slots (SPEC M.6 and M.7).
 
     Args:
         w: N integers gain * (y_i - lo), unclipped.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many places a class opens, and how fine its threshold grid is.  SPEC: mechanism, lazily opened noise.
+"""How many places a class opens, and how fine its threshold grid is.  SPEC M.7 and M.8.
 
 A query overflows when more than R slots must open their fine bits.  Fix any score vector and let slot j be the K-th
 winner, with noisy score v*.  Of the other slots at most K - 1 lie above v*, each is flagged independently, and if the

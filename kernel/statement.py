@@ -95,7 +95,7 @@ class Layout:
 
 
 def seed_commitment(seed: tuple[int, int]) -> int:
-    """C_seed = Poseidon(tag, s_hi, s_lo) (protocol section 3)."""
+    """C_seed = Poseidon(tag, s_hi, s_lo) (SPEC A.5)."""
     return poseidon(TAG_SEED, *seed)
 
 

@@ -149,7 +149,7 @@ class Witness:
     def from_wtns(path: str | PathLike[str]) -> Witness: ...
 
 class ProvingKey:
-    """A snarkjs .zkey, checked when loaded (protocol section 3, Keys)."""
+    """A snarkjs .zkey, checked when loaded (SPEC A.9)."""
 
     @property
     def n_vars(self) -> int: ...
@@ -217,6 +217,6 @@ class R1cs:
     def propagate(self, known: bytes, skip_rows: bytes) -> bytes:
         """One byte (0 or 1) a wire: which wires the known ones determine through rows that are not skipped.
 
-        A row determines its only unknown wire if that occurs linearly with a divisor that is a constant (protocol
-        section 4, item 6).  Wire 0 is always known.
+        A row determines its only unknown wire if that occurs linearly with a divisor that is a constant (SPEC
+        B.6.6).  Wire 0 is always known.
         """

@@ -63,7 +63,7 @@ def fetch_key(
 
     Raises:
         ConfigurationError: the auditor holds no key of this class, or of another build of it.
-        ProofError: what was sent is not what was announced, or breaks a rule of protocol section 3.
+        ProofError: what was sent is not what was announced, or breaks a rule of SPEC A.9.
         TransportError: out of reach, or cut off.
     """
     return asyncio.run(_fetch_key(address, tls, cls, class_digest, wanted, ring, moved))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The mechanism for one circuit class (protocol section 4).
+//! The mechanism for one circuit class (SPEC M.5 to M.8).
 //!
 //! The answer path does the same work for every query: coarse bits of all slots, the bounds, and the fine bits of exactly
 //! R places.

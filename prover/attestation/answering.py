@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase B, attestation: Prepare fixes C_e, Retrieve answers.  SPEC B; protocol section 5.
+"""Phase B, attestation: Prepare fixes C_e, Retrieve answers.  SPEC B.
 
 The order of durable steps makes every crash harmless: secrets first, then the record.  So no record exists that cannot
 be proven and no answer leaves without its record.  An answer is a function of both, so the same request always gets the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  Protocol section 2.
+"""Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  SPEC B.5 to B.8.
 
 Statements are fixed once a record is in the ledger, so proofs are made whenever it suits: eagerly by a worker, or when
 an audit asks.  Hints are recomputed from the seed, never stored.  Every proof and opening is verified exactly as the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase A, beacon: commit, seal, open, with the auditor last.  SPEC A.8; protocol section 3.
+"""Phase A, beacon: commit, seal, open, with the auditor last.  SPEC A.8.
 
 The provider collects commitments, seals who takes part, opens its own nonce first, takes the others' and opens the
 window once the auditor has opened.  A missing opening removes its owner, but only before the auditor opens; without the

@@ -109,7 +109,7 @@ class KeyRing(Generic[V, A]):
         Its coefficients must be those of this provider's own circuit, and it proves two made-up statements first.
 
         Raises:
-            ProofError: another key, of another class, malformed, one that breaks a rule of protocol section 3, one for
+            ProofError: another key, of another class, malformed, one that breaks a rule of SPEC A.9, one for
                 another circuit, or one that does not prove what is true.
         """
         incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._directory))

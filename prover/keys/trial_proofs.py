@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A key from somebody else is tried on made-up statements before it proves a real one.  SPEC A.9; protocol section 3.
+"""A key from somebody else is tried on made-up statements before it proves a real one.  SPEC A.9.
 
 A verifying key's digest covers none of the proving sections.  Coefficients can be compared with the circuit
 (:mod:`ragseal.groth16.coefficients`), points cannot: one of them moved, and proofs hold only where a score equals the

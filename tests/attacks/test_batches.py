@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Batched openings used for another batch than the one they were made for.  Protocol section 2, conditions 2, 3 and 6.
+"""Batched openings used for another batch than the one they were made for.  SPEC B.7, G.10.
 
 Every record here is honest and would be proven; what fails is the binding of an opening to its batch.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No blinder and no nonce is ever used twice: protocol section 2, condition 4; SPEC B.8.
+"""No blinder and no nonce is ever used twice: SPEC B.8.
 
 The real provider, over windows, index versions, queries, batches that overlap, and a restart.  What it keeps and what
 it publishes is collected; two equal blinders, or two equal announcements (a nonce used twice), would open commitments.

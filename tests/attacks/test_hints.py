@@ -2,7 +2,7 @@
 """C_h with a component outside {W_j, B}: the proof is of another statement, and no pairing can tell.
 
 C_h' = C_h + (x' - x) * IC_x makes a proof for x' pass where the ledger says x: vk_x is the same point.
-Protocol section 2, condition 3.
+SPEC B.7.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proofs that are right, of another record, window, key or class.  Protocol section 2, conditions 3 to 6."""
+"""Proofs that are right, of another record, window, key or class.  SPEC B.5, B.7, G.10."""
 
 from __future__ import annotations
 

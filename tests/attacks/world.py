@@ -2,7 +2,7 @@
 """A provider that cheats in one thing: real circuit, real keys, real Groth16 proofs, a whole window around them.
 
 :class:`AttackWorld` adds to the verifier tests' world (real log, signatures, beacon, receipts) what that leaves out:
-class tiny as compiled, a key made for it, the native prover, and the answer path of protocol sections 4 and 5.  A
+class tiny as compiled, a key made for it, the native prover, and the answer path of SPEC M and B.  A
 :class:`Cheat` says what the provider does differently for one query; everything that the cheat does not touch, and
 every proof and opening that still can be made for it, is made as well as an attacker could.
 """

@@ -3,7 +3,7 @@
 
 A :class:`Draft` starts honest.  Tests edit what a cheat would edit; :meth:`Draft.inputs` then recomputes everything
 that follows (chunks, multiplicities, commitments) without refusing anything, so that only the attacked rule is left
-violated.  It is written from protocol section 4 and shares no hint code with kernel/hints.py; tests compare the two.
+violated.  It is written from SPEC M and B.6 and shares no hint code with kernel/hints.py; tests compare the two.
 """
 
 from __future__ import annotations

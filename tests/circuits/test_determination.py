@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Item 6 of the statement: whatever a challenge reads is committed, or determined by what is, without a challenge.
+"""SPEC B.6.6: whatever a challenge reads is committed, or determined by what is, without a challenge.
 
 Known are the clear inputs but alpha and beta, scores, hints, blinder, and the private seed and salt.  Propagating
 through the rows of the compiled circuit that contain neither a challenge nor anything made from one must reach every

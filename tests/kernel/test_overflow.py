@@ -20,7 +20,7 @@ from ragseal.kernel.params import CircuitClass
 
 LIMIT = Fraction(1, 1 << 64)
 
-# N, K, m, law, smallest R (protocol section 4), and the grid size G.
+# N, K, m, law, smallest R (SPEC M.7), and the grid size G.
 PUBLISHED = [
     (5184, 10, 11, "gaussian", 42, 34),
     (5184, 10, 11, "geometric", 44, 34),
