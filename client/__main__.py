@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_f
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
-    from ragseal.client.result import Result
+    from ragseal.client.result import Owed, Result
 
 BREAKS = "\n\t"  #: that a text may hold when it is shown
 PATIENCE = 2.0  #: seconds of silence before progress is shown
@@ -138,15 +139,45 @@ def ask(text: str, as_json: bool, **where: Any) -> None:
 
 
 @main.command()
+@click.option("--again", is_flag=True, help="Ask for answers that were given up, too.")
 @connection
-def resume(as_json: bool, **where: Any) -> None:
-    """Fetch answers that are still owed, in every window, and print them."""
+def resume(again: bool, as_json: bool, **where: Any) -> None:
+    """Fetch answers that are still owed, in every window, and print them; 1 if there is none for some request.
+
+    A request that the provider refuses after the end of its window is given up: the provider has no record of it, or
+    says so. Ask the question again in a later window; the signed request is kept.
+    """
     with _connected(**where) as client:
-        results = client.resume()
-    for result in results:
+        found = client.resume(again=again)
+    for result in found.results:
         _show(result, as_json)
-    if not results and not as_json:
+    for owed in found.owed:
+        _show_owed(owed, as_json)
+    if not found.results and not found.owed and not as_json:
         click.echo("no answer is owed")
+    if found.given_up:
+        click.echo(f"given up before: {found.given_up}; `resume --again` asks for these answers too", err=True)
+    if found.owed:
+        sys.exit(1)
+
+
+def _show_owed(owed: Owed, as_json: bool) -> None:
+    """A request without an answer: what there is to know, and what there is to do."""
+    reason = printable(str(owed.reason))
+    facts = {
+        "window": owed.window, "ctr": owed.ctr, "refused": reason, "given_up": owed.given_up, "kept": str(owed.folder),
+    }  # fmt: skip
+    which = f"window {owed.window}" + (f", query {owed.ctr}" if owed.ctr else "")
+    text = f"{which}: no answer ({reason})"
+    if owed.given_up:
+        text += (
+            f"\n-- its window is over: ask again, which costs a query of the present window; the signed request stays "
+            f"in {owed.folder}, and `resume --again` asks for its answer once more"
+        )
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        click.echo(text, err=True)
 
 
 def _show(result: Result, as_json: bool) -> None:

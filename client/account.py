@@ -6,7 +6,7 @@ One folder, mode 0700, for one account::
     account, account.pem        name and Ed25519 key (0600, refused when others may read it)
     log.vkey, provider.pub      pinned on first contact or by hand; another one later is refused
     checkpoint                  the newest verified checkpoint of the log
-    windows/<manifest digest>/  manifest, account; pending; 00000001.exchange, 00000001.answer, ...
+    windows/<manifest digest>/  manifest, account; pending, refused; 00000001.exchange, 00000001.answer, ...
     evidence/                   bundles of failed checks
 
 A file is there completely or not at all (:mod:`ragseal.ledger.durable`).

@@ -204,6 +204,40 @@ def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, mo
     assert "expected 64 hexadecimal" in run(*common, "--provider-key", "zz", fails=True)
 
 
+def test_resume_says_what_there_is_to_do_where_no_answer_comes(
+    bench: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    vkey = bench.provider.log_signer.verifier.vkey()
+    common = ("--state", bench.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
+
+    def refuse(call: str) -> None:
+        if call in ("retrieve", "prepare"):
+            raise AttestationError("window 'w1' is over")
+
+    bench.provider.on_call = lambda call: refuse(call) if call == "retrieve" else None
+    run("ask", "json", *common, fails=True)
+    over = bench.provider.manifest.policy.closes
+    bench.provider.on_call = refuse
+    clock = {"now": over - 1.0}
+    defaults = {**(Client.__init__.__kwdefaults__ or {}), "clock": lambda: clock["now"]}
+    monkeypatch.setattr(Client.__init__, "__kwdefaults__", defaults)
+    waiting = run("resume", *common, fails=True)
+    assert "window w1, query 1: no answer (" in waiting
+    assert "ask again" not in waiting
+    clock["now"] = over
+    ended = run("resume", *common, fails=True)
+    assert "its window is over: ask again, which costs a query of the present window" in ended
+    assert str(bench.state / "windows") in ended
+    later = run("resume", *common)
+    assert "no answer is owed\n" in later
+    assert "given up before: 1; `resume --again` asks for these answers too" in later
+    told = json.loads(run("resume", "--again", "--json", *common, fails=True))
+    assert (told["window"], told["ctr"], told["given_up"]) == ("w1", 1, True)
+    bench.provider.on_call = lambda _: None
+    assert "window w1, query 1, ledger entry" in run("resume", "--again", *common)
+
+
 def test_ask_says_that_the_noise_returned_no_document(
     empty: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
