@@ -249,7 +249,7 @@ def list_receipts(directory: Path, as_json: bool) -> None:
 def export_receipts(directory: Path, out: Path, window: str | None, as_json: bool) -> None:
     """Write receipts for an auditor: no query, text or slot is in them."""
     read_name(directory)
-    chosen = [one for one in kept(directory) if window is None or one.window.manifest.window == window]
+    chosen = kept(directory, window)
     if not chosen:
         raise ConfigurationError("there are no such receipts: see `ragseal-client receipts list`")
     paths = [str(export(one, out)) for one in chosen]

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from ragseal.client import Client
 from ragseal.client.__main__ import main
 from ragseal.client.receipts import _plain, export, kept
+from ragseal.client.window import windows_of
 from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteSigner
@@ -301,6 +302,19 @@ def test_receipts_listed_exported_and_checked_offline(bench: Any, tmp_path: Path
     )
     answer = client.state.windows()[0].folder / "00000001.answer"
     assert f"query 1 of {bench.pseudonym}" in run("receipts", "check", answer, "--state", bench.state)
+
+
+def test_a_damaged_window_keeps_no_other_s_receipts_back(bench: Any, tmp_path: Path) -> None:
+    client = bench.client()
+    client.ask("json")
+    bench.provider.open("w2")
+    client.ask("csv")
+    client.close()
+    broken = next(w for w in windows_of(bench.state) if w.manifest.window == "w1")
+    (broken.folder / "00000001.answer").write_bytes(b"nonsense")
+    assert "damaged" in run("receipts", "export", "--state", bench.state, "--out", tmp_path / "all", fails=True)
+    run("receipts", "export", "--state", bench.state, "--out", tmp_path / "w2", "--window", "w2")
+    assert len(list((tmp_path / "w2").glob("*.receipt"))) == 1
 
 
 def test_every_altered_byte_of_an_exported_receipt_is_noticed(bench: Any, tmp_path: Path) -> None:
