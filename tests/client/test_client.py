@@ -259,7 +259,7 @@ def test_only_a_denial_after_the_end_is_for_good(bench: Any, outage: Any) -> Non
 
 def test_no_trouble_of_one_window_stops_another_s(bench: Any, outage: Any) -> None:
     client = two_windows_owe(bench, outage)
-    first, second = client.state.windows()
+    first, _ = client.state.windows()
     (first.folder / "pending").write_bytes(b"nonsense")
     found = client.resume()
     assert [one.record.signed.request.window for one in found.results] == ["w2"]
