@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import time
@@ -22,7 +21,7 @@ from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, version
+from ragseal.ledger.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, tell_result, version
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
@@ -64,7 +63,7 @@ def main() -> None:
 def keygen(directory: Path, account: str, as_json: bool) -> None:
     """Make this account's folder with a new Ed25519 key."""
     key = AccountState.create(directory, account)
-    _tell(
+    tell_result(
         as_json,
         {"account": account, "public_key": key.public.hex(), "state": str(directory)},
         f"account {account}\npublic key {key.public.hex()}\nkept in {directory}: back it up, it cannot be made again",
@@ -79,7 +78,7 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
     """Print what the provider needs to register this account: name, tenant, public key."""
     name = read_name(directory)
     key = AccountKey.load(directory / KEY_FILE).public.hex()
-    _tell(
+    tell_result(
         as_json,
         {"account": name, "tenant": tenant, "public_key": key},
         shlex.join(["ragseal-provider", "accounts", "add", name, "--tenant", tenant, "--key", key]),
@@ -175,7 +174,7 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
             f"in {owed.folder}, and `resume --again` asks for its answer once more"
         )
     if as_json:
-        click.echo(json.dumps(facts, ensure_ascii=False))
+        tell_result(True, facts, text)
     else:
         click.echo(text, err=True)
 
@@ -207,7 +206,7 @@ def _show(result: Result, as_json: bool) -> None:
         f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
         f"window {request.window}, query {request.ctr}, ledger entry {body.index}"
     )
-    _tell(as_json, facts, "\n".join(lines))
+    tell_result(as_json, facts, "\n".join(lines))
 
 
 @main.group(cls=Teaching)
@@ -238,7 +237,7 @@ def list_receipts(directory: Path, as_json: bool) -> None:
         f"{'checked' if item['checked'] else 'unchecked'}, receipt {item['digest']}"
         for item in found
     ]
-    _tell(as_json, {"receipts": found}, "\n".join(lines) or "no receipts yet")
+    tell_result(as_json, {"receipts": found}, "\n".join(lines) or "no receipts yet")
 
 
 @receipts.command("export")
@@ -253,7 +252,7 @@ def export_receipts(directory: Path, out: Path, window: str | None, as_json: boo
     if not chosen:
         raise ConfigurationError("there are no such receipts: see `ragseal-client receipts list`")
     paths = [str(export(one, out)) for one in chosen]
-    _tell(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
+    tell_result(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
 
 
 @receipts.command("check")
@@ -292,7 +291,7 @@ def check(
         "provider_key_pinned": provider is not None,
     }
     by = "the expected provider" if provider is not None else "a provider key that nobody vouched for (--provider-key)"
-    _tell(
+    tell_result(
         as_json,
         facts,
         f"the receipt holds: query {facts['ctr']} of {facts['account']} is entry {body.index} of {facts['log']} "
@@ -352,10 +351,6 @@ def _progress(what: str) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-
-
-def _tell(as_json: bool, facts: dict[str, Any], text: str) -> None:
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text)
 
 
 if __name__ == "__main__":

@@ -79,16 +79,6 @@ def test_auditors_cannot_call_foreign_keys_their_own(tmp_path: Path) -> None:
     assert result.exit_code == 2
 
 
-def test_what_takes_long_is_told_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """A log or a pipe gets a line for every step, once; keygen said nothing there for a minute."""
-    from ragseal.verifier.__main__ import _telling
-
-    with _telling("compiling") as tell:
-        for step in ("compiling", "keys [1/2]", "keys [1/2]", "checking"):
-            tell(step)
-    assert capsys.readouterr().err.splitlines() == ["compiling", "keys [1/2]", "checking"]
-
-
 def test_audit_prints_the_verdict_last_and_tells_by_its_status(tmp_path: Path) -> None:
     world = World.honest()
     run("init", "--state", str(tmp_path / "auditor"))
