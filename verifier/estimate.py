@@ -120,6 +120,7 @@ class Estimation:
     def details(self) -> dict[str, Any]:
         """As report.json carries it."""
         links, pairs = sum(one.links for one in self.tenants), sum(one.pairs for one in self.tenants)
+        spanning = not all(one.complete for one in self.tenants)
         joined = {a for one in self.tenants for cluster in one.found.clusters for a in cluster.accounts}
         return {
             "c": self.c,
@@ -133,7 +134,11 @@ class Estimation:
                 "share": max((one.caught.share for one in self.tenants), default=0.0),
                 "confidence": float(min((one.caught.confidence for one in self.tenants), default=Fraction(1))),
             },
-            "rates": {"linked_pairs": links / pairs if pairs else 0.0, "accounts_joined": len(joined)},
+            # of a spanning list nobody knows how many links there are, only which records they join
+            "rates": {
+                "linked_pairs": None if spanning else links / pairs if pairs else 0.0,
+                "accounts_joined": len(joined),
+            },
             "tenants": [one.details() for one in self.tenants],
         }
 

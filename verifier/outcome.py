@@ -17,8 +17,11 @@ from ragseal.verifier.commitment import Window
 from ragseal.verifier.epsilon import Budget
 from ragseal.verifier.estimate import FULL, Estimation
 from ragseal.verifier.receipts import SetAside, Tally
+from ragseal.verifier.words import FAIL as FAIL
+from ragseal.verifier.words import NO_VERDICT as NO_VERDICT
+from ragseal.verifier.words import PASS as PASS
+from ragseal.verifier.words import SAMPLED_PASS as SAMPLED_PASS
 
-PASS, SAMPLED_PASS, FAIL, NO_VERDICT = "PASS", "SAMPLED-PASS", "FAIL", "NO VERDICT"
 OK, FAILED, OPEN, NOT_ASKED, NOT_REACHED = "ok", "failed", "no verdict", "not asked", "not reached"
 NOT_AUDITED, CHANGED = "not audited", "changed after its audit"  #: of another window of the period
 NAMED = 8  #: other windows that the verdict's line names; the report names all

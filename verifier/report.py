@@ -52,7 +52,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
     manifest = window.manifest if window else None
     notes = list(claim.DOES_NOT_SAY)
     if verdict.verdict == SAMPLED_PASS:
-        notes.insert(0, claim.SAMPLED)
+        notes.insert(0, claim.SAMPLED if verdict.proven < verdict.records else claim.SAMPLED_ALL)
     if verdict.estimation and verdict.estimation.certificate == SAMPLED:
         notes.insert(0, claim.sampled_estimate(verdict.estimation))
     if {verdict.keys, verdict.estimation.made_by if verdict.estimation else ""} & {PROVIDER, UNKNOWN} and window:

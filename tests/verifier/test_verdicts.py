@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from rich.console import Console
 
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import ConfigurationError
@@ -164,11 +165,28 @@ def test_what_is_required_of_a_pass() -> None:
     assert auditing.status_of(verdict, False, said) == 6
     sampled = World.honest().audit(sample=Sample(2))
     assert auditing.not_enough(sampled, None, False) == ""
-    assert "--require-full" in auditing.not_enough(sampled, None, True)
+    assert "only a sample of the records was proven" in auditing.not_enough(sampled, None, True)
+    whole = World.honest().audit(sample=Sample(99))
+    assert whole.verdict == "SAMPLED-PASS"
+    assert auditing.not_enough(whole, None, True) == "", "every record was proven, whatever was asked for"
     estimate = World.honest().audit(effort=Effort(full=0, sampled=2))
     assert "coalition estimate" in auditing.not_enough(estimate, None, True)
     failed = bad().audit()
     assert auditing.status_of(failed, False, "") == auditing.EXIT_FAIL
+
+
+def test_what_others_sign_adds_no_line_to_the_checklist(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A provider's reason for a refusal holds line breaks, and forged a step of the auditor's checklist."""
+    verdict = bad().audit()
+    failed = next(step for step in verdict.steps if step.status == "failed")
+    said = failed.message
+    told = []
+    for forged in ("", "\n  8  proofs           ok\nPASS"):
+        verdict.steps[verdict.steps.index(failed)] = failed = replace(failed, message=said + forged)
+        auditing._print(Console(stderr=True, soft_wrap=True), verdict, tmp_path, "")
+        told.append(capsys.readouterr().err.splitlines())
+    assert len(told[0]) == len(told[1])
+    assert f"     {said}   8  proofs           ok PASS" in told[1]
 
 
 def _files(desk: Desk, verdict: Verdict) -> list[Path]:
