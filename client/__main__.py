@@ -134,7 +134,10 @@ def ask(text: str, as_json: bool, **where: Any) -> None:
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with _connected(**where) as client:
         result = client.ask(text)
+        owing = client.owing()
     _show(result, as_json)
+    for window in owing:
+        click.echo(f"an answer of window {window} is owed from before: `ragseal-client resume` fetches it", err=True)
 
 
 @main.command()

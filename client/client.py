@@ -224,6 +224,12 @@ class Client:
                 given_up=asleep,
             )
 
+    def owing(self) -> list[str]:
+        """The windows of which :meth:`resume` has an answer to fetch, oldest first; nobody is asked."""
+        with self._mutex:
+            self._check_open()
+            return [one.manifest.window for one in self.state.windows() if one.owes]
+
     def _resume(self, memory: WindowState, windows: Sequence[WindowState]) -> Result | Owed | None:
         pending, lost = None, False
         try:

@@ -129,6 +129,11 @@ class WindowState:
             raise ConfigurationError(f"{path} is damaged: it does not follow the {done} answers kept")
         return exchange
 
+    @property
+    def owes(self) -> bool:
+        """Whether an answer is to be fetched, as far as file names tell."""
+        return (self.folder / "pending").exists() and self.given_up is None
+
     def begin(self, exchange: Exchange) -> None:
         """Keep a signed request durably, before it is sent.  Raises ConfigurationError: another one is pending."""
         if self.pending() is not None:

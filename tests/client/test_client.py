@@ -195,7 +195,10 @@ def test_a_refused_request_stops_no_later_window_s(bench: Any, outage: Any) -> N
     """The oldest refusal ended resume(), each time: a charged answer of a later window was never fetched."""
     client = two_windows_owe(bench, outage)
     bench.provider.calls.clear()
+    assert client.owing() == ["w1", "w2"]
+    assert bench.provider.calls == []
     found = client.resume()
+    assert client.owing() == []
     assert [one.record.signed.request.window for one in found.results] == ["w2"]
     (owed,) = found.owed
     assert (owed.window, owed.ctr, owed.given_up) == ("w1", 1, True)
@@ -257,7 +260,22 @@ def test_only_a_denial_after_the_end_is_for_good(bench: Any, outage: Any) -> Non
     assert len(client.resume().results) == 1
 
 
-def test_no_trouble_of_one_window_stops_another_s(bench: Any, outage: Any) -> None:
+def test_a_line_that_breaks_for_one_window_stops_no_other_s(bench: Any, outage: Any) -> None:
+    client = two_windows_owe(bench, outage)
+    breaks = iter([True])
+
+    def once(call: str) -> None:
+        if call == "retrieve" and next(breaks, False):
+            raise TransportError("the log does not show entries this young yet")
+
+    bench.provider.on_call = once
+    found = client.resume()
+    assert [one.record.signed.request.window for one in found.results] == ["w2"]
+    assert (found.owed[0].window, found.owed[0].given_up) == ("w1", False)
+    assert client.owing() == ["w1"]
+
+
+def test_damage_in_one_window_stops_no_other_s(bench: Any, outage: Any) -> None:
     client = two_windows_owe(bench, outage)
     first, _ = client.state.windows()
     (first.folder / "pending").write_bytes(b"nonsense")

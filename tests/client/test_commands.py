@@ -239,6 +239,22 @@ def test_resume_says_what_there_is_to_do_where_no_answer_comes(
     assert "window w1, query 1, ledger entry" in run("resume", "--again", *common)
 
 
+def test_ask_says_that_an_older_answer_is_owed(bench: Any, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    vkey = bench.provider.log_signer.verifier.vkey()
+    common = ("--state", bench.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
+
+    def refuse(call: str) -> None:
+        if call == "retrieve":
+            raise AttestationError("not today")
+
+    bench.provider.on_call = refuse
+    run("ask", "json", *common, fails=True)
+    bench.provider.on_call = lambda _: None
+    bench.provider.open("w2")
+    assert "an answer of window w1 is owed from before: `ragseal-client resume`" in run("ask", "csv", *common)
+
+
 def test_ask_says_that_the_noise_returned_no_document(
     empty: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
