@@ -187,6 +187,15 @@ def test_no_window_and_left_out(tmp_path: Path) -> None:
     assert part.advance() == (Stage.LEFT_OUT, "w1")
 
 
+def test_an_opening_with_a_nonce_that_is_not_this_auditors_is_no_part_of_its_own(
+    world: World, state: SimulatedState
+) -> None:
+    part = participant(world, state)
+    assert part.advance()[0] == Stage.COMMITTED
+    world.messages += [BeaconOpening(world.digest, "auditor", bytes(32)), WindowOpen(world.digest, 1, OPENS)]
+    assert part.advance() == (Stage.LEFT_OUT, "w1")
+
+
 def changed(world: World, **changes: Any) -> None:
     world.messages.clear()
     world.enter_manifest(**changes)

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ragseal.kernel import errors, signature
-from ragseal.kernel.commitment import (
-    WindowClose,
-)
+from ragseal.kernel import errors, noise, signature
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
@@ -27,12 +27,14 @@ from tests.verifier.simulator import (
     CLOSES,
     GROUP,
     NOW,
+    OPENS,
     TENANTS,
     SimulatedEvidence,
     World,
     asked,
     key_of,
     policy,
+    pseudonym,
 )
 
 # --- honest ----------------------------------------------------------------------------------------------------------
@@ -170,6 +172,36 @@ def test_an_earlier_window_can_be_audited_by_name() -> None:
     world.digest, world.beacon, world.manifest = digest, beacon, manifest
     assert world.audit(window="w1").verdict == "PASS"
     assert world.audit().verdict == "PASS", "a window that was not opened yet is not the newest one to audit"
+
+
+def test_a_window_that_was_never_opened_is_no_verdict() -> None:
+    world = World.honest()
+    world.enter_manifest("w2", policy_=policy(opens=CLOSES, closes=CLOSES + 3600))
+    verdict = world.audit(window="w2")
+    assert verdict.line().startswith("NO VERDICT step=2 manifest: the window was not opened"), verdict.line()
+
+
+def test_a_window_may_open_at_the_first_second_of_its_time() -> None:
+    assert World.honest(policy_=policy(opens=OPENS + 60)).audit().verdict == "PASS"
+
+
+def test_what_the_steps_say_of_an_honest_window() -> None:
+    world = World.honest()
+    said = {step.number: step.evidence for step in world.audit().steps}
+    assert (
+        said[2].items()
+        >= {
+            "opened_at": OPENS + 60,
+            "closed_at": world.messages[world.at(WindowClose)].time,  # type: ignore[attr-defined]
+            "open_index": world.at(WindowOpen),
+            "close_index": world.at(WindowClose),
+        }.items()
+    )
+    records = Counter(one.signed.request.account for one in world.messages if isinstance(one, Record))
+    assert sum(said[6][f"records[{tenant}]"] for tenant in ("north", "south")) == records.total()
+    assert said[6]["records[north]"] == sum(records[pseudonym(name)] for name in ("alice", "bob"))
+    table = noise.build_table("gaussian")
+    assert said[10].items() >= {"law": "gaussian", "cut": table.cut, "table_digest": table.digest()}.items()
 
 
 def test_receipts_of_another_window_are_checked_against_the_log() -> None:
