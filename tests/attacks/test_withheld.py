@@ -42,7 +42,8 @@ class Silent(Between):
 
 def audit(evidence: SimulatedEvidence, now: int = NOW, **options: Any) -> verification.Verdict:
     auditor = options.pop("auditor", None) or evidence.world.auditor()
-    around = verification.Surroundings(GROUP, now, lambda: 0.0, random.Random(7).randbytes, **options.pop("around", {}))
+    clock, deadline = options.pop("clock", lambda: 0.0), options.pop("deadline", None)
+    around = verification.Surroundings(GROUP, now, clock, random.Random(7).randbytes, deadline=deadline)
     return verification.audit(evidence, auditor, around, **options)
 
 
@@ -158,22 +159,24 @@ def test_once_a_step_is_open_nothing_more_is_asked() -> None:
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_an_auditor_without_the_key_or_out_of_time_still_sees_them(name: str) -> None:
+def test_an_auditor_without_the_key_with_a_wrong_clock_or_out_of_time_still_sees_them(name: str) -> None:
     step, _, lie = LIES[name]
     world, receipts = lie()
+    clock = [0.0]
+
+    class Slow(SimulatedEvidence):
+        """A provider that plays for time gains nothing either."""
+
+        def index_file(self, manifest: bytes, tenant: str) -> bytes:
+            clock[0] += 100
+            return super().index_file(manifest, tenant)
+
     found = [
         audit(SimulatedEvidence(world), auditor=replace(world.auditor(), keys={}), receipts=receipts),
-        audit(SimulatedEvidence(world), now=0, receipts=receipts),  # the auditor's clock is wrong
-        audit(SlowRegistry(world), receipts=receipts, around={"deadline": 10.0}),
+        audit(SimulatedEvidence(world), now=0, receipts=receipts),
+        audit(Slow(world), receipts=receipts, clock=lambda: clock[0], deadline=10.0),
     ]
     assert [one.line().startswith(f"FAIL step={step} ") for one in found] == [True] * 3, [one.line() for one in found]
-
-
-class SlowRegistry(SimulatedEvidence):
-    """A provider that plays for time is a provider that does not answer."""
-
-    def index_file(self, manifest: bytes, tenant: str) -> bytes:
-        raise TransportError("the deadline has passed")
 
 
 # --- a log that is not shown to its end ------------------------------------------------------------------------------
@@ -254,6 +257,22 @@ def test_records_of_a_window_that_is_never_opened() -> None:
     del world.messages[world.at(WindowOpen)]
     verdict = audit(SimulatedEvidence(world), window="w1")
     assert verdict.line().startswith("FAIL step=2 manifest: the log holds a record of the window"), verdict.line()
+
+
+# --- what the provider delivered before it fell silent ---------------------------------------------------------------
+
+
+def test_blocks_of_one_tenant_withheld_hide_nothing_that_the_list_says_of_another() -> None:
+    """The signed list joins records of tenant south that are too far apart; north's blocks are asked for first."""
+    world = World()
+    world.commit(policy_=policy(tau=1))
+    for account in ("alice", "carol", "bob", "carol", "carol"):
+        world.ask(account)
+    world.close()
+    assert audit(SimulatedEvidence(world)).verdict == "PASS"
+    world.estimator.lie.listed = lambda tenant, links: [*links, (0, 2)] if tenant == "south" else links
+    verdict = audit(Silent(world, "BlocksAsk"))
+    assert verdict.line().startswith("FAIL step=9 estimate: tenant 'south': a link joins records"), verdict.line()
 
 
 # --- what only the auditor's own build hides -------------------------------------------------------------------------
