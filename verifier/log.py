@@ -160,21 +160,21 @@ def read_tree(
     if len(entries) != size:
         raise Undecided(f"the log gave {len(entries)} of {size} entries", ASK_AGAIN)
     tree = MerkleTree(entries)
-    if tree.root() == signed.checkpoint.root:
-        return LogTree(signed, entries, tree)
-    if known is not None:
-        # What came may be spoiled, or what was known may not be the beginning of this log: all of it anew tells.
-        whole = read_tree(evidence, signed, None, most)
-        whole.extends(known.signed, "the log that this auditor read before")
-        return whole
-    raise Undecided(
-        "the entries do not hash to the signed root: on the way or at the provider one was altered, dropped or "
-        "reordered",
-        DELIVER_AGAIN,
-        size=size,
-        signed_root=signed.checkpoint.root,
-        computed_root=tree.root(),
-    )
+    if tree.root() != signed.checkpoint.root:
+        if known is not None:
+            # What came may be spoiled, or what was known may not be the beginning of this log: all of it anew tells.
+            whole = read_tree(evidence, signed, None, most)
+            whole.extends(known.signed, "the log that this auditor read before")
+            return whole
+        raise Undecided(
+            "the entries do not hash to the signed root: on the way or at the provider one was altered, dropped or "
+            "reordered",
+            DELIVER_AGAIN,
+            size=size,
+            signed_root=signed.checkpoint.root,
+            computed_root=tree.root(),
+        )
+    return LogTree(signed, entries, tree)
 
 
 def catch_up(
@@ -193,7 +193,7 @@ def catch_up(
         Forked: the log is not the one that was seen.
         Undecided: the provider does not show what was seen.
     """
-    while (kept := remember(tree)).checkpoint.size > tree.size:
+    while (kept := remember(tree)).checkpoint.size > tree.signed.checkpoint.size:
         signed = read_note(evidence, log_key)
         one_history((kept, signed))
         tree = read_tree(evidence, signed, tree, most)

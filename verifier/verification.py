@@ -305,8 +305,8 @@ class _Checklist:
         # 7. The receipts: what accounts were promised is what the log holds.
         self.steps[7] = _Progress(OK if receipts else NOT_ASKED)
         shown = part(7, lambda say: check_promises(log(), promises(), say))
-        acknowledged = part(7, lambda say: check_acknowledgements(log(), placed(), shown(), say))
         part(7, lambda say: self._answers(log(), window(), placed(), promises(), say))
+        acknowledged = part(7, lambda say: check_acknowledgements(log(), placed(), shown(), say))
         tallies = part(7, lambda say: self._tally(entered(), records(), acknowledged()))
 
         # 8. The proofs: noise, selection and tenant of every record, or of a sample that nobody could foresee.
