@@ -100,7 +100,7 @@ TESTS: dict[str, list[str]] = {
     "client/history.py": ["client/test_opening.py", "client/test_tampering.py", "client/test_client.py"],
     "verifier/sample.py": ["verifier/test_hashed.py", "verifier/test_sample.py"],
     "verifier/blocks.py": ["verifier/test_hashed.py", "verifier/test_blocks.py"],
-    "verifier/log.py": ["verifier/test_log.py", "verifier/test_beacon.py"],
+    "verifier/log.py": ["verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py"],
     "verifier/asking.py": ["verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py"],
     "verifier/receipts.py": [
         "verifier/test_attestation.py", "attacks/test_receipts.py", "verifier/test_log.py",
@@ -120,8 +120,9 @@ TESTS: dict[str, list[str]] = {
     "verifier/epsilon.py": ["verifier/test_epsilon.py", "verifier/test_odometer.py", "attacks/test_epsilon.py"],
     "verifier/verification.py": [
         "verifier/test_verification.py", "verifier/test_verdicts.py", "verifier/test_remote.py",
+        "verifier/test_meanwhile.py", "attacks/test_withheld.py",
     ],
-    "verifier/verdicts.py": ["verifier/test_verdicts.py"],
+    "verifier/verdicts.py": ["verifier/test_verdicts.py", "verifier/test_beacon.py"],
     "verifier/outcome.py": ["verifier/test_verdicts.py", "verifier/test_report.py", "verifier/test_verification.py"],
     "verifier/patience.py": ["verifier/test_remote.py"],
     "verifier/remote.py": ["verifier/test_remote.py", "verifier/test_proofs.py"],

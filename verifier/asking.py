@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ragseal.kernel.errors import AttestationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, Refusal, RegistryAsk, open_delivery
-from ragseal.verifier.commitment import Window
+from ragseal.verifier.commitment import Entered
 from ragseal.verifier.evidence import Auditor, Evidence, Refused, Undecided
 
 
@@ -20,7 +20,7 @@ from ragseal.verifier.evidence import Auditor, Evidence, Refused, Undecided
 class Asker:
     """Asks about one window."""
 
-    window: Window
+    window: Entered
     auditor: Auditor
     evidence: Evidence
     now: Callable[[], int]  #: seconds since 1970

@@ -208,6 +208,8 @@ def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> 
         _print_budget(say, verdict, verdict.budget)
     if verdict.obstacle is not None:
         say(f"what to do: {verdict.obstacle.way_out}")
+    for text in verdict.unkept:
+        say(f"not kept: {text}")
     say(f"{out / JSON_NAME}, {out / PAGE_NAME}")
     if insufficient:
         say(f"not enough: {insufficient}")

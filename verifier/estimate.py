@@ -246,7 +246,10 @@ def _links(inquiry: Inquiry, say: Say) -> SignedLinks:
 
 
 def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
-    """The provider's signed list covers exactly the records that its signed log has."""
+    """The provider's signed list covers exactly the records that its signed log has, and joins no others.
+
+    All of it before a block is asked for: who withholds one tenant's does not hide what the list says of another.
+    """
     if [one.tenant for one in signed.body.tenants] != [one.tenant for one in inquiry.window.manifest.tenants]:
         raise Refused("the links must cover every tenant of the manifest, in its order", links=signed.body.digest())
     for one in signed.body.tenants:
@@ -258,6 +261,9 @@ def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
                 stated=one.records,
                 counted=len(own),
             )
+        tau = inquiry.window.manifest.policy.tau
+        if any(b - a > tau for a, b in one.links()):
+            raise Refused(f"tenant {one.tenant!r}: a link joins records that are more than tau = {tau} apart")
 
 
 def _by_the_provider(first: SignedLinks, window: Window) -> None:
@@ -274,8 +280,6 @@ def _check_tenant(
     inquiry: Inquiry, key: BlockKey, scope: Scope, listed: TenantLinks, own: Sequence[Logged]
 ) -> TenantEstimate:
     links, tau, n = listed.links(), scope.policy.tau, scope.cls.n
-    if any(b - a > tau for a, b in links):
-        raise Refused(f"tenant {scope.tenant!r}: a link joins records that are more than tau = {tau} apart")
     found = estimate.components([one.record.signed.request.account for one in own], links)
     if full_count(len(own), tau, n) <= inquiry.effort.full:
         kind, wanted, said = FULL, full_blocks(len(own), tau, n), Caught.everything()

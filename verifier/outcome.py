@@ -110,6 +110,7 @@ class Verdict:
     log: SignedCheckpoint | None = None  #: seen and consistent with what was remembered
     log_size: int = 0
     seconds: float = 0.0
+    unkept: list[str] = field(default_factory=list)  #: why this machine could not keep it, or its report
 
     @property
     def passed(self) -> bool:

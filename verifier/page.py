@@ -104,9 +104,12 @@ def _facts(report: Mapping[str, Any]) -> str:
 
 
 def _beside(report: Mapping[str, Any]) -> str:
-    """Other windows of the period, and what was handed in but set aside."""
-    return _rows("Other windows of the period", report.get("other_windows_of_the_period") or ()) + _rows(
-        "Set aside: handed in, and no evidence of anything", report.get("set_aside") or ()
+    """Other windows of the period, what was handed in but set aside, and what could not be written down."""
+    unkept = "".join(f"<p>Not kept by this auditor: {_text(why)}</p>" for why in report.get("not_kept") or ())
+    return (
+        unkept
+        + _rows("Other windows of the period", report.get("other_windows_of_the_period") or ())
+        + _rows("Set aside: handed in, and no evidence of anything", report.get("set_aside") or ())
     )
 
 

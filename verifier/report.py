@@ -82,6 +82,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "other_windows_of_the_period": [
             {"window": one.window, "manifest": one.manifest, "verdict": one.verdict} for one in verdict.neighbours
         ],
+        "not_kept": verdict.unkept,
         "set_aside": [{"file": one.file, "why": one.why} for one in verdict.set_aside],
         "tenants": [
             {

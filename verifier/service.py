@@ -210,7 +210,10 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         try:
             terms = Terms(window=job.window, sample=job.sample)
             verdict, _ = conduct(self._state, job.target, surroundings(), terms, folder)
-            job.folder, job.line = folder, verdict.line()
+            job.folder, job.line = (folder if (folder / JSON_NAME).is_file() else None), verdict.line()
+            if verdict.unkept:
+                log.error("audit %s, what could not be kept: %s", job.audit_id, "; ".join(verdict.unkept))
+                job.line += f"; not kept by this auditor: {'; '.join(verdict.unkept)}"
         except AuditError as error:
             job.line = f"{NO_VERDICT} {type(error).__name__}: {error}"
         except Exception:

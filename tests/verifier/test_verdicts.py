@@ -14,13 +14,14 @@ from rich.console import Console
 
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.note import NoteSigner
 from ragseal.verifier import auditing, report
 from ragseal.verifier.blocks import Effort
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.sample import Sample
 from ragseal.verifier.state import State
 from ragseal.verifier.verdicts import Verdicts
-from tests.verifier.simulator import CLOSES, NOW, OPENS, World, policy
+from tests.verifier.simulator import CLOSES, NOW, OPENS, ORIGIN, World, key_of, policy, resign
 
 LATER = NOW + 7200
 
@@ -111,13 +112,55 @@ def test_a_failure_stays_and_an_absence_takes_nothing_away(tmp_path: Path) -> No
     other = World.honest()
     files = other.receipts()
     body = replace(files[2].receipt.body, seq=1)
-    from tests.verifier.simulator import resign
-
     files[2] = replace(files[2], receipt=resign(other, files[2].receipt, body), answer=None)
     assert desk.audit(receipts=files).verdict == "FAIL"
     without = desk.audit()
     assert " beside=w1:FAIL " in without.line(), "leaving the receipts out does not unmake what they showed"
     assert (without.verdict, status(without)) == ("PASS", 5)
+
+
+def _broken(world: World) -> Any:
+    """An account's receipt for a record that is not the one in the log."""
+    files = world.receipts()
+    body = replace(files[1].receipt.body, record_digest=bytes(32))
+    files[1] = replace(files[1], receipt=resign(world, files[1].receipt, body), answer=None)
+    return files
+
+
+def test_a_failure_stays_whatever_another_log_key_shows(tmp_path: Path) -> None:
+    """Attack: the same entries under a second key of the log, without what convicted them under the first one."""
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    assert desk.audit(receipts=_broken(world)).verdict == "FAIL"
+    first, world.signer = world.signer, NoteSigner(ORIGIN, key_of("another"))
+    other = desk.kept = Verdicts(desk.state.directory, world.signer.verifier)
+    assert desk.audit().verdict == "PASS"
+    world.signer, desk.kept = first, Verdicts(desk.state.directory, first.verifier)
+    again = desk.audit()
+    assert " beside=w1:FAIL " in again.line(), again.line()
+    assert status(again, alone=True) == 5
+    assert (world.digest, "w1") not in [(one.manifest, one.window) for one in other.neighbours(None, [], b"")]  # type: ignore[arg-type]
+    assert {json.loads(one.read_text())["verdict"] for one in _files(desk, again)} == {"FAIL", "PASS"}
+
+
+def test_a_failure_of_an_earlier_version_stays(tmp_path: Path) -> None:
+    """Its file had the manifest's name only, and no notes in it."""
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    (path,) = _files(desk, desk.audit(receipts=_broken(world)))
+    values = {name: value for name, value in json.loads(path.read_text()).items() if name not in ("older", "newer")}
+    path.with_name(f"{world.digest.hex()}.json").write_text(json.dumps(values))
+    path.unlink()
+    assert " beside=w1:FAIL " in desk.audit().line()
+
+
+def test_a_damaged_result_keeps_no_failure_from_being_kept(tmp_path: Path) -> None:
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    (path,) = _files(desk, desk.audit())
+    path.write_bytes(b"{")
+    desk.audit(receipts=_broken(world))
+    assert json.loads(path.read_text())["verdict"] == "FAIL"
 
 
 def test_a_fork_stays_with_the_log(tmp_path: Path) -> None:
@@ -191,4 +234,4 @@ def test_what_others_sign_adds_no_line_to_the_checklist(capsys: pytest.CaptureFi
 
 def _files(desk: Desk, verdict: Verdict) -> list[Path]:
     assert verdict.about is not None
-    return [desk.state.directory / "verdicts" / f"{verdict.about[1].hex()}.json"]
+    return list((desk.state.directory / "verdicts").glob(f"{verdict.about[1].hex()}-*.json"))
