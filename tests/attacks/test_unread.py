@@ -34,6 +34,7 @@ from ragseal.ledger.rpc import answers, bind, call, new_server, open_channel
 from ragseal.prover import service
 from ragseal.prover.beacon import BeaconRules
 from ragseal.prover.deliveries import ASKS_AT_ONCE, Deliveries
+from ragseal.prover.limits import RETRIEVES_AT_ONCE
 from ragseal.prover.provider import Conduct
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.window import Stage
@@ -283,6 +284,34 @@ def test_asks_that_are_broken_off_count_until_their_work_ends() -> None:
             await asyncio.sleep(0.05)
         assert await ask()
         assert asked == [20_000, 20_001], "the list is made when the turn has come, and only then"
+
+    asyncio.run(run())
+
+
+def test_retrievals_that_are_broken_off_count_until_their_work_ends(tmp_path: Path) -> None:
+    """The work of a Retrieve goes on when its caller goes: an account that breaks off had as much as it asked for."""
+
+    async def run() -> None:
+        tools = machine()
+        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
+        provider.commit(scene.make_policy(tools.cls), "w1")
+        async with scene.serving_on(provider) as serving:
+            window, alice = await scene.open_window(serving), scene.Asker("alice", serving)
+            message = alice.message("a question")
+            signed = alice.request(message, await alice.prepare(message))
+            async with serving.attestation._lock(window, alice.pseudonym):  # as long as an old window is loaded
+                for number in range(RETRIEVES_AT_ONCE + 20):
+                    task = asyncio.create_task(alice.retrieve(signed))
+                    await asyncio.sleep(0.002)
+                    task.cancel()
+                    with pytest.raises(asyncio.CancelledError if number < RETRIEVES_AT_ONCE else BudgetError):
+                        await task
+                assert len(serving.attestation._running) == RETRIEVES_AT_ONCE
+                bob = scene.Asker("bob", serving)
+                await bob.ask("another account's question")
+            await serving.attestation.drain()
+            assert not serving.attestation._retrieves
+            assert window.counters[alice.pseudonym] == 1, "the work of the first is done all the same"
 
     asyncio.run(run())
 
