@@ -93,7 +93,10 @@ TESTS: dict[str, list[str]] = {
     "ledger/checkpoint.py": ["ledger/test_checkpoint_refusals.py", "ledger/test_checkpoint.py", "ledger/test_note.py"],
     "groth16/pairing.py": ["native/test_plain_python.py"],
     "groth16/verifying_key.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
-    "groth16/views.py": ["groth16/test_views.py", "verifier/test_real_key.py", "native/test_plain_python.py", "attacks/test_estimate.py"],
+    "groth16/views.py": [
+        "groth16/test_views.py", "verifier/test_real_key.py",
+        "native/test_plain_python.py", "attacks/test_estimate.py",
+    ],
     "client/attestation.py": ["client/test_attestation.py", "client/test_tampering.py", "client/test_commands.py"],
     "client/commitment.py": ["client/test_opening.py", "client/test_tampering.py", "client/test_client.py"],
     "client/opening.py": ["client/test_opening.py"],

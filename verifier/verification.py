@@ -105,6 +105,7 @@ from ragseal.verifier.sample import Sample, draw, share_bound
 
 T = TypeVar("T")
 
+STEPS = range(1, 12)
 EFFORT = Effort()  #: how much certificate of the estimate is asked for by default
 AWAY = "audit again when the provider answers, or with a larger --patience"
 _WEIGHT = (NOT_ASKED, OK, NOT_REACHED, OPEN, FAILED)  #: the worst of a step's parts is what is said of the step
@@ -339,6 +340,9 @@ class _Checklist:
             part(1, lambda say: self._catch_up(log()), asks=True)
         if self.open is not None:
             raise self.open
+        for number in STEPS:  # whatever the parts do: nothing passes that was not decided
+            if number not in self.steps or self.steps[number].status not in (OK, NOT_ASKED):
+                raise Ending(number, f"{TITLES[number]} was not decided", {"error": "undecided"}, ASK_AGAIN)
         unsafe = unsafe_keys(result)
         if unsafe is not None:
             raise unsafe

@@ -15,6 +15,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.verifier.__main__ import main
 from ragseal.verifier.auditing import EXIT_NO_VERDICT
 from ragseal.verifier.state import State
+from tests.attacks.raw import RawCaller
 from tests.verifier.simulator import World, pseudonym
 from tests.verifier.wire import provider
 
@@ -147,10 +148,16 @@ def test_serve_announces_itself_and_ends_on_sigterm(tmp_path: Path) -> None:
                 stub = health_pb2_grpc.HealthStub(channel)
                 request = health_pb2.HealthCheckRequest(service="ragseal.v1.VerifierService")
                 assert stub.Check(request, timeout=20).status == health_pb2.HealthCheckResponse.SERVING
+                with pytest.raises(grpc.RpcError) as refused:
+                    next(stub.Watch(request, timeout=20))
+                assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+            watching = RawCaller(int(address.rpartition(":")[2]), window=0)
+            watching.call("/grpc.health.v1.Health/Watch")
             taken = run("serve", "--state", str(tmp_path / "auditor"), "--listen", address)
             assert (taken.exit_code, "port is taken" in taken.output) == (1, True)
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(20) == 0, "one caller who does not read keeps it from ending"
+            watching.close()
         finally:
             process.kill()
 
