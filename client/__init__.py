@@ -17,12 +17,17 @@ if TYPE_CHECKING:
     from ragseal.client.account import AccountKey as AccountKey
     from ragseal.client.account import AccountState as AccountState
     from ragseal.client.client import Client as Client
+    from ragseal.client.result import Owed as Owed
     from ragseal.client.result import Ranked as Ranked
     from ragseal.client.result import Result as Result
+    from ragseal.client.result import Resumed as Resumed
 
-_HOME = {"AccountKey": "account", "AccountState": "account", "Client": "client", "Ranked": "result", "Result": "result"}
+_HOME = {
+    "AccountKey": "account", "AccountState": "account", "Client": "client", "Owed": "result", "Ranked": "result",
+    "Result": "result", "Resumed": "result",
+}  # fmt: skip
 
-__all__ = ["AccountKey", "AccountState", "Client", "Ranked", "Result"]
+__all__ = ["AccountKey", "AccountState", "Client", "Owed", "Ranked", "Result", "Resumed"]
 
 
 def __getattr__(name: str) -> Any:

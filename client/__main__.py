@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +21,11 @@ from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
-from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, version
+from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, tell_result, version
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
-    from ragseal.client.result import Result
+    from ragseal.client.result import Owed, Result
 
 BREAKS = "\n\t"  #: that a text may hold when it is shown
 PATIENCE = 2.0  #: seconds of silence before progress is shown
@@ -63,7 +63,7 @@ def main() -> None:
 def keygen(directory: Path, account: str, as_json: bool) -> None:
     """Make this account's folder with a new Ed25519 key."""
     key = AccountState.create(directory, account)
-    _tell(
+    tell_result(
         as_json,
         {"account": account, "public_key": key.public.hex(), "state": str(directory)},
         f"account {account}\npublic key {key.public.hex()}\nkept in {directory}: back it up, it cannot be made again",
@@ -78,7 +78,7 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
     """Print what the provider needs to register this account: name, tenant, public key."""
     name = read_name(directory)
     key = AccountKey.load(directory / KEY_FILE).public.hex()
-    _tell(
+    tell_result(
         as_json,
         {"account": name, "tenant": tenant, "public_key": key},
         shlex.join(["ragseal-provider", "accounts", "add", name, "--tenant", tenant, "--key", key]),
@@ -134,19 +134,52 @@ def ask(text: str, as_json: bool, **where: Any) -> None:
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with _connected(**where) as client:
         result = client.ask(text)
+        owing = client.owing()
     _show(result, as_json)
+    for window in owing:
+        click.echo(f"an answer of window {window} is owed from before: `ragseal-client resume` fetches it", err=True)
 
 
 @main.command()
+@click.option("--again", is_flag=True, help="Ask for answers that were given up, too.")
 @connection
-def resume(as_json: bool, **where: Any) -> None:
-    """Fetch answers that are still owed, in every window, and print them."""
+def resume(again: bool, as_json: bool, **where: Any) -> None:
+    """Fetch answers that are still owed, in every window, and print them; 1 if there is none for some request.
+
+    A request that the provider refuses after the end of its window is given up: the provider has no record of it, or
+    says so. Ask the question again in a later window; the signed request is kept.
+    """
     with _connected(**where) as client:
-        results = client.resume()
-    for result in results:
+        found = client.resume(again=again)
+    for result in found.results:
         _show(result, as_json)
-    if not results and not as_json:
+    for owed in found.owed:
+        _show_owed(owed, as_json)
+    if not found.results and not found.owed and not as_json:
         click.echo("no answer is owed")
+    if found.given_up:
+        click.echo(f"given up before: {found.given_up}; `resume --again` asks for these answers too", err=True)
+    if found.owed:
+        sys.exit(1)
+
+
+def _show_owed(owed: Owed, as_json: bool) -> None:
+    """A request without an answer: what there is to know, and what there is to do."""
+    reason = printable(str(owed.reason))
+    facts = {
+        "window": owed.window, "ctr": owed.ctr, "refused": reason, "given_up": owed.given_up, "kept": str(owed.folder),
+    }  # fmt: skip
+    which = f"window {owed.window}" + (f", query {owed.ctr}" if owed.ctr else "")
+    text = f"{which}: no answer ({reason})"
+    if owed.given_up:
+        text += (
+            f"\n-- its window is over: ask again, which costs a query of the present window; the signed request stays "
+            f"in {owed.folder}, and `resume --again` asks for its answer once more"
+        )
+    if as_json:
+        tell_result(True, facts, text)
+    else:
+        click.echo(text, err=True)
 
 
 def _show(result: Result, as_json: bool) -> None:
@@ -176,7 +209,7 @@ def _show(result: Result, as_json: bool) -> None:
         f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
         f"window {request.window}, query {request.ctr}, ledger entry {body.index}"
     )
-    _tell(as_json, facts, "\n".join(lines))
+    tell_result(as_json, facts, "\n".join(lines))
 
 
 @main.group(cls=Teaching)
@@ -207,7 +240,7 @@ def list_receipts(directory: Path, as_json: bool) -> None:
         f"{'checked' if item['checked'] else 'unchecked'}, receipt {item['digest']}"
         for item in found
     ]
-    _tell(as_json, {"receipts": found}, "\n".join(lines) or "no receipts yet")
+    tell_result(as_json, {"receipts": found}, "\n".join(lines) or "no receipts yet")
 
 
 @receipts.command("export")
@@ -218,11 +251,11 @@ def list_receipts(directory: Path, as_json: bool) -> None:
 def export_receipts(directory: Path, out: Path, window: str | None, as_json: bool) -> None:
     """Write receipts for an auditor: no query, text or slot is in them."""
     read_name(directory)
-    chosen = [one for one in kept(directory) if window is None or one.window.manifest.window == window]
+    chosen = kept(directory, window)
     if not chosen:
         raise ConfigurationError("there are no such receipts: see `ragseal-client receipts list`")
     paths = [str(export(one, out)) for one in chosen]
-    _tell(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
+    tell_result(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
 
 
 @receipts.command("check")
@@ -261,7 +294,7 @@ def check(
         "provider_key_pinned": provider is not None,
     }
     by = "the expected provider" if provider is not None else "a provider key that nobody vouched for (--provider-key)"
-    _tell(
+    tell_result(
         as_json,
         facts,
         f"the receipt holds: query {facts['ctr']} of {facts['account']} is entry {body.index} of {facts['log']} "
@@ -321,10 +354,6 @@ def _progress(what: str) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-
-
-def _tell(as_json: bool, facts: dict[str, Any], text: str) -> None:
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ One folder, mode 0700, for one account::
     account, account.pem        name and Ed25519 key (0600, refused when others may read it)
     log.vkey, provider.pub      pinned on first contact or by hand; another one later is refused
     checkpoint                  the newest verified checkpoint of the log
-    windows/<manifest digest>/  manifest, account; pending; 00000001.exchange, 00000001.answer, ...
+    windows/<manifest digest>/  manifest, account; pending, refused; 00000001.exchange, 00000001.answer, ...
     evidence/                   bundles of failed checks
 
 A file is there completely or not at all (:mod:`ragseal.runtime.durable`).
@@ -31,7 +31,7 @@ from ragseal.kernel.encoding import NAME, Codec, Message
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.note import NoteVerifier
-from ragseal.runtime.durable import DirectoryLock, sync_directory, write_durably
+from ragseal.runtime.durable import DirectoryLock, sync_directory
 from ragseal.runtime.keyfile import load_key, save_key
 
 KEY_FILE = "account.pem"
@@ -109,7 +109,11 @@ class AccountState:
     def create(directory: Path, name: str) -> AccountKey:
         """Make a folder (0700) with a new key for account ``name``; returns the key.
 
+        The name is written first and the key last, so that whatever this left unfinished it finishes: a folder without
+        a key is no account yet, and a key without a name (as earlier versions could leave one) gets its name.
+
         Raises:
+            LedgerError: another process makes one there.
             ConfigurationError: an account is there already, a name that no registry could hold, or the disk refuses.
         """
         try:
@@ -119,13 +123,18 @@ class AccountState:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _refuse_open_folder(directory)
-            key = AccountKey.create(directory / KEY_FILE)
-            write_durably(directory / _NAME_FILE, name.encode() + b"\n", mode=0o600, replace=False)
-        except FileExistsError:
-            raise ConfigurationError(f"{directory} holds an account already: choose another folder") from None
         except OSError as error:
             raise ConfigurationError(f"cannot make the account folder {directory}: {error.strerror}") from None
-        return key
+        lock = DirectoryLock(directory, "the account's state")
+        try:
+            has_key = (directory / KEY_FILE).exists()
+            if has_key and (directory / _NAME_FILE).exists():
+                raise ConfigurationError(f"{directory} holds an account already: its key is never overwritten")
+            key = AccountKey.load(directory / KEY_FILE) if has_key else None
+            write(directory / _NAME_FILE, name.encode() + b"\n")
+            return key or AccountKey.create(directory / KEY_FILE)
+        finally:
+            lock.release()
 
     @property
     def evidence(self) -> Path:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragseal.backends.group import default_group
@@ -41,7 +41,7 @@ from ragseal.client.commitment import ClassOf
 from ragseal.client.evidence import Evidence
 from ragseal.client.history import History, Shown
 from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Retrieved, Stage, refusable
-from ragseal.client.result import Ranked, Result, make_result
+from ragseal.client.result import Owed, Ranked, Result, Resumed, make_result
 from ragseal.client.window import Exchange, WindowState
 from ragseal.embedder import Embedder, load_embedder, quantise
 from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
@@ -57,7 +57,7 @@ from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 
-__all__ = ["Client", "Ranked", "Result"]
+__all__ = ["Client", "Owed", "Ranked", "Result", "Resumed"]
 
 
 class Client:
@@ -194,22 +194,78 @@ class Client:
         memory.begin(exchange)
         return self._finish(window, memory, exchange)
 
-    def resume(self) -> list[Result]:
-        """Complete what is pending in every window, closed ones too, oldest first; errors as for :meth:`ask`."""
+    def resume(self, *, again: bool = False) -> Resumed:
+        """Complete what is pending in every window, closed ones too, oldest first.
+
+        What one window's request meets stops no other's: it is told in ``owed`` instead of raised, whatever
+        :meth:`ask` would raise for it.
+
+        A request whose window is over and which the provider refuses is given up: it was not recorded, or the provider
+        denies it.  The question may be asked anew, in a later window.  The signed request stays where it is.
+
+        Args:
+            again: ask for the answers that were given up, too.
+
+        Raises:
+            ConfigurationError: the client is closed, or its folder damaged so that its windows cannot be told.
+        """
         with self._mutex:
             self._check_open()
-            done: list[Result] = []
-            for memory in self.state.windows():
-                pending = memory.pending()
-                if pending is not None:
-                    manifest, account = memory.manifest, memory.account
-                    index, cls = manifest.index_of(account.tenant), self._class_of(manifest.policy)
-                    window = Window(manifest, memory.digest, account, index, cls)
-                    try:
-                        done.append(self._finish(window, memory, pending))
-                    except RefusedError as refusal:
-                        raise refusal.reason from None
-            return done
+            windows, asleep = self.state.windows(), 0
+            found: list[Result | Owed | None] = []
+            for memory in windows:
+                if again or memory.given_up is None:
+                    found.append(self._resume(memory, windows))
+                else:
+                    asleep += 1
+            return Resumed(
+                results=tuple(one for one in found if isinstance(one, Result)),
+                owed=tuple(one for one in found if isinstance(one, Owed)),
+                given_up=asleep,
+            )
+
+    def owing(self) -> list[str]:
+        """The windows of which :meth:`resume` has an answer to fetch, oldest first; nobody is asked."""
+        with self._mutex:
+            self._check_open()
+            return [one.manifest.window for one in self.state.windows() if one.owes]
+
+    def _resume(self, memory: WindowState, windows: Sequence[WindowState]) -> Result | Owed | None:
+        pending, lost = None, False
+        try:
+            pending = memory.pending()
+            if pending is None:
+                return None
+            try:
+                return self._finish(self._remembered(memory), memory, pending)
+            except RefusedError as refusal:
+                reason = refusal.reason
+                lost = self._lost(memory, windows, reason)
+                if lost:
+                    memory.give_up(str(reason))
+        except AuditError as error:
+            reason = error
+        ctr = None if pending is None else pending.signed.request.ctr
+        return Owed(memory.manifest.window, ctr, reason, lost, memory.folder)
+
+    def _remembered(self, memory: WindowState) -> Window:
+        """A window as it was accepted before."""
+        manifest, account = memory.manifest, memory.account
+        index, cls = manifest.index_of(account.tenant), self._class_of(manifest.policy)
+        return Window(manifest, memory.digest, account, index, cls)
+
+    def _lost(self, memory: WindowState, windows: Sequence[WindowState], reason: AuditError) -> bool:
+        """Whether a refused request can get no record any more, so that nothing but a provider's lie is left to find.
+
+        A record needs an open window: this one is past its end, or the log has shown the opening of a later one.  A
+        provider refuses answers that it owes only for a while, and then for another reason (too many, too often).
+        """
+        own = memory.manifest
+        over = self._clock() >= own.policy.closes or any(
+            one.opened and one.manifest.origin == own.origin and one.manifest.policy.opens > own.policy.opens
+            for one in windows
+        )
+        return over and isinstance(reason, AttestationError)
 
     # --- phase A ---
 

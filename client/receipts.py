@@ -37,8 +37,11 @@ class Kept:
         return f"{_plain(manifest.window)}-{self.window.account.pseudonym}-{self.ctr:08d}"
 
 
-def kept(directory: Path) -> list[Kept]:
+def kept(directory: Path, name: str | None = None) -> list[Kept]:
     """Every answered query of an account's folder, oldest first; reads only.
+
+    Args:
+        name: only of the window of this name; what is damaged in others is then not looked at.
 
     Raises:
         ConfigurationError: a damaged file.
@@ -46,6 +49,7 @@ def kept(directory: Path) -> list[Kept]:
     return [
         Kept(window, ctr, window.answer(ctr))
         for window in windows_of(directory)
+        if name is None or window.manifest.window == name
         for ctr in range(1, window.answered + 1)
     ]
 

@@ -8,6 +8,7 @@ holds with the public embedder costs no privacy.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ragseal.client.attestation import decode_embedding
 from ragseal.client.window import Exchange
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.attestation import Answer, Receipt, Record
+from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
 
 
@@ -53,6 +55,26 @@ class Result:
         """How many of the returned slots held a document, for people; says why where none did."""
         said = f"{len(self.slots)} of {len(self.returned)} returned slots held a document"
         return said if self.slots else f"{said}: that is the noise, see `ragseal-provider plan`"
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A signed request without an answer, as :meth:`ragseal.client.client.Client.resume` found it."""
+
+    window: str
+    ctr: int | None  #: None where the folder is too damaged to tell
+    reason: AuditError  #: why there is no answer
+    given_up: bool  #: its window is over and the provider has no record of it: asked again only on demand
+    folder: Path  #: holds the request as it was signed
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What became of the requests that were pending."""
+
+    results: tuple[Result, ...]  #: answers that came and were checked, oldest window first
+    owed: tuple[Owed, ...]  #: what got none
+    given_up: int  #: requests that were given up before, and not asked for now
 
 
 def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -> Result:

@@ -4,7 +4,9 @@
 The counter and the acknowledgement of the next request follow from the answers kept, so there is no second number that
 could disagree with them.  ``pending`` holds a request from before it is sent until its answer is checked and kept:
 after a crash exactly the same bytes are sent again, since two signed requests with one counter would let a provider
-choose between two noises.
+choose between two noises.  ``refused`` beside it: its window is over and the provider says that it has no record of the
+request, so nobody asks again of its own accord.  The request stays: it is what the account could show if the provider
+lied, and it alone opens the answer, should one come after all.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ragseal.client.folder import intact, need, read, write
+from ragseal.client.folder import intact, need, read, text, write
 from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, SignedRequest
 from ragseal.kernel.commitment import Account, Manifest, SignedManifest
 from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
@@ -127,6 +129,11 @@ class WindowState:
             raise ConfigurationError(f"{path} is damaged: it does not follow the {done} answers kept")
         return exchange
 
+    @property
+    def owes(self) -> bool:
+        """Whether an answer is to be fetched, as far as file names tell."""
+        return (self.folder / "pending").exists() and self.given_up is None
+
     def begin(self, exchange: Exchange) -> None:
         """Keep a signed request durably, before it is sent.  Raises ConfigurationError: another one is pending."""
         if self.pending() is not None:
@@ -134,6 +141,16 @@ class WindowState:
         if exchange.signed.request.ctr != self.answered + 1:
             raise ConfigurationError(f"{self.folder}: the next request has ctr {self.answered + 1}")
         write(self.folder / "pending", exchange.encode())
+
+    def give_up(self, reason: str) -> None:
+        """Keep with the pending request why no answer to it is expected any more."""
+        write(self.folder / "refused", reason.encode("utf-8", "replace"))
+
+    @property
+    def given_up(self) -> str | None:
+        """Why no answer to the pending request is expected any more; None while one is."""
+        data = read(self.folder / "refused")
+        return None if data is None else text(data)
 
     def complete(self, answer: Answer) -> None:
         """Keep the checked answer of the pending request.  Raises ConfigurationError: there is none for it."""
@@ -146,6 +163,7 @@ class WindowState:
 
     def _retire(self, ctr: int) -> None:
         try:
+            (self.folder / "refused").unlink(missing_ok=True)  # it was answered after all
             os.replace(self.folder / "pending", self.folder / f"{ctr:08d}.exchange")
             sync_directory(self.folder)
         except OSError as error:

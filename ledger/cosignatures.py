@@ -10,6 +10,7 @@ hands in another one at its next look.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ from ragseal.ledger.note import (
     encode_base64,
 )
 from ragseal.ledger.published import PublicLog
-from ragseal.runtime.durable import write_durably
+from ragseal.runtime.durable import append_durably, write_durably
 
 MAX_CLOCK_SKEW = 60  #: seconds that a witness's clock may be ahead
 MIN_INTERVAL = 5  #: seconds between two cosignatures of one witness, by its own clock
@@ -37,6 +38,8 @@ MAX_NAMED = 24  #: witnesses that the operator named
 MAX_NOTE_LINES = 32  #: cosignatures shown with a checkpoint, named witnesses' first; more than MAX_NAMED
 MAX_WAITING = 4  #: strangers' cosignatures that may wait for the disk at once
 FILE_LINES = 4 * (MAX_STRANGERS + MAX_NAMED)  #: from here on the file is written anew with the newest lines only
+
+_log = logging.getLogger("ragseal.ledger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +78,36 @@ class CosignatureBook:
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._newest: dict[str, Cosigned] = {}  # by vkey, in order of arrival; replaced, never changed: read unlocked
         self._lines = 0
+        self._size = 0  #: bytes of the file that count
         try:
             for unfinished in directory.glob(f".{self._path.name}.*"):  # a crash while the file was written anew
                 unfinished.unlink()
-            data = self._path.read_bytes() if self._path.exists() else b""
-            whole = data[: data.rfind(b"\n") + 1]
-            if whole != data:  # the last line was being written when the power went
-                os.truncate(self._path, len(whole))
+            self._read()
         except OSError as error:
             raise LedgerError(f"cannot read {self._path}: {error.strerror}") from None
-        for number, line in enumerate(whole.splitlines(), 1):
+
+    def _read(self) -> None:
+        """Take the file's lines; the last one is cut off if the power went while it was written."""
+        data = self._path.read_bytes() if self._path.exists() else b""
+        *lines, rest = data.split(b"\n")
+        for number, line in enumerate(lines, 1):
             try:
-                self._load(_parse(line))
+                item = _parse(line)
             except AuditError as error:
-                raise LedgerError(f"{self._path} line {number}: {error}. Move the file away to start anew") from None
+                if number == len(lines) and not rest:
+                    break
+                raise self._damaged(number, error) from None
+            try:
+                self._load(item)
+            except AuditError as error:
+                raise self._damaged(number, error) from None
+            self._size += len(line) + 1
+        if self._size < len(data):
+            _log.warning("%s: its last line was not written whole and is cut off", self._path)
+            os.truncate(self._path, self._size)
+
+    def _damaged(self, number: int, error: AuditError) -> LedgerError:
+        return LedgerError(f"{self._path} line {number}: {error}. Move the file away to start anew")
 
     def add(self, size: int, vkey: str, line: str, now: int) -> None:
         """Verify a cosignature over the checkpoint of ``size`` and keep it; the same one again changes nothing.
@@ -182,27 +201,19 @@ class CosignatureBook:
             self._newest = self._with(item)
 
     def _write(self, item: Cosigned) -> None:
-        line = item.encode()
         try:
-            with open(self._path, "ab") as file:
-                at = file.tell()
-                try:
-                    file.write(line)
-                    file.flush()
-                    os.fsync(file.fileno())
-                except OSError:
-                    os.ftruncate(file.fileno(), at)
-                    raise
+            self._size = append_durably(self._path, item.encode(), self._size)
         except OSError as error:
             raise LedgerError(f"cannot keep the cosignature: {error.strerror}") from None
         self._lines += 1
 
     def _rewrite(self, newest: dict[str, Cosigned]) -> None:
+        data = b"".join(item.encode() for item in newest.values())
         try:
-            write_durably(self._path, b"".join(item.encode() for item in newest.values()))
+            write_durably(self._path, data)
         except OSError as error:
             raise LedgerError(f"cannot keep the cosignature: {error.strerror}") from None
-        self._lines = len(newest)
+        self._size, self._lines = len(data), len(newest)
 
 
 def check_named(keys: Iterable[NoteVerifier], log: NoteVerifier) -> dict[str, NoteVerifier]:

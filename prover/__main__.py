@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import sys
 import time
@@ -48,6 +47,7 @@ from ragseal.runtime.terminal import (
     named_bars,
     progress_bars,
     server_tls,
+    tell_result,
     version,
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
@@ -73,13 +73,6 @@ def main() -> None:
     """
 
 
-# --- output ----------------------------------------------------------------------------------------------------------
-
-
-def _tell(as_json: bool, values: dict[str, Any], line: str) -> None:
-    click.echo(json.dumps(values) if as_json else line)
-
-
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
@@ -101,7 +94,7 @@ def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: 
     )
     with State(directory) as state:
         found = _identity(state)
-    _tell(
+    tell_result(
         as_json, found, f"made {directory}\nprovider key  {found['provider_key']}\nledger key    {found['ledger_key']}"
     )
 
@@ -157,7 +150,7 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
         added, skipped = index.ingest(state, tenant, cls.N, embedder.dimension, documents, embed, secrets.token_bytes)
     values = {"tenant": tenant, "added": added, "skipped": skipped, "notes": notes.lines()}
     told = "".join(f"\nnote: {line}" for line in notes.lines())
-    _tell(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already{told}")
+    tell_result(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already{told}")
 
 
 @main.group(cls=Teaching)
@@ -178,7 +171,7 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
         registry.add_accounts(state, [Registration(name, tenant, public)])
         known = state.rows("SELECT 1 FROM tenants WHERE name = ?", (tenant,))
     note = "" if known else f"; tenant {tenant} has no documents yet, and no window can be committed until it has some"
-    _tell(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
+    tell_result(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
 
 
 @accounts.command("remove")
@@ -189,7 +182,7 @@ def remove_account(directory: Path, name: str, as_json: bool) -> None:
     """Take an account out of the windows committed from now on; a window that has it keeps it."""
     with State(directory) as state:
         registry.remove_account(state, name)
-    _tell(as_json, {"removed": name}, f"account {name} is in no window that is committed from now on")
+    tell_result(as_json, {"removed": name}, f"account {name} is in no window that is committed from now on")
 
 
 @accounts.command("load")
@@ -223,7 +216,7 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
     with State(directory) as state:
         added = registry.add_accounts(state, found)
     values = {"added": added, "skipped": len(found) - added}
-    _tell(as_json, values, f"{added} accounts added, {len(found) - added} were there already")
+    tell_result(as_json, values, f"{added} accounts added, {len(found) - added} were there already")
 
 
 @accounts.command("list")
@@ -234,7 +227,7 @@ def list_accounts(directory: Path, as_json: bool) -> None:
     with State(directory) as state:
         found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in registry.accounts(state)]
     lines = "\n".join(f"{a['name']}  {a['tenant']}  {a['key']}" for a in found)
-    _tell(as_json, {"accounts": found}, lines or "no accounts")
+    tell_result(as_json, {"accounts": found}, lines or "no accounts")
 
 
 @main.command("fetch-keys")
@@ -278,7 +271,7 @@ def fetch_keys(
         "class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey),
         "estimate_key_digest": blocks.digest.hex(), "auditor_key": fetched.auditor_key.hex(),
     }  # fmt: skip
-    _tell(
+    tell_result(
         as_json,
         values,
         f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}\n"
@@ -350,7 +343,7 @@ def commit(
         "budget": spent,
         "seconds": round(time.monotonic() - started, 2),
     }
-    _tell(
+    tell_result(
         as_json,
         values,
         f"window {window} is committed, manifest {made.digest.hex()}\n"
@@ -404,7 +397,7 @@ def serve(
     conduct = Conduct(proofs == "eager", tick, rules, witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses])
 
     def ready(address: str) -> None:
-        _tell(as_json, {"listening": address}, f"listening on {address}")
+        tell_result(as_json, {"listening": address}, f"listening on {address}")
         sys.stdout.flush()
 
     with _running(directory) as provider:
@@ -424,7 +417,7 @@ def close(directory: Path, address: str, window: str, tls: ClientTls, as_json: b
     """Close a window of the running provider: no query follows, the audit may begin."""
     key = assembly.signing_key(directory)
     closed = remote.close_window(address, tls, key, window)
-    _tell(
+    tell_result(
         as_json,
         {"window": closed.window, "ledger_index": closed.ledger_index, "records": closed.records},
         f"window {closed.window} is closed with {closed.records} records",
@@ -462,7 +455,7 @@ def status(directory: Path, as_json: bool) -> None:
     for w in values["windows"]:
         lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven")
     lines += spending.lines(values["budget"])
-    _tell(as_json, values, "\n".join(lines))
+    tell_result(as_json, values, "\n".join(lines))
 
 
 @main.command("release-key")
@@ -479,7 +472,7 @@ def release_key(directory: Path, digest: str, as_json: bool) -> None:
         if proofs_of_records.stopped(state, key_digest) is None:
             raise ConfigurationError("no proof under this key has failed: there is nothing to release")
         proofs_of_records.release(state, key_digest)
-    _tell(as_json, {"released": digest}, f"key {digest} may be used again")
+    tell_result(as_json, {"released": digest}, f"key {digest} may be used again")
 
 
 main.add_command(plan)

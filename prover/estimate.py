@@ -115,6 +115,8 @@ class Estimates:
     def links(self, manifest: bytes) -> SignedLinks:
         """The signed links of a closed window: kept from before, or found, signed and kept now.
 
+        Found once a window, for whoever asks: an auditor that cannot wait so long finds them when it asks again.
+
         Raises:
             EstimateError: the window is not closed.
         """
@@ -169,7 +171,7 @@ class Estimates:
             tenants.append(TenantLinks(name, len(records.digests), digest, complete, certificate.pack_links(links)))
         return LinkList(manifest, tuple(tenants))
 
-    def _load(self, manifest: bytes) -> _WindowRecords:
+    def _load(self, manifest: bytes, wanted_still: Callable[[], None] = lambda: None) -> _WindowRecords:
         known = self._records.get(manifest)
         if known is not None:
             return known
@@ -178,6 +180,7 @@ class Estimates:
             raise EstimateError(f"window {window.manifest.window!r} is not closed: its coalitions are estimated then")
         rows: dict[str, list[tuple[bytes, bytes, bytes, int]]] = {t.tenant: [] for t in window.manifest.tenants}
         for index in window.records:
+            wanted_still()
             record = Record.decode(self._journal.data(index))
             request = record.signed.request
             kept = secrets_of_record(self._state, record)
@@ -203,7 +206,8 @@ class Estimates:
         """A BlockBatch: each of ``wanted`` is a set of ranks of the tenant's records, in increasing order.
 
         Args:
-            wanted_still: asked before every proof; raises when nobody waits for the blocks any more.
+            wanted_still: asked for every record that is loaded, before every proof and before the opening; raises when
+                nobody waits for the blocks any more.
 
         Raises:
             EstimateError: no such records, or the window is not closed.
@@ -213,7 +217,7 @@ class Estimates:
         if not 1 <= len(wanted) <= certificate.MAX_BLOCKS:
             raise EstimateError(f"ask for 1..{certificate.MAX_BLOCKS} blocks at once")
         with self._list_of(manifest):
-            signed, found = self._signed(manifest), self._load(manifest)
+            signed, found = self._signed(manifest), self._load(manifest, wanted_still)
         listed = next((one for one in signed.body.tenants if one.tenant == tenant), None)
         if listed is None:
             raise EstimateError(f"window {found.window.manifest.window!r} has no tenant {tenant!r}")
@@ -285,13 +289,18 @@ class BlockProver:
         wanted_still: Callable[[], None] = lambda: None,
         turns: AbstractContextManager[object] = nullcontext(),  # noqa: B008 (it holds nothing)
     ) -> BlockBatch:
-        """Proofs of all blocks and one opening, verified; ``turns`` is held for each block apart."""
-        key, group = self.backend.key, self.group
+        """Proofs of all blocks and one opening, verified; ``turns`` is held for each block and the opening apart."""
         proven = []
         for statement in statements:
             with turns:
                 wanted_still()
                 proven.append(self.block(statement))
+        with turns:
+            wanted_still()
+            return self._opened(statements, proven)
+
+    def _opened(self, statements: Sequence[Block], proven: Sequence[_Proven]) -> BlockBatch:
+        key, group = self.backend.key, self.group
         proofs = tuple(one.proof for one in proven)
         context = certificate.batch_context([one.digest for one in proven], proofs)
         weights = powers(certificate.batch_fold(context), len(proven))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ragseal.kernel.errors import BudgetError
 
 REPEATS, REPEATS_A_SECOND = 64, 8.0  #: an account's Retrieves that are no next query: at once, in the long run
+RETRIEVES_AT_ONCE = 64  #: its Retrieves under way, those whose caller has gone too: they wait for each other
 LINES, LINES_A_SECOND = 64, 8.0  #: its calls for its own line of a registry
 LOADS, LOADS_A_SECOND = 4, 1 / 60  #: older windows that are loaded for it, because they are not in memory
 PREPARES_A_QUERY, PREPARES_SPARE = 4, 16  #: Prepares of an account in a window: so many times n_max, and so many more

@@ -7,11 +7,10 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ragseal.kernel.errors import AttestationError
@@ -21,6 +20,7 @@ from ragseal.ledger.service import LedgerServicer
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import window_index
+from ragseal.runtime import health
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
@@ -29,6 +29,10 @@ CHUNK_BYTES = 1 << 20
 MAX_PAGE_RECORDS = 1024
 WATCH_SECONDS = 1.0
 GRACE = 5.0  #: seconds that running calls get when the provider stops
+SERVICES = (
+    provider_pb2.DESCRIPTOR.services_by_name["ProviderService"].full_name,
+    ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name,
+)
 
 _STATES = {
     Stage.COMMITTED: provider_pb2.WINDOW_STATE_COMMITTED,
@@ -146,8 +150,9 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
         return provider_pb2.CloseWindowResponse(ledger_index=index, records=len(window.records))
 
 
-def _chunks(data: bytes) -> list[provider_pb2.Chunk]:
-    return [provider_pb2.Chunk(data=data[at : at + CHUNK_BYTES]) for at in range(0, len(data), CHUNK_BYTES)]
+def _chunks(data: bytes) -> Iterator[provider_pb2.Chunk]:
+    """One at a time: all of them would be a second copy of the data for as long as its caller takes to read."""
+    return (provider_pb2.Chunk(data=data[at : at + CHUNK_BYTES]) for at in range(0, len(data), CHUNK_BYTES))
 
 
 # --- the server ------------------------------------------------------------------------------------------------------
@@ -169,7 +174,7 @@ class Server:
         self.serving = Serving(provider, conduct)
         self._provider = provider
         self._listening = listening
-        self._health = health.aio.HealthServicer()
+        self._health = health.Health(*SERVICES)
         self.address = ""
 
     async def start(self) -> None:
@@ -186,34 +191,28 @@ class Server:
         public, named = self._provider.journal.public, self.serving.conduct.witnesses
         book = CosignatureBook(self._provider.state.ledger_directory, public, named)
         LedgerServicer(public, book).mount(self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = [
-            provider_pb2.DESCRIPTOR.services_by_name["ProviderService"].full_name,
-            ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name,
-            health.SERVICE_NAME,
-        ]
+        self._health.mount(self._server)
         if listening.reflection:
-            reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], self._server)
+            names = (*SERVICES, health.SERVICE, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, self._server)
         port = bind(self._server, listening.address, credentials, listening.tls.plain)
         await self.serving.start()
         await self._server.start()
-        for name in ("", *names):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        self._watching = asyncio.create_task(self._watch(names))
+        self._health.say(True)
+        self._watching = asyncio.create_task(self._watch())
         self.address = f"{listening.address.rpartition(':')[0]}:{port}"
 
-    async def _watch(self, names: list[str]) -> None:
+    async def _watch(self) -> None:
         """Health says NOT_SERVING from the moment the ledger takes nothing more."""
         while self.serving.journal.failure is None:
             await asyncio.sleep(WATCH_SECONDS)
         log.error("%s", self.serving.journal.failure)
-        for name in ("", *names):
-            await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._health.say(False)
 
     async def stop(self) -> None:
         """Take nothing new, finish what runs, then stop the workers."""
         self._watching.cancel()
-        await self._health.enter_graceful_shutdown()
+        self._health.say(False)
         await self._server.stop(GRACE)
         await self.serving.stop()
 

@@ -49,6 +49,32 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644, replace: bool =
     sync_directory(path.parent)
 
 
+def append_durably(path: Path, data: bytes, size: int) -> int:
+    """Append to a file of which the first ``size`` bytes count, sync it, and give how many do now.  Raises OSError.
+
+    Where that fails the file is cut to what counts; where that fails too, what there is more goes with the next call.
+    No buffer stands between: what is left in one is written when it is closed, whatever was cut before.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            size = min(size, os.fstat(descriptor).st_size)
+            os.ftruncate(descriptor, size)
+            written = 0
+            while written < len(data):
+                written += os.write(descriptor, data[written:])
+            os.fsync(descriptor)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)
+    if not size:
+        sync_directory(path.parent)  # its name may be new
+    return size + len(data)
+
+
 def spares_of(path: Path) -> list[Path]:
     """Names that :class:`DurableFile` uses beside ``path``."""
     return [path.with_name(f"{path.name}.spare{number}") for number in (0, 1)]

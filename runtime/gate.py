@@ -32,38 +32,41 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
     A message that is written lies in gRPC's memory until its caller has room for all of it: only then does the write
     end.  Those bytes are counted, and refused beyond a bound.  A write that does not end in time costs its caller the
-    connection: an abort or a cancelled handler would leave message and call where they are.
+    connection: an abort or a cancelled handler would leave message and call where they are.  So does a status that
+    is not taken in time, of refused calls and unknown ones too, and at once whoever has far more calls under way than
+    places.
 
     What remains: an answer lies in memory about twice while it is written, and once more while it is made; small ones
-    are not counted; a request is read whole before anybody counts it; on a Unix socket, or where there is no /proc,
-    unread answers keep their places and their share of the bound until the caller goes.
+    are not counted; a request is read whole before anybody counts it, so that the places of one machine may hold
+    256 MiB of requests and all of them 2 GiB; on a Unix socket, or where there is no /proc, unread answers keep their
+    places and their share of the bound until the caller goes.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._calls: Counter[str] = Counter()
+        self._calls: Counter[str] = Counter()  #: under way, refused ones too, by machine
+        self._places: Counter[str] = Counter()  #: those that were let in
+        self._taken = 0  #: places of everybody
         self._unread: Counter[str] = Counter()  #: bytes that are being written
         self._stuck: set[str] = set()  #: peers whose connection is to end
         self._reaper: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "connections")  # of its own: others' work may take minutes
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        handler = await continuation(details)
-        if handler is None:
-            return None
+        handler = await continuation(details) or _UNKNOWN
 
         async def serve(_: Any, context: Any) -> None:
-            async with statuses(details.method, context):
-                await self._serve(handler, _Call(self, handler, context))
+            call = _Call(self, handler, context)
+            async with statuses(details.method, call):
+                try:
+                    await self._serve(handler, call)
+                finally:
+                    call.ends()
 
         return grpc.stream_stream_rpc_method_handler(serve)
 
     async def _serve(self, handler: Any, call: _Call) -> None:
-        caller = call.caller
-        self._calls[caller] += 1
-        call.add_done_callback(lambda _: self._over(caller))
-        if self._calls[caller] > self._limits.calls_of_one:
-            raise BudgetError(f"{self._limits.calls_of_one} calls of this machine are under way: wait for one of them")
+        self._enter(call)
         given = call.requests() if handler.request_streaming else await call.request()
         behave = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
         answer = behave(given, call)
@@ -71,16 +74,34 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             async with contextlib.aclosing(answer):
                 async for item in answer:
                     await call.write(item)
-        elif handler.response_streaming:  # it writes by itself, as the health service's
+        elif handler.response_streaming:  # it writes by itself, or ends without an answer
             await answer
         else:
             await call.write(await answer)  # without a name, which would hold it until it is read
 
-    def _over(self, caller: str) -> None:
-        """A call has left the server."""
-        self._calls[caller] -= 1
-        if not self._calls[caller]:
-            del self._calls[caller]
+    def _enter(self, call: _Call) -> None:
+        """A call takes a place until it has left the server.  BudgetError: there is none."""
+        limits, caller = self._limits, call.caller
+        self._calls[caller] += 1
+        call.add_done_callback(lambda _: _less(self._calls, caller))
+        if self._calls[caller] > limits.streams:
+            self.end(call.origin)
+        if self._places[caller] >= limits.calls_of_one:
+            raise BudgetError(f"{limits.calls_of_one} calls of this machine are under way: wait for one of them")
+        if self._taken >= limits.calls:
+            raise BudgetError(f"{limits.calls} calls are under way: try again")
+        self._places[caller] += 1
+        self._taken += 1
+        call.add_done_callback(lambda _: self._left(caller))
+
+    def _left(self, caller: str) -> None:
+        _less(self._places, caller)
+        self._taken -= 1
+
+    def supervise(self, call: _Call) -> None:
+        """A call has only its status to send: in time, or its connection ends."""
+        late = asyncio.get_running_loop().call_later(self._limits.send, self.end, call.origin)
+        call.add_done_callback(lambda _: late.cancel())
 
     async def read(self, context: Any) -> Any:
         """The next message of a call, or grpc.aio.EOF.  EncodingError when none comes in time."""
@@ -108,7 +129,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         del data
         done, _ = await asyncio.wait({writing}, timeout=limits.send + size / limits.slowest)
         if not done:
-            self._end(str(context.peer()))
+            self.end(str(context.peer()))
             await asyncio.wait({writing})
         try:
             writing.result()
@@ -118,11 +139,10 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     def _written(self, writing: asyncio.Future[None], caller: str, size: int) -> None:
         if not writing.cancelled():
             writing.exception()  # it may be that nobody asks any more
-        self._unread[caller] -= size
-        if not self._unread[caller]:
-            del self._unread[caller]
+        _less(self._unread, caller, size)
 
-    def _end(self, peer: str) -> None:
+    def end(self, peer: str) -> None:
+        """End a connection, soon."""
         self._stuck.add(peer)
         if self._reaper is None or self._reaper.done():
             self._reaper = asyncio.ensure_future(self._reap())
@@ -130,16 +150,19 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     async def _reap(self) -> None:
         while self._stuck:
             peers, self._stuck = self._stuck, set()
-            _log.warning("answers are not read: connections of %s end", ", ".join(sorted(map(machine_of, peers))))
+            machines = ", ".join(sorted(set(map(machine_of, peers))))
+            _log.warning("answers are not read, or calls are far too many: connections of %s end", machines)
             await asyncio.get_running_loop().run_in_executor(self._thread, end_connections, peers)
 
 
 class _Call:
-    """A call's context for its handler, whose reads and writes pass the gate."""
+    """A call's context for its handler, whose reads, writes and end pass the gate."""
 
     def __init__(self, gate: Gate, handler: Any, context: Any) -> None:
         self._gate, self._handler, self._context = gate, handler, context
-        self.caller = machine_of(str(context.peer()))
+        self.origin = str(context.peer())
+        self.caller = machine_of(self.origin)
+        self._ends = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -164,3 +187,30 @@ class _Call:
         """As :meth:`Gate.send`; no coroutine, whose frame would hold the message until it is read."""
         make: Callable[[Any], bytes] | None = self._handler.response_serializer
         return self._gate.send(self._context, self.caller, message if make is None else make(message))
+
+    def ends(self) -> None:
+        """Nothing more is read or written."""
+        if not self._ends:
+            self._ends = True
+            self._gate.supervise(self)
+
+    async def abort(self, *status: Any, **more: Any) -> None:
+        """As gRPC's.  asyncio.CancelledError: the caller has gone, or was made to."""
+        self.ends()
+        try:
+            await self._context.abort(*status, **more)
+        except grpc.aio.InternalError:
+            raise asyncio.CancelledError from None
+
+
+async def _unknown(_: Any, call: _Call) -> None:
+    await call.abort(grpc.StatusCode.UNIMPLEMENTED, "this server has no such call")
+
+
+_UNKNOWN = grpc.stream_stream_rpc_method_handler(_unknown)  # gRPC's own would pass no gate
+
+
+def _less(counter: Counter[str], key: str, by: int = 1) -> None:
+    counter[key] -= by
+    if not counter[key]:
+        del counter[key]

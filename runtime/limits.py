@@ -25,12 +25,18 @@ class Limits:
     handshake: float = 20.0  #: seconds that a new connection has to get as far as a first call
     idle: float = 60.0  #: seconds that a connection without calls stays
 
+    @property
+    def streams(self) -> int:
+        """Calls of one machine from which on it loses connections: those beyond its places are being refused."""
+        return 2 * self.calls_of_one
+
     def options(self, descriptors: int) -> list[tuple[str, int]]:
         """For gRPC, in a program that may have so many descriptors.
 
         A caller whose connection was closed for being idle gets a new one with its next call.
         """
         return [
+            ("grpc.max_concurrent_streams", self.streams),  # of one connection
             ("grpc.max_allowed_incoming_connections", max(64, min(self.connections, descriptors - SPARE_DESCRIPTORS))),
             ("grpc.server_handshake_timeout_ms", int(self.handshake * 1000)),
             ("grpc.max_connection_idle_ms", int(self.idle * 1000)),

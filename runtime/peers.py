@@ -37,24 +37,33 @@ def end_connections(peers: Collection[str]) -> int:
     gRPC lets a Python server end neither a call whose answer is not read nor its connection, and keeps the answer in
     memory meanwhile.  So the sockets are looked for among this program's descriptors and shut down: gRPC then sees a
     caller that has gone.  Linux only; elsewhere, and on a Unix socket, nothing is found.
+
+    No descriptor is duplicated, and none is closed: where a process closes any descriptor of a database's file, the
+    system drops all of its locks on that file, and another process may destroy it.  So a number that stands for a new
+    connection by the time that its peer was compared costs that connection's caller another attempt, and no more.
     """
     wanted = {place for place in map(_place, peers) if place is not None}
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(DESCRIPTORS)
-    ended = 0
-    for name in names:
-        # a duplicate: the number itself may stand for another connection by the time that it is shut down
-        with contextlib.suppress(OSError), _held(os.dup(int(name))) as held:
-            if _remote(held) in wanted:
-                held.shutdown(socket.SHUT_RDWR)
-                ended += 1
-    return ended
+    return sum(_shut_down(int(name), wanted) for name in names)
 
 
-def _held(descriptor: int) -> socket.socket:
-    """Of whatever it is: what is no TCP socket has no address to compare, and is closed as well."""
-    return socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
+def _shut_down(descriptor: int, wanted: Collection[tuple[Address, int]]) -> bool:
+    """Whether it was a connection with one of these."""
+    try:
+        seen = socket.socket(fileno=descriptor)  # the same descriptor, for as long as it takes; OSError: no socket
+    except OSError:
+        return False
+    try:
+        if _remote(seen) not in wanted:
+            return False
+        seen.shutdown(socket.SHUT_RDWR)
+        return True
+    except OSError:  # not connected, or closed by now
+        return False
+    finally:
+        seen.detach()  # it is gRPC's, who closes it
 
 
 def _remote(held: socket.socket) -> tuple[Address, int] | None:

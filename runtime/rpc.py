@@ -22,19 +22,23 @@ from ragseal.runtime.statuses import error_of, statuses
 from ragseal.runtime.tls import ClientTls, is_loopback
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-MAX_REQUEST_BYTES = 4 * 1024 * 1024  #: that a server takes; an ask for 65,536 proofs has half a MiB
+MAX_REQUEST_BYTES = 1024 * 1024  #: that a server takes; an ask for 65,536 proofs has half of that, and none has more
 DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
 
 _SIZES = (("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.max_send_message_length", MAX_MESSAGE_BYTES))
+
+_PLAIN = ("grpc.compression_enabled_algorithms_bitset", 1)  # a compressed message is refused, not unpacked
 
 # so_reuseport: by default two providers would bind one port in silence, and fork one log
 SERVER_OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),
+    _PLAIN,
 )
 CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
     *_SIZES,
+    _PLAIN,
     ("grpc.enable_retries", 0),
     ("grpc.max_reconnect_backoff_ms", 2000),  # or who polls a server that is not up yet finds it minutes later
 )
@@ -114,11 +118,12 @@ def _read(answer: Any, peer: str) -> Any:
 def new_server(limits: Limits = DEFAULT) -> Any:
     """A grpc.aio server with the sizes, the limits and the binding rule of this project.
 
-    RESOURCE_EXHAUSTED beyond its places.  Requests that are no protobuf are refused as an EncodingError; gRPC alone
-    would answer UNKNOWN and log a traceback.  This program may have as many descriptors as the system allows, from now.
+    BudgetError beyond its places, which the gate counts: those that gRPC itself refuses may pile up.  Requests that are
+    no protobuf are refused as an EncodingError; gRPC alone would answer UNKNOWN and log a traceback.  This program
+    may have as many descriptors as the system allows, from now.
     """
     options = [*SERVER_OPTIONS, *limits.options(raise_descriptors())]
-    return grpc.aio.server(options=options, interceptors=[Gate(limits)], maximum_concurrent_rpcs=limits.calls)
+    return grpc.aio.server(options=options, interceptors=[Gate(limits)])
 
 
 def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None, plain: bool = False) -> int:

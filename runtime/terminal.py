@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import logging
 import resource
 import sys
@@ -25,6 +26,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from ragseal import __version__
 from ragseal.kernel.errors import AuditError
@@ -86,6 +88,31 @@ def progress_bars() -> Progress:
         TimeElapsedColumn(),
         console=stderr_console(),
     )
+
+
+def tell_result(as_json: bool, values: dict[str, Any], text: str) -> None:
+    """A command's result: for people, or as one JSON object."""
+    click.echo(json.dumps(values) if as_json else text)
+
+
+@contextlib.contextmanager
+def telling(text: str) -> Iterator[Callable[[str], None]]:
+    """Shows on stderr what is being done: in place on a terminal, a line each elsewhere."""
+    console = stderr_console()
+    if console.is_terminal:
+        with console.status(text) as status:
+            yield lambda now: status.update(Text(now))  # a name in brackets is no markup
+        return
+    said = ""
+
+    def say(now: str) -> None:
+        nonlocal said
+        if now != said:
+            console.print(now, markup=False)
+        said = now
+
+    say(text)
+    yield say
 
 
 @contextlib.contextmanager

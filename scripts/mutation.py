@@ -95,14 +95,17 @@ TESTS: dict[str, list[str]] = {
     "ledger/checkpoint.py": ["ledger/test_checkpoint_refusals.py", "ledger/test_checkpoint.py", "ledger/test_note.py"],
     "groth16/pairing.py": ["native/test_plain_python.py"],
     "groth16/verifying_key.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
-    "groth16/views.py": ["verifier/test_real_key.py", "native/test_plain_python.py", "attacks/test_estimate.py"],
+    "groth16/views.py": [
+        "groth16/test_views.py", "verifier/test_real_key.py",
+        "native/test_plain_python.py", "attacks/test_estimate.py",
+    ],
     "client/attestation.py": ["client/test_attestation.py", "client/test_tampering.py", "client/test_commands.py"],
     "client/commitment.py": ["client/test_opening.py", "client/test_tampering.py", "client/test_client.py"],
     "client/opening.py": ["client/test_opening.py"],
     "client/history.py": ["client/test_opening.py", "client/test_tampering.py", "client/test_client.py"],
     "verifier/steps/sample.py": ["verifier/test_hashed.py", "verifier/test_sample.py"],
     "verifier/steps/blocks.py": ["verifier/test_hashed.py", "verifier/test_blocks.py"],
-    "verifier/steps/log.py": ["verifier/test_log.py", "verifier/test_beacon.py"],
+    "verifier/steps/log.py": ["verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py"],
     "verifier/asking.py": ["verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py"],
     "verifier/steps/receipts.py": [
         "verifier/test_attestation.py", "attacks/test_receipts.py", "verifier/test_log.py",
@@ -110,7 +113,9 @@ TESTS: dict[str, list[str]] = {
     ],
     "verifier/steps/beacon.py": ["verifier/test_beacon_order.py", "verifier/test_beacon.py", "attacks/test_windows.py"],
     "verifier/participant.py": ["verifier/test_beacon.py", "verifier/test_beacon_order.py"],
-    "verifier/steps/manifest.py": ["verifier/test_commitment.py", "verifier/test_verification.py"],
+    "verifier/steps/manifest.py": [
+        "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
+    ],
     "verifier/steps/records.py": [
         "verifier/test_attestation.py", "attacks/test_records.py", "attacks/test_receipts.py",
     ],
@@ -122,8 +127,9 @@ TESTS: dict[str, list[str]] = {
     "verifier/steps/epsilon.py": ["verifier/test_epsilon.py", "verifier/test_odometer.py", "attacks/test_epsilon.py"],
     "verifier/verification.py": [
         "verifier/test_verification.py", "verifier/test_verdicts.py", "verifier/test_remote.py",
+        "verifier/test_meanwhile.py", "attacks/test_withheld.py",
     ],
-    "verifier/verdicts.py": ["verifier/test_verdicts.py"],
+    "verifier/verdicts.py": ["verifier/test_verdicts.py", "verifier/test_beacon.py"],
     "verifier/outcome.py": ["verifier/test_verdicts.py", "verifier/test_report.py", "verifier/test_verification.py"],
     "verifier/patience.py": ["verifier/test_remote.py"],
     "verifier/remote.py": ["verifier/test_remote.py", "verifier/test_proofs.py"],

@@ -7,15 +7,11 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from rich.console import Console
-from rich.text import Text
 
 from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import class_digest, fitting
@@ -30,7 +26,8 @@ from ragseal.runtime.terminal import (
     log_to_stderr,
     server_tls,
     state_folder,
-    stderr_console,
+    tell_result,
+    telling,
     version,
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
@@ -78,37 +75,6 @@ def main() -> None:
     """
 
 
-# --- output ----------------------------------------------------------------------------------------------------------
-
-
-def _tell(as_json: bool, values: dict[str, Any], line: str) -> None:
-    click.echo(json.dumps(values) if as_json else line)
-
-
-def _console() -> Console:
-    return stderr_console()
-
-
-@contextmanager
-def _telling(text: str) -> Iterator[Callable[[str], None]]:
-    """Shows what is being done: in place on a terminal, a line each elsewhere."""
-    console = _console()
-    if console.is_terminal:
-        with console.status(text) as status:
-            yield lambda now: status.update(Text(now))  # a name in brackets is no markup
-        return
-    said = ""
-
-    def tell(now: str) -> None:
-        nonlocal said
-        if now != said:
-            console.print(now, markup=False)
-        said = now
-
-    tell(text)
-    yield tell
-
-
 def _log_key(text: str) -> NoteVerifier:
     path = Path(text)
     try:
@@ -136,7 +102,7 @@ def init(directory: Path, as_json: bool) -> None:
     """
     state = State.create(directory, Ed25519PrivateKey.generate())
     key = state.public_key.hex()
-    _tell(as_json, {"state": str(directory), "public_key": key}, f"made {directory}\nauditor key  {key}")
+    tell_result(as_json, {"state": str(directory), "public_key": key}, f"made {directory}\nauditor key  {key}")
 
 
 @main.command()
@@ -159,7 +125,7 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
     state = State(directory)
     cls, digest = find_class(class_build(), class_name)
     begun = time.monotonic()
-    with _telling(f"class {class_name}: compiling") as tell:
+    with telling(f"class {class_name}: compiling") as tell:
         built = build(cls, cache, tell)
         paths = make_keys(built.r1cs, cls, digest, state.directory / "keys", tell)
         size = fitting(class_name)
@@ -173,7 +139,7 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
         "class": class_name, "key_digest": paths.digest.hex(), "path": str(paths.directory), "seconds": seconds,
         "estimate_key_digest": also.digest.hex(),
     }  # fmt: skip
-    _tell(
+    tell_result(
         as_json,
         values,
         f"key {paths.digest.hex()}\nof class {class_name}, in {paths.directory}\n"
@@ -217,7 +183,7 @@ def trust(directory: Path, class_name: str, source: Path, key_digest: str, made_
         raise ConfigurationError("--key-digest: 64 hexadecimal digits are expected") from None
     line = state.import_key(source, cls, digest, expected, made_by)
     note = "; audits under it end in NO VERDICT" if made_by == PROVIDER else ""
-    _tell(
+    tell_result(
         as_json,
         {"key_digest": line.key_digest, "class": class_name, "made_by": made_by, "path": line.path},
         f"key {line.key_digest} of class {class_name} is configured, made by {made_by}{note}",
@@ -236,7 +202,7 @@ def keys(directory: Path, as_json: bool) -> None:
         {"key_digest": k.key_digest, "class": k.class_name, "made_by": k.maker(own), "path": k.path} for k in lines
     ]
     text = "\n".join(f"{k.key_digest}  {k.class_name}  made by {_maker(k, own)}" for k in lines)
-    _tell(as_json, {"keys": values}, text or "no keys yet: `keygen --class NAME` makes one")
+    tell_result(as_json, {"keys": values}, text or "no keys yet: `keygen --class NAME` makes one")
 
 
 @main.command()
@@ -249,7 +215,7 @@ def classes(as_json: bool) -> None:
         f"{name:10} {cls.N:6} slots, returns {cls.K:3}, {cls.law:9} noise  {digest.hex()[:16]}"
         for name, (cls, digest) in found.items()
     )
-    _tell(as_json, values, text)
+    tell_result(as_json, values, text)
 
 
 def _maker(line: KeyLine, own: bytes) -> str:
@@ -280,7 +246,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
     target = _target(provider, log_key, tls)
     state = State(directory)
     end = time.monotonic() + wait
-    with _telling("looking at the log") as tell, target.connect() as link:
+    with telling("looking at the log") as tell, target.connect() as link:
         part = service.participant(state, target, link)
         while True:
             stage, window = part.advance()
@@ -296,7 +262,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
                 )
             tell(f"window {window}: {stage.value}")
             time.sleep(service.POLL)
-    _tell(as_json, {"window": window, "stage": "opened"}, f"window {window}: the beacon is complete")
+    tell_result(as_json, {"window": window, "stage": "opened"}, f"window {window}: the beacon is complete")
 
 
 @main.command()
@@ -329,7 +295,7 @@ def serve(
     targets = {p: _target(p, k, tls) for p, k in zip(providers, log_keys, strict=True)}
 
     def ready(address: str) -> None:
-        _tell(as_json, {"listening": address}, f"listening on {address}")
+        tell_result(as_json, {"listening": address}, f"listening on {address}")
         sys.stdout.flush()
 
     asyncio.run(service.run(State(directory), targets, listen, own, ready, reflection))

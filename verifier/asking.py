@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from ragseal.kernel.errors import AttestationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, Refusal, RegistryAsk, open_delivery
 from ragseal.verifier.evidence import Auditor, Evidence, Refused, Undecided
-from ragseal.verifier.steps.manifest import Window
+from ragseal.verifier.steps.manifest import Entered
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
     """Asks about one window."""
 
-    window: Window
+    window: Entered
     auditor: Auditor
     evidence: Evidence
     now: Callable[[], int]  #: seconds since 1970

@@ -120,8 +120,7 @@ def conduct(
 ) -> tuple[Verdict, dict[str, Any]]:
     """Audit a window, keep what was found, and write report.json and report.html into ``out``.
 
-    Raises:
-        ConfigurationError: result or report cannot be written.
+    What cannot be written changes no verdict: it stands in the verdict's ``unkept``, and the caller says it beside.
     """
     end = around.clock() + terms.deadline
     shown = _Shown(around.progress)
@@ -142,12 +141,17 @@ def conduct(
         verdict = Verdict(origin=target.log_key.name)
         verdict.end(ending_of(0, error))
     verdict.set_aside[:0] = terms.set_aside
-    values = document.build(verdict)
     try:  # neither must be lost because the other cannot be written
+        Verdicts(state.directory, target.log_key).keep(verdict, around.now)
+    except AuditError as error:
+        verdict.unkept.append(str(error))
+    values = document.build(verdict)
+    try:
         if out is not None:
             document.save(out, values, page.render(values))
-    finally:
-        Verdicts(state.directory, target.log_key).keep(verdict, around.now)
+    except AuditError as error:
+        verdict.unkept.append(str(error))
+        values = document.build(verdict)
     return verdict, values
 
 

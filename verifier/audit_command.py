@@ -21,7 +21,7 @@ from ragseal.runtime.terminal import JSON, client_tls
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier import service
 from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receipts
-from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, PASS, Verdict
+from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.patience import PATIENCE
 from ragseal.verifier.report import claim, guess
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
@@ -50,7 +50,7 @@ def not_enough(verdict: Verdict, most: float | None, full: bool) -> str:
     """Why a PASS is less than was required, empty if it is not."""
     if verdict.budget is not None and most is not None and not verdict.budget.epsilon <= most:
         return f"epsilon {upward(verdict.budget.epsilon)} is more than the {most:g} that --require-epsilon allows"
-    if full and verdict.verdict != PASS:
+    if full and verdict.proven < verdict.records:
         return "only a sample of the records was proven, and --require-full asks for all: leave --sample out"
     if full and verdict.estimation is not None and verdict.estimation.certificate != FULL:
         return "the certificate of the coalition estimate is a sample, and --require-full asks for a full one"
@@ -178,14 +178,16 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
 
 def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> None:
     """The checklist and the numbers, for people; the verdict's line follows on its own."""
+
+    def say(text: str) -> None:
+        """One line: what others signed or named may hold line breaks, and must add no line of its own."""
+        console.print(" ".join(text.splitlines()), markup=False)
+
     for step in sorted(verdict.steps, key=lambda step: step.number):
         mark = _MARKS.get(step.status, f"[dim]{step.status}[/]")
         console.print(f"{step.number:3}  {step.title:16} {mark}  [dim]{step.seconds:.2f} s[/]")
         if step.message:
-            console.print(f"     {step.message}", markup=False)
-
-    def say(text: str) -> None:
-        console.print(text, markup=False)
+            say(f"     {step.message}")
 
     if verdict.set_aside:
         say(f"set aside, {len(verdict.set_aside)} files that say nothing about the provider:")
@@ -207,6 +209,8 @@ def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> 
         _print_budget(say, verdict, verdict.budget)
     if verdict.obstacle is not None:
         say(f"what to do: {verdict.obstacle.way_out}")
+    for text in verdict.unkept:
+        say(f"not kept: {text}")
     say(f"{out / JSON_NAME}, {out / PAGE_NAME}")
     if insufficient:
         say(f"not enough: {insufficient}")
@@ -227,7 +231,10 @@ def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: Budget) 
             else ""
         )
     )
-    say(f"one account alone: epsilon {upward(budget.epsilon_account)}, {_number(budget.advertised)} advertised")
+    say(
+        f"one account alone in this window: epsilon {upward(budget.epsilon_account)}, "
+        f"{_number(budget.advertised)} advertised"
+    )
     say(
         f"accountant: {budget.report.accountant}; {budget.queries} queries of {budget.report.k_max} accounts in "
         f"{len(budget.windows)} windows of the period"

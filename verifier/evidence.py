@@ -163,7 +163,13 @@ def mute(ask: Ask) -> bytes:
     raise ConfigurationError("this auditor's identity cannot sign: registry, proofs and links are given to it alone")
 
 
-def forgetful(seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
+def newest_note(seen: Any) -> SignedCheckpoint:
+    """Of an auditor without a memory: whatever it saw last is the newest that it knows."""
+    note: SignedCheckpoint = seen.signed
+    return note
+
+
+def forgetful(seen: Any, manifest: bytes, fresh: bytes) -> bytes:
     """Takes the fresh nonce and keeps nothing: whoever may break off an audit and be asked again chooses its sample."""
     return fresh
 
@@ -180,11 +186,12 @@ class Auditor:
     beacons: Mapping[bytes, int]  #: by manifest digest, the only beacon that the nonce was released for
     drawn: Mapping[bytes, int]  #: by manifest digest, when the nonce was drawn (own clock, seconds since 1970)
     remembered: SignedCheckpoint | None = None  #: the newest checkpoint seen of this log
-    #: (checkpoint just seen, manifest digest, fresh bytes) -> the nonce of all samples of that window; an auditor with
-    #: a memory keeps both before a proof is asked for (:meth:`ragseal.verifier.state.State.sample_nonce`)
-    sample_nonce: Callable[[SignedCheckpoint, bytes, bytes], bytes] = forgetful
-    #: takes a checkpoint once it is found consistent, before anything else is asked: breaking off does not undo it
-    remember: Callable[[SignedCheckpoint], None] = lambda seen: None
+    #: (log just read, manifest digest, fresh bytes) -> the nonce of all samples of that window; an auditor with a
+    #: memory keeps both before a proof is asked for (:meth:`ragseal.verifier.state.State.sample_nonce`)
+    sample_nonce: Callable[[Any, bytes, bytes], bytes] = forgetful
+    #: keeps a log's checkpoint before anything else is asked, so that breaking off does not undo it -> what is kept: a
+    #: larger one if another process has seen that (:meth:`ragseal.verifier.state.State.remember`)
+    remember: Callable[[Any], SignedCheckpoint] = newest_note
     estimates: Sequence[ConfiguredEstimate] = ()  #: keys of the estimate's circuit
     #: (manifest digest, SignedLinks) -> the list that this auditor saw first, on disk before this returns
     first_links: Callable[[bytes, bytes], bytes] = newest_links

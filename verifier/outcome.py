@@ -13,12 +13,15 @@ from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.verifier.report import guess
+from ragseal.verifier.report.words import FAIL as FAIL
+from ragseal.verifier.report.words import NO_VERDICT as NO_VERDICT
+from ragseal.verifier.report.words import PASS as PASS
+from ragseal.verifier.report.words import SAMPLED_PASS as SAMPLED_PASS
 from ragseal.verifier.steps.epsilon import Budget
 from ragseal.verifier.steps.estimate import FULL, Estimation
 from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.receipts import SetAside, Tally
 
-PASS, SAMPLED_PASS, FAIL, NO_VERDICT = "PASS", "SAMPLED-PASS", "FAIL", "NO VERDICT"
 OK, FAILED, OPEN, NOT_ASKED, NOT_REACHED = "ok", "failed", "no verdict", "not asked", "not reached"
 NOT_AUDITED, CHANGED = "not audited", "changed after its audit"  #: of another window of the period
 NAMED = 8  #: other windows that the verdict's line names; the report names all
@@ -107,6 +110,7 @@ class Verdict:
     log: SignedCheckpoint | None = None  #: seen and consistent with what was remembered
     log_size: int = 0
     seconds: float = 0.0
+    unkept: list[str] = field(default_factory=list)  #: why this machine could not keep it, or its report
 
     @property
     def passed(self) -> bool:

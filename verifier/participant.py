@@ -10,22 +10,27 @@ influenced it last.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from ragseal.kernel import signature
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, beacon_commitment, beacon_value
-from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import OWNER, Evidence, Refused
+from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.state import Classes, State
 from ragseal.verifier.steps.beacon import check_identity, check_seal, read_beacon
-from ragseal.verifier.steps.log import LogView, read_log
-from ragseal.verifier.steps.manifest import Window, check_indexes, check_key, check_manifest, check_noise
+from ragseal.verifier.steps.log import Forked, LogView, catch_up, decoded, one_history, read_note, read_tree
+from ragseal.verifier.steps.manifest import Window, check_indexes, check_key, check_manifest, check_noise, find_window
 from ragseal.verifier.steps.records import check_registry
+from ragseal.verifier.verdicts import Verdicts
+from ragseal.verifier.verification import ending_of
 
 
 class BeaconLink(Evidence, Protocol):
@@ -68,9 +73,11 @@ class Participant:
             The stage and the window's name (empty without one).
 
         Raises:
-            AuditError: the log or the newest manifest does not hold; no part is taken in it then.
+            AuditError: the log or the newest manifest does not hold; no part is taken in it then.  What the provider
+                signed against itself is kept as a FAIL first: an audit may be shown something else.
         """
-        log = self._read()
+        with self._convicting(1, None, Forked):
+            log = self._read()
         manifests = log.manifests()
         if not manifests:
             return Stage.NOTHING, ""
@@ -89,23 +96,39 @@ class Participant:
         return self._open_if_last(log, window), name
 
     def _read(self) -> LogView:
-        log = read_log(self.link, self.log_key, self._log)
-        if log is not self._log:
-            remembered = self.state.remembered(self.log_key)
-            if remembered is not None:
-                log.extends(remembered, "the checkpoint that this auditor remembers")
-            self.state.remember(self.log_key, log.signed)
-            self._log = log
-        return log
+        signed, remembered = read_note(self.link, self.log_key), self.state.remembered(self.log_key)
+        one_history([*([remembered] if remembered else []), signed])
+        tree = read_tree(self.link, signed, self._log)
+        tree = catch_up(tree, self.link, self.log_key, partial(self.state.remember, self.log_key))
+        self._log = decoded(tree, self._log)
+        return self._log
+
+    @contextmanager
+    def _convicting(self, step: int, about: tuple[str, bytes] | None, kind: type[Refused] = Refused) -> Iterator[None]:
+        """What is refused inside is kept as a FAIL at this step of the checklist, of this window or of the log."""
+        try:
+            yield
+        except kind as error:
+            verdict = Verdict(origin=self.log_key.name, about=about)
+            verdict.end(ending_of(step, error))
+            try:
+                Verdicts(self.state.directory, self.log_key).keep(verdict, self.now())
+            except ConfigurationError as own:
+                raise Refused(f"{error}; this could not be kept: {own}", **error.evidence) from None
+            raise
 
     def _accept(self, log: LogView, name: str) -> Window:
         """The checks of phase A that can be made before the window opens."""
         auditor = self.state.auditor(self.log_key, self.classes)
-        window = check_manifest(log, self.link, auditor, name)
+        about = name, find_window(log, name)[1].manifest.digest()
+        with self._convicting(2, about):
+            window = check_manifest(log, self.link, auditor, name)
         if window.digest != self._accepted:
             _, key = check_key(auditor, window)
-            check_indexes(self.group, key, window, self.link)
-            check_registry(window, Asker(window, auditor, self.link, self.now, self.random))
+            with self._convicting(4, about):
+                check_indexes(self.group, key, window, self.link)
+            with self._convicting(6, about):
+                check_registry(window, Asker(window, auditor, self.link, self.now, self.random))
             check_noise(window)
             if window.manifest.policy.closes <= self.now():
                 raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")

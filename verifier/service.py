@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ragseal.backends.group import default_group
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
+from ragseal.runtime import health
 from ragseal.runtime.peers import machine_of
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.tls import ServerTls
@@ -103,6 +103,12 @@ class Job:
     folder: Path | None = field(default=None)
 
 
+def _chunk(path: Path, at: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(at)
+        return file.read(CHUNK)
+
+
 class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     """ListKeys, GetKey, RequestAudit, GetReport."""
 
@@ -147,9 +153,10 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         if len(request.key_digest) != 32:
             raise EncodingError("a key digest has 32 bytes")
         path = await asyncio.to_thread(self._state.proving_key, bytes(request.key_digest))
-        with await asyncio.to_thread(path.open, "rb") as file:
-            while chunk := await asyncio.to_thread(file.read, CHUNK):
-                yield verifier_pb2.KeyChunk(data=chunk)
+        at = 0
+        while chunk := await asyncio.to_thread(_chunk, path, at):  # no descriptor is held while a caller reads
+            at += len(chunk)
+            yield verifier_pb2.KeyChunk(data=chunk)
 
     # --- audits ---
 
@@ -210,7 +217,10 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         try:
             terms = Terms(window=job.window, sample=job.sample)
             verdict, _ = conduct(self._state, job.target, surroundings(), terms, folder)
-            job.folder, job.line = folder, verdict.line()
+            job.folder, job.line = (folder if (folder / JSON_NAME).is_file() else None), verdict.line()
+            if verdict.unkept:
+                log.error("audit %s, what could not be kept: %s", job.audit_id, "; ".join(verdict.unkept))
+                job.line += f"; not kept by this auditor: {'; '.join(verdict.unkept)}"
         except AuditError as error:
             job.line = f"{NO_VERDICT} {type(error).__name__}: {error}"
         except Exception:
@@ -290,18 +300,17 @@ async def run(
     server = new_server()
     servicer = VerifierServicer(state, targets)
     servicer.mount(server)
-    healthy = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+    healthy = health.Health(SERVICE)
+    healthy.mount(server)
     if reflect:
-        reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        reflection.enable_server_reflection((SERVICE, health.SERVICE, reflection.SERVICE_NAME), server)
     port = bind(server, listen, own.credentials(), own.plain)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     await server.start()
-    await healthy.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
-    await healthy.set("", health_pb2.HealthCheckResponse.SERVING)
+    healthy.say(True)
     tasks = [asyncio.create_task(servicer.work())]
     tasks += [asyncio.create_task(take_part(state, target)) for target in targets.values()]
     host = listen.rpartition(":")[0]
@@ -309,7 +318,7 @@ async def run(
     try:
         await stop.wait()
     finally:
-        await healthy.enter_graceful_shutdown()
+        healthy.say(False)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

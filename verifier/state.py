@@ -9,7 +9,7 @@
     samples/<manifest>.json one nonce a manifest that samples are drawn with, on disk before a proof is asked for (0600)
     links/<manifest>.bin    the first signed list of links of a window, on disk before a block is asked for
     checkpoints/<log>.note  the newest checkpoint seen of a log
-    verdicts/<manifest>.json what was found of a window (:mod:`ragseal.verifier.verdicts`)
+    verdicts/<manifest>-<log>.json what was found of a window in a log (:mod:`ragseal.verifier.verdicts`)
     reports/<audit>/        reports of audits that were asked for over the wire, the newest ones
 
 Every file is there completely or not at all.  A nonce is never drawn twice for a manifest and a checkpoint is never
@@ -40,9 +40,10 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.keyfile import load_key as load_identity
 from ragseal.runtime.keyfile import save_key as save_identity
-from ragseal.verifier.evidence import UNKNOWN, Auditor, ConfiguredEstimate, ConfiguredKey, Refused
+from ragseal.verifier.evidence import UNKNOWN, Auditor, ConfiguredEstimate, ConfiguredKey, Undecided
 from ragseal.verifier.files import locked, read_json, write
 from ragseal.verifier.keylines import KEYS_FILE, KeyLine, read_digest
+from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.verdicts import Verdicts
 
 IDENTITY, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys", "nonces", "checkpoints"
@@ -250,16 +251,18 @@ class State:
             raise ConfigurationError(f"cannot write {path}: {error.strerror}; the nonce is not released") from None
         return _read_beacon(path)
 
-    def sample_nonce(self, log: NoteVerifier, seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
+    def sample_nonce(self, log: NoteVerifier, seen: LogTree, manifest: bytes, fresh: bytes) -> bytes:
         """The nonce of every sample of a window: the one on disk, else ``fresh``; the log as seen is remembered first.
 
         Both are durable before this returns, so a provider that breaks off an audit gains neither another sample nor
         another log.
 
         Raises:
-            Refused: the log forks from what another process has meanwhile remembered.
+            Forked: the log forks from what is remembered.
+            Undecided: another process has just seen a longer one, which nobody has held this log against.
         """
-        self.remember(log, seen)
+        if self.remember(log, seen).checkpoint.size > seen.size:
+            raise Undecided("the log grew while the sample was drawn", "audit again")
         folder = self.directory / SAMPLES
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -321,25 +324,26 @@ class State:
         except AuditError as error:
             raise ConfigurationError(f"{path} is damaged ({error}): restore it from a copy") from None
 
-    def remember(self, log: NoteVerifier, signed: SignedCheckpoint) -> None:
-        """Remember a checkpoint that was found consistent with the remembered one; a smaller one changes nothing.
+    def remember(self, log: NoteVerifier, seen: LogTree) -> SignedCheckpoint:
+        """Remember a log's checkpoint once it is found to continue the remembered one, whoever remembered that.
+
+        Returns:
+            What is remembered now.  If that is larger than the log that was seen, another process has seen more, and
+            nothing says yet that both are one log: :func:`ragseal.verifier.steps.log.catch_up`.
 
         Raises:
-            Refused: another root for the size that is remembered: a fork, with both signed notes.
+            Forked: the log does not continue what is remembered.
         """
         path = self._checkpoint_path(log)
         with locked(self.directory, path.name):
             known = self.remembered(log)
             if known is not None:
-                if known.checkpoint.size == signed.checkpoint.size and known.checkpoint.root != signed.checkpoint.root:
-                    raise Refused(
-                        f"the log was forked: two checkpoints of {log.name} differ at size {known.checkpoint.size}",
-                        older=known.note.encode().decode(),
-                        newer=signed.note.encode().decode(),
-                    )
-                if known.checkpoint.size >= signed.checkpoint.size:
-                    return
-            write(path, signed.note.encode())
+                if known.checkpoint.size > seen.size:
+                    return known
+                seen.extends(known, "the checkpoint that this auditor remembers")
+            if known is None or known.checkpoint.size < seen.size:
+                write(path, seen.signed.note.encode())
+        return seen.signed
 
     def _checkpoint_path(self, log: NoteVerifier) -> Path:
         return self.directory / CHECKPOINTS / f"{hashlib.sha256(log.vkey().encode()).hexdigest()[:32]}.note"
@@ -349,7 +353,7 @@ class State:
     def auditor(self, log: NoteVerifier, classes: Classes, sizes: Sizes | None = None) -> Auditor:
         """What an audit of a log believes."""
 
-        def sample_nonce(seen: SignedCheckpoint, manifest: bytes, fresh: bytes) -> bytes:
+        def sample_nonce(seen: LogTree, manifest: bytes, fresh: bytes) -> bytes:
             return self.sample_nonce(log, seen, manifest, fresh)
 
         return Auditor(

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the auditor found of each window, kept: ``verdicts/<manifest>.json``.
+"""What the auditor found of each window, kept: ``verdicts/<manifest>-<log>.json``, and of a log: ``log-<log>.json``.
 
 A PASS is about one window, and its epsilon about the whole period, so the verdict's line names the other windows of the
 period of which this folder has no PASS.  Else an empty window opened behind a bad one would be all that anybody sees.
 
-A FAIL stays: it rests on signed bytes, and an audit with fewer receipts does not unmake them.  A later NO VERDICT, of a
-provider that was away, does not unmake a PASS.
+A FAIL stays: it rests on signed bytes, and an audit with fewer receipts does not unmake them, nor does the same window
+in a log of another key.  A later NO VERDICT, of a provider that was away, does not unmake a PASS.  With the FAIL of a
+fork both notes are kept: anybody can check them, and whoever showed one of them will not show it again.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Kept:
     at: int  #: seconds since 1970
     size: int  #: of the log that was audited
     epsilon: str
+    older: str = ""  #: of a fork, one signed note
+    newer: str = ""  #: and the one that contradicts it
 
     @classmethod
     def read(cls, path: Path) -> Kept | None:
@@ -48,7 +51,7 @@ class Kept:
         if values is None:
             return None
         kinds = {"at": int, "size": int}
-        if not isinstance(values, dict) or set(values) != set(cls.__dataclass_fields__):
+        if not isinstance(values, dict) or set(values) | {"older", "newer"} != set(cls.__dataclass_fields__):
             raise ConfigurationError(f"{path} is damaged: remove it and audit that window again")
         if not all(type(values[name]) is kinds.get(name, str) for name in values) or values["verdict"] not in _RANKS:
             raise ConfigurationError(f"{path} is damaged: remove it and audit that window again")
@@ -63,15 +66,22 @@ class Verdicts:
         self.vkey = log.vkey()
 
     def _path(self, manifest: bytes) -> Path:
-        """A window's file, or without a manifest that of the log."""
-        name = manifest.hex() if manifest else f"log-{hashlib.sha256(self.vkey.encode()).hexdigest()[:32]}"
-        return self.directory / f"{name}.json"
+        """A window's file in this log, or without a manifest that of the log."""
+        log = hashlib.sha256(self.vkey.encode()).hexdigest()[:32]
+        return self.directory / (f"{manifest.hex()}-{log}.json" if manifest else f"log-{log}.json")
+
+    def _known(self, manifest: bytes) -> Kept | None:
+        """What is kept of a window in this log; earlier versions named its file without the log."""
+        known = Kept.read(self._path(manifest))
+        if known is None and manifest:
+            known = Kept.read(self.directory / f"{manifest.hex()}.json")
+        return known if known is not None and known.log == self.vkey else None
 
     def keep(self, verdict: Verdict, now: int) -> None:
-        """Keep what an audit found; the weightier of two results stays.
+        """Keep what an audit found; the weightier of two results stays, and of two FAILs the first.
 
         Raises:
-            ConfigurationError: the disk refuses, or the file is damaged.
+            ConfigurationError: the disk refuses, or the file is damaged; a FAIL takes a damaged file's place.
         """
         if verdict.about is None and verdict.failure is None:
             return  # nothing was found about anything
@@ -85,6 +95,7 @@ class Verdicts:
             at=now,
             size=verdict.log_size,
             epsilon=str(verdict.budget.epsilon) if verdict.budget and verdict.passed else "",
+            **_notes(verdict),
         )
         try:
             self.directory.mkdir(mode=0o700, exist_ok=True)
@@ -92,27 +103,38 @@ class Verdicts:
             raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from None
         path = self._path(digest)
         with locked(self.directory, path.name):
-            known = Kept.read(path)
-            if known is None or known.log != self.vkey or _RANKS.index(made.verdict) >= _RANKS.index(known.verdict):
+            try:
+                known = self._known(digest)
+            except ConfigurationError:
+                if made.verdict != FAIL:
+                    raise
+                known = None
+            if known is None or (known.verdict != FAIL and _RANKS.index(made.verdict) >= _RANKS.index(known.verdict)):
                 write(path, json.dumps(asdict(made), indent=1).encode() + b"\n")
 
     def neighbours(self, log: LogView, windows: Sequence[tuple[str, bytes]], audited: bytes) -> tuple[Neighbour, ...]:
         """What is known of these windows (name, manifest digest), the audited one's earlier FAIL and the log's too."""
         found = []
         for name, digest in windows:
-            known = Kept.read(self._path(digest))
+            known = self._known(digest)
             if digest == audited:
-                if known is not None and known.log == self.vkey and known.verdict == FAIL:
+                if known is not None and known.verdict == FAIL:
                     found.append(Neighbour(name, digest, FAIL))
-            elif known is None or known.log != self.vkey:
+            elif known is None:
                 found.append(Neighbour(name, digest, NOT_AUDITED))
             else:
                 late = known.verdict != FAIL and _touched(log, digest, known.size)
                 found.append(Neighbour(name, digest, CHANGED if late else known.verdict))
-        whole = Kept.read(self._path(b""))
+        whole = self._known(b"")
         if whole is not None and whole.verdict == FAIL:
             found.append(Neighbour(THE_LOG, b"", FAIL))
         return tuple(found)
+
+
+def _notes(verdict: Verdict) -> dict[str, str]:
+    """Both notes of a fork."""
+    evidence = verdict.failure.evidence if verdict.failure is not None else {}
+    return {name: str(evidence[name]) for name in ("older", "newer")} if {"older", "newer"} <= set(evidence) else {}
 
 
 def _touched(log: LogView, manifest: bytes, since: int) -> bool:

@@ -16,22 +16,29 @@
 11. epsilon        of k_max accounts over the period's windows; what was advertised follows from the noise
 
 Three outcomes.  A step that shows that something the provider signed does not hold ends the checklist with a FAIL.  Any
-other error, of whatever kind, ends it in NO VERDICT: bytes that somebody else could have made, a provider that is away
-or busy, the auditor's own files, clock, build or keys.  All steps passed: PASS or SAMPLED-PASS.  What the caller still
-owes: an honest
-configuration (log key, verifying keys, class build), receipts of accounts it trusts, and reading what a verdict does
-not say (SPEC D.17; :mod:`ragseal.verifier.report.document` prints it).
+other error, of whatever kind, leaves its step open, and an open step is NO VERDICT: bytes that somebody else could have
+made, a provider that is away or busy, the auditor's own files, clock, build or keys.  All steps passed: PASS or
+SAMPLED-PASS.
+
+A provider that withholds must not hide what it has signed already.  So a step has parts, each of which says by what it
+calls which results it needs, and whether it asks the provider.  Once something is open the provider is asked nothing
+more; what rests on results that are there, on log, receipts and the auditor's own folder alone, is still checked, and
+if it shows a lie the verdict is FAIL.
+
+What the caller still owes: an honest configuration (log key, verifying keys, class build), receipts of accounts it
+trusts, and reading what a verdict does not say (SPEC D.17; :mod:`ragseal.verifier.report.document` prints it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Generic, TypeVar
 
 from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
@@ -40,6 +47,7 @@ from ragseal.verifier.evidence import (
     UNKNOWN,
     Auditor,
     Evidence,
+    Key,
     ReceiptFile,
     Refused,
     Undecided,
@@ -48,6 +56,7 @@ from ragseal.verifier.outcome import (
     FAIL,
     FAILED,
     NOT_ASKED,
+    NOT_REACHED,
     OK,
     OPEN,
     PASS,
@@ -58,29 +67,65 @@ from ragseal.verifier.outcome import (
     Step,
     Verdict,
 )
-from ragseal.verifier.steps.beacon import check_beacon
+from ragseal.verifier.steps.beacon import check_beacon, read_beacon
 from ragseal.verifier.steps.blocks import Effort
-from ragseal.verifier.steps.epsilon import Budget, check_epsilon
-from ragseal.verifier.steps.estimate import Inquiry, check_coalition, check_estimate
-from ragseal.verifier.steps.log import MAX_LOG_BYTES, LogView, read_log
+from ragseal.verifier.steps.epsilon import (
+    Accounted,
+    Budget,
+    Period,
+    check_advertised,
+    check_period,
+    make_budget,
+    period,
+)
+from ragseal.verifier.steps.estimate import Estimation, Inquiry, check_coalition, check_estimate
+from ragseal.verifier.steps.log import (
+    MAX_LOG_BYTES,
+    LogTree,
+    LogView,
+    catch_up,
+    decoded,
+    one_history,
+    read_note,
+    read_tree,
+)
 from ragseal.verifier.steps.manifest import (
+    Entered,
     Life,
     Say,
     Window,
+    check_class,
+    check_entered,
+    check_face,
     check_indexes,
     check_key,
     check_life,
-    check_manifest,
+    check_named,
     check_noise,
+    check_over,
     find_window,
 )
 from ragseal.verifier.steps.proofs import Basis, check_proofs
-from ragseal.verifier.steps.receipts import Promise, check_receipts, sort_receipts
-from ragseal.verifier.steps.records import Logged, check_records, check_registry
+from ragseal.verifier.steps.receipts import (
+    Noted,
+    Promise,
+    Tally,
+    check_acknowledgements,
+    check_answers,
+    check_promises,
+    sort_notes,
+    sort_receipts,
+    tally,
+)
+from ragseal.verifier.steps.records import Logged, Placed, check_accounts, check_order, check_registry
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
 
+T = TypeVar("T")
+
+STEPS = range(1, 12)
 EFFORT = Effort()  #: how much certificate of the estimate is asked for by default
 AWAY = "audit again when the provider answers, or with a larger --patience"
+_WEIGHT = (NOT_ASKED, OK, NOT_REACHED, OPEN, FAILED)  #: the worst of a step's parts is what is said of the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +137,7 @@ class Surroundings:
     clock: Callable[[], float]  #: seconds, monotone
     random: Callable[[int], bytes]  #: a cryptographically strong source
     progress: Callable[[int, str], None] = lambda number, title: None
-    deadline: float | None = None  #: by ``clock``: no step begins later
+    deadline: float | None = None  #: by ``clock``: the provider is asked for nothing later
     log_bytes: int = MAX_LOG_BYTES  #: most of a log that is held in memory
 
 
@@ -136,147 +181,276 @@ def ending_of(number: int, error: AuditError) -> Ending:
     return Ending(number, str(error), {"error": kind}, ASK_AGAIN)
 
 
+class _MissingError(Exception):
+    """A part of a step needs a result that nothing came to, or a provider that is asked nothing more."""
+
+
+class Got(Generic[T]):
+    """The result of a part; ``()`` gives it, and where there is none ends the part that asked for it."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self, *results: T) -> None:
+        self._results = results
+
+    def __call__(self) -> T:
+        if not self._results:
+            raise _MissingError
+        return self._results[0]
+
+    def __bool__(self) -> bool:
+        return bool(self._results)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a step is: what its parts said, and the worst of how they ended."""
+
+    status: str
+    evidence: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    message: str = ""
+
+    def ends(self, status: str, message: str = "") -> None:
+        if _WEIGHT.index(status) > _WEIGHT.index(self.status):
+            self.status, self.message = status, message
+
+
 class _Checklist:
-    """The steps in order; each tells its evidence and hands on what later steps need."""
+    """The steps in order, part by part; each part tells its evidence and hands on what later ones need."""
 
     def __init__(self, evidence: Evidence, auditor: Auditor, around: Surroundings, result: Verdict) -> None:
         self.evidence = evidence
         self.auditor = auditor
         self.around = around
         self.result = result
+        self.steps: dict[int, _Progress] = {}
+        self.open: Ending | None = None  #: the first part that could not be decided
 
-    @contextmanager
-    def step(self, number: int, status: str = OK) -> Iterator[Say]:
-        """Times a step, keeps what it says, and turns whatever it raises into an Ending."""
-        title, kept = TITLES[number], dict[str, Any]()
+    def part(self, number: int, check: Callable[[Say], T], *, asks: bool = False) -> Got[T]:
+        """A part of a step: a check that is given somewhere to say its evidence.
+
+        Args:
+            asks: whether it asks the provider for something.  Such a part begins only while nothing is open and the
+                deadline has not passed.
+
+        Raises:
+            Ending: the provider's signature shows that something does not hold.
+        """
+        step = self.steps.setdefault(number, _Progress(OK))
         begun = self.around.clock()
-        self.around.progress(number, title)
+        self.around.progress(number, TITLES[number])
         try:
-            if self.around.deadline is not None and begun > self.around.deadline:
-                raise Undecided("the audit's deadline has passed", "audit again with a larger --deadline")
-            yield kept.update
+            if asks:
+                self._may_ask(begun)
+            return Got(check(step.evidence.update))
+        except _MissingError:
+            step.ends(NOT_REACHED, "checked only as far as what is at hand goes" if step.evidence else "")
         except AuditError as error:
             ending = ending_of(number, error)
-            kept.update(ending.evidence)
-            ended = FAILED if ending.failed else OPEN
-            self.result.steps.append(Step(number, title, ended, kept, self.around.clock() - begun, str(error)))
-            raise Ending(number, ending.message, kept, ending.way_out, ending.failed) from None
-        self.result.steps.append(Step(number, title, status, kept, self.around.clock() - begun))
+            step.evidence.update(ending.evidence)
+            step.ends(FAILED if ending.failed else OPEN, ending.message)
+            ending.evidence = dict(step.evidence)
+            if ending.failed:
+                raise ending from None
+            self.open = self.open or ending
+        finally:
+            step.seconds += self.around.clock() - begun
+        return Got()
+
+    def _may_ask(self, now: float) -> None:
+        if self.open is not None:
+            raise _MissingError
+        if self.around.deadline is not None and now > self.around.deadline:
+            raise Undecided("the audit's deadline has passed", "audit again with a larger --deadline")
 
     def run(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile], effort: Effort) -> None:
-        result, auditor, evidence, group = self.result, self.auditor, self.evidence, self.around.group
-        begun = self.around.clock()  # ``now`` was then: reading a log may take longer than an ask may be old
+        """All parts of all steps.
+
+        Raises:
+            Ending: FAIL, or NO VERDICT once there is nothing more to check.
+        """
+        try:
+            self._steps(name, sample, receipts, effort)
+        finally:
+            self.result.steps = [
+                Step(number, TITLES[number], one.status, one.evidence, one.seconds, one.message)
+                for number, one in sorted(self.steps.items())
+            ]
+
+    def _steps(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile], effort: Effort) -> None:
+        result, auditor, evidence, group, part = self.result, self.auditor, self.evidence, self.around.group, self.part
+        now, begun = self.around.now, self.around.clock()  # reading a log may take longer than an ask may be old
+
+        def asker() -> Asker:
+            return Asker(
+                entered(), auditor, evidence, lambda: now + int(self.around.clock() - begun), self.around.random
+            )
 
         # 1. The log: signed, complete, and the same one as ever.
-        with self.step(1) as say:
-            log = read_log(evidence, auditor.log_key, most=self.around.log_bytes)
-            promises = self._append_only(log, receipts, say)
-            auditor.remember(log.signed)
-            result.log, result.log_size = log.signed, log.size
+        noted = part(1, lambda say: self._notes(receipts))
+        signed = part(1, lambda say: read_note(evidence, auditor.log_key), asks=True)
+        part(1, lambda say: one_history([*self._seen(noted()), signed()]))
+        served = part(1, lambda say: self._read(signed(), say), asks=True)
+        part(1, lambda say: self._continues(served(), noted(), say))
+        newest = part(1, lambda say: self._remembered(served()), asks=True)
+        log = part(1, lambda say: self._decoded((newest or served)()))
+        promises = part(1, lambda say: self._sort(log(), noted(), say))
 
         # 2. The manifest: in that log, signed, of a policy that its class can carry, and for the first time.
-        with self.step(2) as say:
-            _, found = find_window(log, name)
-            result.about = found.manifest.window, found.manifest.digest()
-            window = check_manifest(log, evidence, auditor, name, say)
-            result.window = window
-            life = check_life(log, window, self.around.now, self.auditor.drawn.get(window.digest, 0), say)
-
-        asker = Asker(
-            window, auditor, evidence, lambda: self.around.now + int(self.around.clock() - begun), self.around.random
-        )
+        entered = part(2, lambda say: self._entered(log(), name, say))
+        part(2, lambda say: check_face(evidence, entered(), say), asks=True)
+        part(2, lambda say: check_named(auditor, entered()))
+        window = part(2, lambda say: self._window(log(), entered(), say))
+        life = part(2, lambda say: check_life(log(), entered(), say))
+        part(2, lambda say: check_over(life(), now, auditor.drawn.get(entered().digest, 0)))
 
         # 3. The key: the auditor's own choice.
-        with self.step(3) as say:
-            configured, key = check_key(auditor, window, say)
-            result.keys = configured.made_by
+        key = part(3, lambda say: self._key(window(), say))
 
         # 4. The indices: columns in the span of the score bases, nothing else in them.
-        with self.step(4) as say:
-            columns = check_indexes(group, key, window, evidence, say)
+        columns = part(4, lambda say: check_indexes(group, key(), entered(), evidence, say), asks=True)
 
         # 5. The beacon: this auditor's nonce came last.
-        with self.step(5) as say:
-            beacon = check_beacon(log, window, life, auditor, say)
+        entries = part(5, lambda say: read_beacon(log(), entered()))
+        beacon = part(5, lambda say: check_beacon(entries(), entered(), life(), auditor, say))
 
         # 6. The records: all of them, each signed by whom it is charged to.
-        with self.step(6) as say:
-            accounts = check_registry(window, asker, say)
-            records = check_records(group, log, window, life, accounts, say)
-            result.records = len(records)
+        placed = part(6, lambda say: check_order(group, log(), entered(), life(), say))
+        accounts = part(6, lambda say: check_registry(entered(), asker(), say), asks=True)
+        records = part(6, lambda say: self._records(placed(), entered(), accounts(), say))
 
         # 7. The receipts: what accounts were promised is what the log holds.
-        with self.step(7, OK if receipts else NOT_ASKED) as say:
-            result.tallies, aside = check_receipts(log, window, records, promises, say)
-            result.set_aside += aside
-            say(set_aside=[asdict(one) for one in result.set_aside])
+        self.steps[7] = _Progress(OK if receipts else NOT_ASKED)
+        shown = part(7, lambda say: check_promises(log(), promises(), say))
+        part(7, lambda say: self._answers(log(), window(), placed(), promises(), say))
+        acknowledged = part(7, lambda say: check_acknowledgements(log(), placed(), shown(), say))
+        tallies = part(7, lambda say: self._tally(entered(), records(), acknowledged()))
 
         # 8. The proofs: noise, selection and tenant of every record, or of a sample that nobody could foresee.
-        with self.step(8) as say:
-            wanted = self._wanted(log, window, life, records, sample, say)
-            check_proofs(Basis.of(group, window, key, columns, beacon), asker, wanted, say)
+        def proven(say: Say) -> None:
+            basis = Basis.of(group, window(), key(), columns(), beacon())
+            wanted = self._wanted(log(), window(), life(), records(), sample, say)
+            check_proofs(basis, asker(), wanted, say)
             result.proven = len(wanted)
 
+        part(8, proven, asks=True)
+
         # 9. The estimate: how many accounts ask as one.  It gates the policy; epsilon does not depend on it.
-        with self.step(9) as say:
-            result.estimation = check_estimate(self._inquiry(log, window, life, records, asker, effort), say)
-            check_coalition(result.estimation)
+        def inquiry() -> Inquiry:
+            return self._inquiry(log(), window(), life(), records(), asker(), effort)
+
+        estimation = part(9, lambda say: self._estimate(inquiry(), say), asks=True)
+        part(9, lambda say: check_coalition(estimation()))
 
         # 10. The noise table: the law that the circuit was built for keeps its rules.
-        with self.step(10) as say:
-            table = check_noise(window, say)
+        table = part(10, lambda say: check_noise(window(), say))
 
         # 11. Epsilon: of the coalition and period that the policy names.
-        with self.step(11) as say:
-            result.budget = check_epsilon(log, window, auditor, table, result.tallies, say)
-            result.neighbours = self._beside(log, window.digest, result.budget)
-            say(**{f"window {one.window}": one.verdict for one in result.neighbours})
+        span = part(11, lambda say: self._period(log(), entered(), life()))
+        accounted = part(11, lambda say: check_period(log(), window(), auditor, span(), say))
+        alone = part(11, lambda say: check_advertised(window(), table(), say))
+        part(11, lambda say: self._budget(log(), window(), accounted(), alone(), tallies(), say))
 
+        # All this took its time: another process may have been shown more of the log since, or another log.
+        if self.open is None:
+            part(1, lambda say: self._catch_up(log()), asks=True)
+        if self.open is not None:
+            raise self.open
+        for number in STEPS:  # whatever the parts do: nothing passes that was not decided
+            if number not in self.steps or self.steps[number].status not in (OK, NOT_ASKED):
+                raise Ending(number, f"{TITLES[number]} was not decided", {"error": "undecided"}, ASK_AGAIN)
         unsafe = unsafe_keys(result)
         if unsafe is not None:
             raise unsafe
         result.verdict = PASS if result.proven == result.records and sample is None else SAMPLED_PASS
 
-    def _beside(self, log: LogView, audited: bytes, budget: Budget) -> tuple[Neighbour, ...]:
-        """What is known of the period's other windows, and which windows before it failed.
+    # --- 1 log ---
 
-        The provider's policy says when a period begins: a bad window must not vanish behind a later beginning.
-        """
-        inside = [(one.window, one.manifest) for one in budget.windows]
-        before = [(one.window, one.manifest) for one in budget.period.left_out]
-        known = self.auditor.neighbours(log, before, audited)
-        failed = [one for one in known if one.verdict == FAIL and one.manifest]
-        return (*failed, *self.auditor.neighbours(log, inside, audited))
-
-    def _append_only(self, log: LogView, receipts: Sequence[ReceiptFile], say: Say) -> list[Promise]:
-        head = log.signed.checkpoint
-        say(origin=head.origin, size=head.size, root=head.root, entries=log.size)
-        remembered = self.auditor.remembered
-        if remembered is not None:
-            log.extends(remembered, "the checkpoint that this auditor remembers")
-        promises, aside = sort_receipts(log, receipts, self.auditor.log_key)
+    def _notes(self, receipts: Sequence[ReceiptFile]) -> list[Noted]:
+        """What of the receipts is the log's word; it and what this auditor remembers do not contradict each other."""
+        noted, aside = sort_notes(receipts, self.auditor.log_key)
         self.result.set_aside += aside
-        say(
-            remembered_size=remembered.checkpoint.size if remembered else 0,
-            receipt_roots=len(promises),
-            set_aside=len(aside),
-        )
+        one_history(self._seen(noted))
+        return noted
+
+    def _seen(self, noted: Sequence[Noted]) -> list[SignedCheckpoint]:
+        remembered = self.auditor.remembered
+        return [*([remembered] if remembered else []), *(one.checkpoint for one in noted)]
+
+    def _read(self, signed: SignedCheckpoint, say: Say) -> LogTree:
+        tree = read_tree(self.evidence, signed, most=self.around.log_bytes)
+        head = signed.checkpoint
+        say(origin=head.origin, size=head.size, root=head.root, entries=tree.size)
+        return tree
+
+    def _continues(self, tree: LogTree, noted: Sequence[Noted], say: Say) -> None:
+        """The log continues every note of it that there is; one that is newer excuses none of the others."""
+        remembered = self.auditor.remembered
+        say(remembered_size=remembered.checkpoint.size if remembered else 0)
+        older = [(remembered, "the checkpoint that this auditor remembers")] if remembered else []
+        stale: Undecided | None = None
+        for note, whose in [*older, *((one.checkpoint, one.whose) for one in noted)]:
+            try:
+                tree.extends(note, whose)
+            except Undecided as error:
+                stale = stale or error
+        if stale is not None:
+            raise stale
+
+    def _catch_up(self, tree: LogTree) -> LogTree:
+        return catch_up(tree, self.evidence, self.auditor.log_key, self.auditor.remember, self.around.log_bytes)
+
+    def _remembered(self, tree: LogTree) -> LogTree:
+        found = self._catch_up(tree)
+        self.result.log = found.signed
+        return found
+
+    def _decoded(self, tree: LogTree) -> LogView:
+        self.result.log_size = tree.size
+        return decoded(tree)
+
+    def _sort(self, log: LogView, noted: Sequence[Noted], say: Say) -> list[Promise]:
+        promises, aside = sort_receipts(log, noted)
+        self.result.set_aside += aside
+        say(receipt_roots=len(promises), set_aside=len(self.result.set_aside))
         return promises
 
-    def _inquiry(
-        self, log: LogView, window: Window, life: Life, records: Sequence[Logged], asker: Asker, effort: Effort
-    ) -> Inquiry:
-        return Inquiry(
-            group=self.around.group,
-            window=window,
-            auditor=self.auditor,
-            asker=asker,
-            records=records,
-            effort=effort,
-            sample_nonce=lambda name: self.auditor.sample_nonce(log.signed, name, self.around.random(32)),
-            root=log.tree.root(life.close_index + 1),
-            progress=lambda text: self.around.progress(9, f"{TITLES[9]}, {text}"),
-        )
+    # --- 2 to 7, what the verdict takes from them ---
+
+    def _entered(self, log: LogView, name: str, say: Say) -> Entered:
+        _, found = find_window(log, name)
+        self.result.about = found.manifest.window, found.manifest.digest()
+        return check_entered(log, self.auditor, name, say)
+
+    def _window(self, log: LogView, entered: Entered, say: Say) -> Window:
+        self.result.window = check_class(log, self.auditor, entered, say)
+        return self.result.window
+
+    def _key(self, window: Window, say: Say) -> Key:
+        configured, key = check_key(self.auditor, window, say)
+        self.result.keys = configured.made_by
+        return key
+
+    def _records(
+        self, placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Say
+    ) -> tuple[Logged, ...]:
+        records = check_accounts(placed, entered, accounts, say)
+        self.result.records = len(records)
+        return records
+
+    def _answers(
+        self, log: LogView, window: Window, placed: Sequence[Placed], promises: Sequence[Promise], say: Say
+    ) -> None:
+        """``placed``: openings are of the indices of the manifest, so records must be first."""
+        self.result.set_aside += check_answers(log, window, promises, say)
+        say(set_aside=[asdict(one) for one in self.result.set_aside])
+
+    def _tally(self, entered: Entered, records: Sequence[Logged], acknowledged: Collection[bytes]) -> tuple[Tally, ...]:
+        self.result.tallies = tally(entered, records, acknowledged)
+        return self.result.tallies
+
+    # --- 8 proofs and 9 estimate ---
 
     def _wanted(
         self,
@@ -291,7 +465,7 @@ class _Checklist:
             say(mode="full", records=len(records))
             return records
         # A provider that breaks off once it knows the sample, or lets its log grow, is asked for the same one again.
-        nonce = self.auditor.sample_nonce(log.signed, window.digest, self.around.random(32))
+        nonce = self._sample_nonce(log, window.digest)
         wanted = draw(records, sample.size, nonce, log.tree.root(life.close_index + 1), window.digest)
         strata = [(tally.total, sum(one.tenant == tally.tenant for one in wanted)) for tally in self.result.tallies]
         self.result.beta = share_bound(strata, sample.confidence)
@@ -305,6 +479,56 @@ class _Checklist:
             confidence=float(sample.confidence),
         )
         return wanted
+
+    def _sample_nonce(self, log: LogView, name: bytes) -> bytes:
+        """Drawn with nothing seen of the log, by whatever process, that it was not held against."""
+        return self.auditor.sample_nonce(self._catch_up(log), name, self.around.random(32))
+
+    def _inquiry(
+        self, log: LogView, window: Window, life: Life, records: Sequence[Logged], asker: Asker, effort: Effort
+    ) -> Inquiry:
+        return Inquiry(
+            group=self.around.group,
+            window=window,
+            auditor=self.auditor,
+            asker=asker,
+            records=records,
+            effort=effort,
+            sample_nonce=lambda name: self._sample_nonce(log, name),
+            root=log.tree.root(life.close_index + 1),
+            progress=lambda text: self.around.progress(9, f"{TITLES[9]}, {text}"),
+        )
+
+    def _estimate(self, inquiry: Inquiry, say: Say) -> Estimation:
+        self.result.estimation = check_estimate(inquiry, say)
+        return self.result.estimation
+
+    # --- 11 epsilon ---
+
+    def _period(self, log: LogView, entered: Entered, life: Life) -> Period:
+        """``life``: the window was opened, which is what puts others before it."""
+        return period(log, entered, self.auditor)
+
+    def _budget(
+        self, log: LogView, window: Window, accounted: Accounted, alone: float, tallies: Sequence[Tally], say: Say
+    ) -> None:
+        """Of a checklist with nothing open: else it would be read as a claim."""
+        budget = make_budget(window, self.auditor, accounted, alone, tallies, say)
+        neighbours = self._beside(log, window.digest, budget)
+        say(**{f"window {one.window}": one.verdict for one in neighbours})
+        if self.open is None:
+            self.result.budget, self.result.neighbours = budget, neighbours
+
+    def _beside(self, log: LogView, audited: bytes, budget: Budget) -> tuple[Neighbour, ...]:
+        """What is known of the period's other windows, and which windows before it failed.
+
+        The provider's policy says when a period begins: a bad window must not vanish behind a later beginning.
+        """
+        inside = [(one.window, one.manifest) for one in budget.windows]
+        before = [(one.window, one.manifest) for one in budget.period.left_out]
+        known = self.auditor.neighbours(log, before, audited)
+        failed = [one for one in known if one.verdict == FAIL and one.manifest]
+        return (*failed, *self.auditor.neighbours(log, inside, audited))
 
 
 def unsafe_keys(result: Verdict) -> Ending | None:

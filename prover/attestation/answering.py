@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ from ragseal.prover.attestation.retrieval import (
     query_place,
 )
 from ragseal.prover.commitment.registry import window_account
-from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, Prepares
+from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, RETRIEVES_AT_ONCE, Prepares
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
@@ -127,6 +128,7 @@ class Attestation:
         self._admission = Admission(journal.history, self._pending, tools.clock)
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
         self._running: set[asyncio.Task[Answered]] = set()
+        self._retrieves: Counter[bytes] = Counter()  #: of them, by account key
         self._work = asyncio.Semaphore(2)
         self._accounts: dict[tuple[bytes, str], Account] = {}
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
@@ -213,7 +215,7 @@ class Attestation:
 
         Raises:
             AttestationError: whatever in the request does not hold.
-            BudgetError: more than n_max queries, or too many requests that are no next query.
+            BudgetError: more than n_max queries, too many requests that are no next query, or too many at once.
             UnprovableError: a query that cannot be proven (about 2^-36); nothing was recorded.
         """
         message = SignedRequest.decode(canonical)
@@ -222,18 +224,24 @@ class Attestation:
         account = await self._account(window.digest, request.account)
         message.verify_retrieval(account.public_key, proof)
         message.verify(account.public_key)
+        if self._retrieves[account.public_key] >= RETRIEVES_AT_ONCE:  # also of callers that have gone
+            raise BudgetError(f"{RETRIEVES_AT_ONCE} requests of this account are under way: wait for one of them")
         started = time.monotonic()
         task = asyncio.create_task(self._serialised(window, account, message, canonical))
         self._running.add(task)
-        task.add_done_callback(self._finished)
+        self._retrieves[account.public_key] += 1
+        task.add_done_callback(lambda done: self._finished(done, account.public_key))
         answer = await asyncio.shield(task)
         if self._tick > 0:
             spent = time.monotonic() - started
             await asyncio.sleep(-spent % self._tick)
         return answer
 
-    def _finished(self, task: asyncio.Task[Answered]) -> None:
+    def _finished(self, task: asyncio.Task[Answered], account: bytes) -> None:
         self._running.discard(task)
+        self._retrieves[account] -= 1
+        if not self._retrieves[account]:
+            del self._retrieves[account]
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, AuditError):
             log.error("a retrieval failed: %s", type(error).__name__)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -63,7 +64,7 @@ class Deliveries:
         self._key = key
         self._clock = clock
         self._asked = Asked(state)
-        self._waiting: dict[tuple[bytes, bool], int] = {}  #: asks under way by auditor key, the newest window's apart
+        self._waiting: Counter[tuple[bytes, bool]] = Counter()  #: asks by auditor key, the newest window's apart
         self._lanes: dict[_Lane, asyncio.Lock] = {}
         self._older = {kind: asyncio.Semaphore(places) for kind, places in OLDER_AT_ONCE.items()}
         # Its own threads: an audit takes none from the accounts.  One of each kind for the newest window.
@@ -89,54 +90,60 @@ class Deliveries:
             ask.verify(auditor, proof, int(self._clock()))
         except AttestationError as error:
             raise AttestationError(f"only the window's auditor is given this: {error}") from None
-        keep = self._asked.take(auditor, ask, self._clock())
-        ask, digest = self._public(window, ask), ask.digest()
         newest = window is self._journal.history.newest
-        if self._waiting.get((auditor, newest), 0) >= ASKS_AT_ONCE:
+        if self._waiting[auditor, newest] >= ASKS_AT_ONCE:  # what is refused is not kept either
             raise BudgetError(f"{ASKS_AT_ONCE} asks of this auditor are under way: try again when one of them is done")
-        self._waiting[auditor, newest] = self._waiting.get((auditor, newest), 0) + 1
+        self._check_public(window, ask)
+        keep = self._asked.take(auditor, ask, self._clock())
         gone = threading.Event()
-        work = asyncio.create_task(self._in_turn(_Lane(auditor, newest, _kind(ask)), keep, ask, digest, gone))
+        work = asyncio.create_task(self._in_turn(_Lane(auditor, newest, _kind(ask)), window, keep, ask, gone))
+        self._waiting[auditor, newest] += 1
+        work.add_done_callback(lambda done: self._done(done, auditor, newest))
         try:
             return await asyncio.shield(work)
         finally:
             gone.set()  # the work of a cancelled call looks here before every proof
-            work.add_done_callback(_noted)
-            self._waiting[auditor, newest] -= 1
-            if not self._waiting[auditor, newest]:
-                del self._waiting[auditor, newest]
+
+    def _done(self, work: asyncio.Task[bytes], auditor: bytes, newest: bool) -> None:
+        """Work has ended, whose caller may have gone long before: until now it counts."""
+        with contextlib.suppress(asyncio.CancelledError):
+            work.exception()  # it may be that nobody asks any more
+        self._waiting[auditor, newest] -= 1
+        if not self._waiting[auditor, newest]:
+            del self._waiting[auditor, newest]
 
     def stop(self) -> None:
         """Begin nothing any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _public(self, window: Window, ask: Ask) -> Ask:
-        """The ask, if it is about what the log shows by now: an auditor too must not see when each account asks."""
+    def _check_public(self, window: Window, ask: Ask) -> None:
+        """The ask is about what the log shows by now: an auditor too must not see when each account asks."""
         name = window.manifest.window
         if isinstance(ask, LinksAsk | BlocksAsk) and window.stage is not Stage.CLOSED:
             raise EstimateError(f"window {name!r} is not closed: its coalitions are estimated then")
         if not isinstance(ask, ProofsAsk):
-            return ask
+            return
         shown = self._journal.published_records(window)
         if ask.seqs and ask.seqs[-1] >= shown:
             raise AttestationError(f"window {name!r} has {shown} public records: there is no record {ask.seqs[-1]}")
         if not shown:
             raise AttestationError(f"window {name!r} has no public records to prove")
-        return ask if ask.seqs else replace(ask, seqs=tuple(range(shown)))
 
     async def _in_turn(
-        self, lane: _Lane, keep: Callable[[], None], ask: Ask, digest: bytes, gone: threading.Event
+        self, lane: _Lane, window: Window, keep: Callable[[], None], ask: Ask, gone: threading.Event
     ) -> bytes:
         """The next ask of a lane waits for the thread of this one, also when its caller has gone.
 
         Else an auditor that breaks off and asks again would fill the threads with work that waits for locks, and
         nobody would be answered any more.
         """
-        loop = asyncio.get_running_loop()
+        loop, digest = asyncio.get_running_loop(), ask.digest()
         place = contextlib.nullcontext() if lane.newest else self._older[lane.kind]
         async with self._lanes.setdefault(lane, asyncio.Lock()), place:
             if gone.is_set():
                 raise _dropped()
+            if isinstance(ask, ProofsAsk) and not ask.seqs:  # only now: the list has 65,536 numbers
+                ask = replace(ask, seqs=tuple(range(self._journal.published_records(window))))
             await loop.run_in_executor(self._threads, keep)
             return await loop.run_in_executor(self._threads, self._work, ask, digest, gone)
 
@@ -175,9 +182,3 @@ def _kind(ask: Ask) -> str:
 
 def _dropped() -> TransportError:
     return TransportError("the auditor is gone: its ask is dropped")
-
-
-def _noted(work: asyncio.Task[bytes]) -> None:
-    """Takes the outcome of work whose caller may have gone."""
-    with contextlib.suppress(asyncio.CancelledError):
-        work.exception()

@@ -47,18 +47,23 @@ class Fixer:
 
         Raises:
             AttestationError: the account's e is not this query's, or no unit vector.
+            AuditError: the embedder does not take the query.
         """
         (fixed,) = self.together([offer])
-        if isinstance(fixed, AttestationError):
+        if isinstance(fixed, Exception):
             raise fixed
         return fixed
 
-    def together(self, offers: Sequence[Offer]) -> list[Fixed | AttestationError]:
+    def together(self, offers: Sequence[Offer]) -> list[Fixed | Exception]:
         """Many queries in one run of the embedder, whose last bits then depend on the neighbours.
 
-        So only for accounts that send their own e: the provider's decides nothing but whether it is near enough.
+        So only for accounts that send their own e: the provider's decides nothing but whether it is near enough.  A
+        query that the embedder does not take, or gives no direction, is its account's trouble and no neighbour's.
         """
-        own = quantise(self._embedder.embed([offer.message.query for offer in offers], role="query"))
+        try:
+            own = quantise(self._embedder.embed([offer.message.query for offer in offers], role="query"))
+        except Exception as error:
+            return [error] if len(offers) == 1 else [one for offer in offers for one in self.together([offer])]
         return [self._fix(offer, encode_embedding(e)) for offer, e in zip(offers, own, strict=True)]
 
     def _fix(self, offer: Offer, own: bytes) -> Fixed | AttestationError:

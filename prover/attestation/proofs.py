@@ -228,7 +228,8 @@ class Proofs:
         The openings' nonces are fresh for every batch, so overlapping batches reveal nothing about each other.
 
         Args:
-            wanted_still: asked before every proof; raises when nobody waits for the batch any more.
+            wanted_still: asked before every proof, and once for every record whenever the openings go through them;
+                raises when nobody waits for the batch any more.
 
         Raises:
             AttestationError: no records, unknown ones, or not increasing.
@@ -249,68 +250,82 @@ class Proofs:
         for seq in wanted:
             wanted_still()
             entries.append(self.prove(manifest, seq))
-        cases = [self._case(window, secrets, seq) for seq in wanted]
-        items = [
-            BatchItem(
-                record=case.record,
-                record_digest=case.digest,
-                tenant=case.version.tenant,
-                statement=case.statement,
-                c_w=self._c_w(window, case.record),
-                entry=entry,
-            )
-            for case, entry in zip(cases, entries, strict=True)
-        ]
+        cases, items = [], []
+        for entry in entries:
+            wanted_still()
+            case = self._case(window, secrets, entry.seq)
+            c_w = self._c_w(window, case.record)
+            cases.append(case)
+            items.append(BatchItem(case.record, case.digest, case.version.tenant, case.statement, c_w, entry))
         context = attestation.batch_context(window.manifest.key_digest, manifest, items)
         links = tuple(
-            LinkOpening(tenant, self._open_link(window, secrets.versions[tenant], context, items, cases))
+            LinkOpening(tenant, self._open_link(window, secrets.versions[tenant], context, items, cases, wanted_still))
             for tenant in sorted({item.tenant for item in items})
         )
-        made = ProofBatch(manifest, tuple(entries), links, self._open_hints(window, context, items, cases)).encode()
+        opening = self._open_hints(window, context, items, cases, wanted_still)
+        made = ProofBatch(manifest, tuple(entries), links, opening).encode()
         self._delivered[manifest, wanted] = made
         while len(self._delivered) > KEPT_BATCHES:
             self._delivered.popitem(last=False)
         return made
 
     def _open_hints(
-        self, window: Window, context: bytes, items: Sequence[BatchItem], cases: Sequence[_Case]
+        self,
+        window: Window,
+        context: bytes,
+        items: Sequence[BatchItem],
+        cases: Sequence[_Case],
+        wanted_still: Callable[[], None],
     ) -> Opening:
         bases, b = self._key(window).hints, self._key(window).scores.b
         size = len(bases) // 64 + 1
         weights = powers(attestation.fold_of("hints", context), len(items))
         witness = bytes(32 * size)
         for case, weight in zip(cases, weights, strict=True):  # one at a time: a hint vector is megabytes
-            packed = self._hints(window, case)
-            vector = packed + field.to_bytes(hint_blinder(case.kept.rho_hint, packed))
-            witness = self._group.combine([witness, vector], [1, weight])
-        relation = attestation.hint_relation(bases, b, items)
-        nonces = packed_scalars(self._draw, size)
-        opening = prove_opening(self._group, "hints", context, [relation], witness, nonces)
-        attestation.verify_hints(self._group, bases, b, context, items, opening)
+            with self._turns:
+                wanted_still()
+                packed = self._hints(window, case)
+                vector = packed + field.to_bytes(hint_blinder(case.kept.rho_hint, packed))
+                witness = self._group.combine([witness, vector], [1, weight])
+        with self._turns:
+            wanted_still()
+            relation = attestation.hint_relation(bases, b, items)
+            nonces = packed_scalars(self._draw, size)
+            opening = prove_opening(self._group, "hints", context, [relation], witness, nonces)
+            attestation.verify_hints(self._group, bases, b, context, items, opening)
         return opening
 
     def _open_link(
-        self, window: Window, version: Version, context: bytes, items: Sequence[BatchItem], cases: Sequence[_Case]
+        self,
+        window: Window,
+        version: Version,
+        context: bytes,
+        items: Sequence[BatchItem],
+        cases: Sequence[_Case],
+        wanted_still: Callable[[], None],
     ) -> Opening:
         chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.tenant == version.tenant]
         own = [item for item, _ in chosen]
         here = attestation.link_context(context, version.tenant, version.committed.digest())
         weights = powers(attestation.fold_of("link", here), len(own))
         dimension = version.matrix.shape[1]
-        vectors = [
-            field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]) for _, case in chosen
-        ]
+        vectors = []
+        for _, case in chosen:
+            wanted_still()
+            vectors.append(field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]))
         generators = embedding_generators(self._group, dimension)
         columns, b = version.public.columns, self._key(window).scores.b
-        opening = prove_opening(
-            self._group,
-            "link",
-            here,
-            attestation.link_relations(generators, columns, b, own),
-            self._group.combine(vectors, weights),
-            packed_scalars(self._draw, dimension + 2),
-        )
-        attestation.verify_link(self._group, generators, columns, b, here, own, opening)
+        with self._turns:
+            wanted_still()
+            opening = prove_opening(
+                self._group,
+                "link",
+                here,
+                attestation.link_relations(generators, columns, b, own),
+                self._group.combine(vectors, weights),
+                packed_scalars(self._draw, dimension + 2),
+            )
+            attestation.verify_link(self._group, generators, columns, b, here, own, opening)
         return opening
 
     # --- the worker ---

@@ -86,20 +86,20 @@ RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)
 
 # --- step 1: the log -------------------------------------------------------------------------------------------------
 
-ENTRIES_HASH_TO_ROOT = Guard(log, "read_log", "do not hash to the signed root")
-LOG_COMPLETE = Guard(log, "read_log", "the log gave")
-LOG_EXTENDS = Guard(log.LogView, "extends", "the log was forked")
-LOG_GROWS = Guard(log.LogView, "extends", "_stale(")
+ENTRIES_HASH_TO_ROOT = Guard(log, "read_tree", "do not hash to the signed root")
+LOG_COMPLETE = Guard(log, "read_tree", "the log gave")
+LOG_EXTENDS = Both((Guard(log.LogTree, "extends", "the log was forked"), Check(verification, "one_history")))
+LOG_GROWS = Guard(log.LogTree, "extends", "_stale(")
 OBSERVER_CONSISTENCY = Both((Check(observer, "check_growth"), Check(witness, "check_growth")))
 OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries before")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 
-MANIFEST_OF_THE_LOG = Guard(manifest, "_one_face", "than the one in the log")
+MANIFEST_OF_THE_LOG = Guard(manifest, "check_face", "than the one in the log")
 WINDOW_NAME_ONCE = Guard(manifest, "_never_seen", "it was opened again")
 SEED_ONCE = Guard(manifest, "_never_seen", "the seed commitment was used")
 OPENED_ONCE = Guard(manifest, "check_life", "the window was opened {len(opens)} times")
-NOT_DATED_BACK = Guard(manifest, "check_life", "dated back")
+NOT_DATED_BACK = Guard(manifest, "check_over", "dated back")
 
 # --- step 5: the beacon ----------------------------------------------------------------------------------------------
 
@@ -123,21 +123,23 @@ SEQ_GAPLESS = Guard(records, "_follow", "a record was dropped or reordered")
 CTR_GAPLESS = Guard(records, "_follow", "jumps to request")
 BUDGET = Guard(records, "_follow", "exceeds its")
 NONCE_ONCE = Guard(records, "_follow", "was used by this account before")
-INDEX_OF_THE_MANIFEST = Guard(records, "_logged", "another index than that")
-COUNT_AT_CLOSE = Guard(records, "check_records", "counts other records")
+INDEX_OF_THE_MANIFEST = Both(
+    (Guard(records, "_placed", "an index that no tenant"), Guard(records, "_logged", "another index than that"))
+)
+COUNT_AT_CLOSE = Guard(records, "check_order", "counts other records")
 
 # --- step 7: receipts ------------------------------------------------------------------------------------------------
 
 RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "another record than the one promised")
-ONE_RECEIPT = Guard(receipts, "check_receipts", "another receipt was given")
+ONE_RECEIPT = Guard(receipts, "check_promises", "another receipt was given")
 SLOTS_IN_ORDER = Guard(receipts, "_openings", "slots in increasing order")
 SLOTS_COMMITTED = Guard(receipts, "_openings", "not those that the record commits to")
 TEXTS_COMMITTED = Guard(receipts, "_openings", "verify_inclusion")
 
 # --- step 11: epsilon ------------------------------------------------------------------------------------------------
 
-EPSILON_FINITE = Guard(epsilon, "check_epsilon", "no finite epsilon follows")
-ADVERTISED = Guard(epsilon, "check_epsilon", "advertises epsilon")
+EPSILON_FINITE = Guard(epsilon, "check_period", "no finite epsilon follows")
+ADVERTISED = Guard(epsilon, "check_advertised", "advertises epsilon")
 
 # --- what a provider refuses of its accounts -------------------------------------------------------------------------
 

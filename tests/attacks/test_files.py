@@ -21,7 +21,6 @@ from click.testing import CliRunner
 
 from ragseal.client.__main__ import main as client
 from ragseal.kernel.errors import AuditError
-from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
@@ -30,9 +29,10 @@ from ragseal.prover import assembly
 from ragseal.prover.__main__ import main as provider
 from ragseal.verifier.__main__ import main as verifier
 from ragseal.verifier.state import State
+from ragseal.verifier.steps.log import read_log
 from tests.attacks.live import live
 from tests.prover.provider_scene import TrigramEmbedder
-from tests.verifier.simulator import World, key_of
+from tests.verifier.simulator import SimulatedEvidence, World, key_of
 
 NOBODY = "127.0.0.1:9"
 
@@ -60,7 +60,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folders]:
     state = State.create(root / "auditor", key_of("auditor"))
     state.draw_nonce(world.digest, bytes(range(32)), "w1", 1_800_000_000)
     state.release(world.digest, world.beacon)
-    seen = open_checkpoint(world.checkpoint(), world.signer.verifier)
+    seen = read_log(SimulatedEvidence(world), world.signer.verifier)
     state.remember(world.signer.verifier, seen)
     state.sample_nonce(world.signer.verifier, seen, world.digest, bytes(range(32)))
     yield Folders(root, log_key)

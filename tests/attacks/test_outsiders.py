@@ -155,8 +155,8 @@ def test_files_of_accounts_that_are_no_receipts_are_listed(tmp_path: Path) -> No
 class Between(SimulatedEvidence):
     """Changes one kind of what is delivered."""
 
-    def __init__(self, call: str, change: Callable[[bytes], bytes]) -> None:
-        super().__init__(honest())
+    def __init__(self, call: str, change: Callable[[bytes], bytes], world: World | None = None) -> None:
+        super().__init__(world or honest())
         self.call, self.change = call, change
 
     def checkpoint(self) -> bytes:
@@ -221,21 +221,33 @@ def test_an_absent_or_busy_peer(call: str, error: AuditError) -> None:
 
 
 @EXAMPLES
-@given(size=st.integers(0, 16), remembered=st.integers(0, 16), receipts=st.booleans())
-def test_old_signed_notes_shown_again(size: int, remembered: int, receipts: bool) -> None:
-    """Every note that this log ever signed is true and a stranger may have kept it: stale is not forked."""
+@given(
+    size=st.integers(0, 16),
+    remembered=st.integers(0, 16),
+    receipts=st.booleans(),
+    withheld=st.sampled_from([None, *CALLS[1:]]),
+)
+def test_old_signed_notes_shown_again(size: int, remembered: int, receipts: bool, withheld: str | None) -> None:
+    """Every note that this log ever signed is true and a stranger may have kept it: stale is not forked.
 
-    class Old(SimulatedEvidence):
+    Nor is anything else wrong with an honest log that is shown only so far, with calls that nobody answers.
+    """
+
+    class Old(Between):
         def checkpoint(self) -> bytes:
             return _note(size)
 
     known = open_checkpoint(_note(remembered), honest().signer.verifier)
     verdict = outcome(
-        Old(honest()),
+        Old(withheld or "", _silence),
         replace(honest().auditor(), remembered=known),
         receipts=honest().receipts() if receipts else (),
     )
-    assert (verdict.verdict == "PASS") == (size == 16)
+    assert (verdict.verdict == "PASS") == (size == 16 and withheld is None)
+
+
+def _silence(data: bytes) -> bytes:
+    raise TransportError("no answer")
 
 
 @cache
@@ -313,12 +325,18 @@ def test_mistakes_of_the_auditor(mistake: str) -> None:
     now=st.sampled_from([0, NOW - 10**6, NOW - 3000, NOW, NOW + 10**9]),
     window=st.sampled_from(["", "w1", "w2", "W1"]),
     sample=st.sampled_from([None, Sample(1), Sample(99)]),
+    withheld=st.sampled_from([None, *CALLS]),
+    receipts=st.booleans(),
 )
-def test_mistakes_together(chosen: list[str], now: int, window: str, sample: Sample | None) -> None:
+def test_mistakes_together(
+    chosen: list[str], now: int, window: str, sample: Sample | None, withheld: str | None, receipts: bool
+) -> None:
+    """Also with calls that nobody answers: what is checked all the same holds of an honest window."""
     auditor = honest().auditor()
     for name in chosen:
         auditor = MISTAKES[name](auditor)
-    outcome(auditor=auditor, now=now, window=window, sample=sample)
+    evidence = Between(withheld or "", _silence)
+    outcome(evidence, auditor, now, window=window, sample=sample, receipts=honest().receipts() if receipts else ())
 
 
 @pytest.mark.parametrize("stage", ["committed", "open"])

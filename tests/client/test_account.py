@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.client.account import KEY_FILE, AccountKey, AccountState
-from ragseal.kernel.errors import CommitmentError, ConfigurationError, TransportError
+from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name
+from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError, TransportError
 from ragseal.ledger.note import NoteSigner
+from ragseal.runtime.durable import DirectoryLock
 
 
 def test_a_key_is_private_and_never_overwritten(tmp_path: Path) -> None:
@@ -25,6 +26,52 @@ def test_a_key_is_private_and_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="never overwritten"):
         AccountState.create(folder, "alice")
     assert AccountKey.load(folder / KEY_FILE).public == key.public
+
+
+@pytest.mark.parametrize("killed_before", [0, 1])
+def test_keygen_finishes_what_a_crash_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_before: int) -> None:
+    """A key without a name was a folder that no command took, keygen neither."""
+    from ragseal.runtime import durable
+
+    writes = 0
+
+    def die(path: Path, data: bytes, **more: Any) -> None:
+        nonlocal writes
+        writes += 1
+        if writes > killed_before:
+            raise KeyboardInterrupt
+        write_durably(path, data, **more)
+
+    write_durably = durable.write_durably
+    with monkeypatch.context() as patch:
+        for module in ("client.folder", "ledger.keyfile"):
+            patch.setattr(f"ragseal.{module}.write_durably", die)
+        with pytest.raises(KeyboardInterrupt):
+            AccountState.create(tmp_path / "a", "alcie")
+    key = AccountState.create(tmp_path / "a", "alice")
+    with AccountState(tmp_path / "a") as state:
+        assert (state.name, state.key.public) == ("alice", key.public)
+    with pytest.raises(ConfigurationError, match="never overwritten"):
+        AccountState.create(tmp_path / "a", "bob")
+
+
+def test_a_key_without_a_name_gets_one_and_stays(tmp_path: Path) -> None:
+    """As earlier versions could leave a folder."""
+    key = AccountState.create(tmp_path / "a", "alice")
+    (tmp_path / "a" / "account").unlink()
+    assert AccountState.create(tmp_path / "a", "alice").public == key.public
+    with AccountState(tmp_path / "a") as state:
+        assert (state.name, state.key.public) == ("alice", key.public)
+
+
+def test_two_keygens_at_once_make_one_account(tmp_path: Path) -> None:
+    AccountState.create(tmp_path / "a", "alice")
+    (tmp_path / "a" / KEY_FILE).unlink()
+    lock = DirectoryLock(tmp_path / "a", "the account's state")
+    with pytest.raises(LedgerError, match="another process"):
+        AccountState.create(tmp_path / "a", "bob")
+    lock.release()
+    assert read_name(tmp_path / "a") == "alice"
 
 
 @pytest.mark.parametrize("name", ["", "two words", "tab\t", "ümlaut", "x" * 200])

@@ -14,6 +14,7 @@ import pytest
 
 from ragseal.client.account import AccountState
 from ragseal.client.link import Retrieved
+from ragseal.client.result import Resumed
 from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepared, Receipt, SealedAnswer, SignedRequest
 from ragseal.kernel.errors import (
     AttestationError,
@@ -25,6 +26,8 @@ from ragseal.kernel.errors import (
     LedgerError,
     TransportError,
 )
+
+NOTHING = Resumed((), (), given_up=0)
 
 
 def test_a_checked_answer(bench: Any) -> None:
@@ -133,15 +136,15 @@ def test_a_pending_request_is_completed_before_another_question(bench: Any, outa
 
 def test_resume_completes_what_is_pending_also_in_an_older_window(bench: Any, outage: Any) -> None:
     client = bench.client()
-    assert client.resume() == []
+    assert client.resume() == NOTHING
     for window in ("w2", "w3"):
         bench.provider.on_call = outage("retrieve")
         with pytest.raises(TransportError):
             client.ask("json")
         bench.provider.on_call = lambda _: None
-        (result,) = client.resume()
+        (result,) = client.resume().results
         assert result.record.signed.request.ctr == 1
-        assert client.resume() == []
+        assert client.resume() == NOTHING
         bench.provider.open(window)
         client = bench.client()
     bench.provider.on_call = outage("retrieve")
@@ -153,8 +156,134 @@ def test_resume_completes_what_is_pending_also_in_an_older_window(bench: Any, ou
     result = client.ask("json")  # refused in w3: nothing of it stands in the way of the new window
     assert (result.record.signed.request.window, result.record.signed.request.ctr) == ("w4", 1)
     vars(bench.provider).update(kept)  # the answer that w3 still owes
-    (result,) = client.resume()
+    (result,) = client.resume().results
     assert (result.record.signed.request.window, result.record.signed.request.ctr) == ("w3", 1)
+
+
+def two_windows_owe(bench: Any, outage: Any) -> Any:
+    """w1's request never came to the provider; w2's is recorded and charged, its answer got lost; w3 is open."""
+    client = bench.client()
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+    bench.provider.on_call = lambda _: None
+    bench.provider.open("w2", policy=later(bench, 1))
+    retrieve = bench.provider.retrieve
+
+    def lose(*arguments: Any) -> Retrieved:
+        retrieve(*arguments)
+        raise TransportError("the line is cut")
+
+    bench.provider.retrieve = lose
+    client = bench.client()
+    with pytest.raises(TransportError, match="is cut"):
+        client.ask("csv")
+    bench.provider.retrieve = retrieve
+    assert bench.provider.records == 1
+    owing = {name: getattr(bench.provider, name) for name in ("manifest", "prepared", "accounts", "answers")}
+    bench.provider.open("w3", policy=later(bench, 2))
+    vars(bench.provider).update(owing)  # what it serves of w2
+    return bench.client()
+
+
+def later(bench: Any, number: int) -> Any:
+    policy = bench.provider.manifest.policy
+    return dataclasses.replace(policy, opens=policy.opens + 100 * number, closes=policy.closes + 100 * number)
+
+
+def test_a_refused_request_stops_no_later_window_s(bench: Any, outage: Any) -> None:
+    """The oldest refusal ended resume(), each time: a charged answer of a later window was never fetched."""
+    client = two_windows_owe(bench, outage)
+    bench.provider.calls.clear()
+    assert client.owing() == ["w1", "w2"]
+    assert bench.provider.calls == []
+    found = client.resume()
+    assert client.owing() == []
+    assert [one.record.signed.request.window for one in found.results] == ["w2"]
+    (owed,) = found.owed
+    assert (owed.window, owed.ctr, owed.given_up) == ("w1", 1, True)
+    assert isinstance(owed.reason, AttestationError)
+    first, second = client.state.windows()
+    assert (second.answered, second.pending()) == (1, None)
+    kept = first.pending()
+    assert kept is not None
+    assert kept.prepare.query == "json"
+    assert owed.folder == first.folder
+
+    bench.provider.calls.clear()
+    client = bench.client()
+    assert client.resume() == Resumed((), (), given_up=1)
+    assert bench.provider.calls == [], "a request that was given up is asked for on demand only"
+    assert client.resume(again=True).owed[0].window == "w1"
+    assert "retrieve" in bench.provider.calls
+    assert first.pending() == kept, "what was signed is never thrown away"
+
+
+def test_an_answer_that_was_given_up_may_come_after_all(bench: Any, outage: Any) -> None:
+    client = bench.client()
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+
+    def deny(call: str) -> None:
+        raise AttestationError("no such request")
+
+    bench.provider.on_call = deny
+    bench.now = float(bench.provider.manifest.policy.closes)
+    assert client.resume().owed[0].given_up
+    bench.provider.on_call = lambda _: None
+    (result,) = client.resume(again=True).results
+    assert result.record.signed.request.ctr == 1
+    assert client.resume(again=True) == NOTHING
+    assert client.state.windows()[0].given_up is None
+
+
+def test_only_a_denial_after_the_end_is_for_good(bench: Any, outage: Any) -> None:
+    client = bench.client()
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+    over = float(bench.provider.manifest.policy.closes)
+    for now, error in (
+        (over - 1, AttestationError("this window takes no queries")),  # it may yet
+        (over, BudgetError("too many old windows at once: try again")),  # of an answer that is owed
+        (over, TransportError("away")),
+    ):
+
+        def fail(call: str, error: AuditError = error) -> None:
+            raise error
+
+        bench.now, bench.provider.on_call = now, fail
+        (owed,) = client.resume().owed
+        assert (owed.reason, owed.given_up) == (error, False)
+    bench.provider.on_call = lambda _: None
+    assert len(client.resume().results) == 1
+
+
+def test_a_line_that_breaks_for_one_window_stops_no_other_s(bench: Any, outage: Any) -> None:
+    client = two_windows_owe(bench, outage)
+    breaks = iter([True])
+
+    def once(call: str) -> None:
+        if call == "retrieve" and next(breaks, False):
+            raise TransportError("the log does not show entries this young yet")
+
+    bench.provider.on_call = once
+    found = client.resume()
+    assert [one.record.signed.request.window for one in found.results] == ["w2"]
+    assert (found.owed[0].window, found.owed[0].given_up) == ("w1", False)
+    assert client.owing() == ["w1"]
+
+
+def test_damage_in_one_window_stops_no_other_s(bench: Any, outage: Any) -> None:
+    client = two_windows_owe(bench, outage)
+    first, _ = client.state.windows()
+    (first.folder / "pending").write_bytes(b"nonsense")
+    found = client.resume()
+    assert [one.record.signed.request.window for one in found.results] == ["w2"]
+    assert (found.owed[0].ctr, found.owed[0].given_up) == (None, False)
+    assert "damaged" in str(found.owed[0].reason)
+    assert (first.folder / "pending").read_bytes() == b"nonsense"
 
 
 def test_a_provider_that_forgot_the_prepare_gets_it_again(bench: Any) -> None:
@@ -179,8 +308,8 @@ def test_a_refusal_in_the_same_window_keeps_the_request(bench: Any) -> None:
     for _ in range(2):
         with pytest.raises(AttestationError, match="not today"):
             client.ask("json")
-        with pytest.raises(AttestationError, match="not today"):
-            client.resume()
+        (owed,) = client.resume().owed
+        assert (str(owed.reason), owed.given_up) == ("not today", False)
     bench.provider.on_call = lambda _: None
     assert client.ask("json").record.signed.request.ctr == 1
     assert bench.evidence() == []

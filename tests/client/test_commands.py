@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from ragseal.client import Client
 from ragseal.client.__main__ import main
 from ragseal.client.receipts import _plain, export, kept
+from ragseal.client.window import windows_of
 from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteSigner
@@ -204,6 +205,56 @@ def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, mo
     assert "expected 64 hexadecimal" in run(*common, "--provider-key", "zz", fails=True)
 
 
+def test_resume_says_what_there_is_to_do_where_no_answer_comes(
+    bench: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    vkey = bench.provider.log_signer.verifier.vkey()
+    common = ("--state", bench.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
+
+    def refuse(call: str) -> None:
+        if call in ("retrieve", "prepare"):
+            raise AttestationError("window 'w1' is over")
+
+    bench.provider.on_call = lambda call: refuse(call) if call == "retrieve" else None
+    run("ask", "json", *common, fails=True)
+    over = bench.provider.manifest.policy.closes
+    bench.provider.on_call = refuse
+    clock = {"now": over - 1.0}
+    defaults = {**(Client.__init__.__kwdefaults__ or {}), "clock": lambda: clock["now"]}
+    monkeypatch.setattr(Client.__init__, "__kwdefaults__", defaults)
+    waiting = run("resume", *common, fails=True)
+    assert "window w1, query 1: no answer (" in waiting
+    assert "ask again" not in waiting
+    clock["now"] = over
+    ended = run("resume", *common, fails=True)
+    assert "its window is over: ask again, which costs a query of the present window" in ended
+    assert str(bench.state / "windows") in ended
+    later = run("resume", *common)
+    assert "no answer is owed\n" in later
+    assert "given up before: 1; `resume --again` asks for these answers too" in later
+    told = json.loads(run("resume", "--again", "--json", *common, fails=True))
+    assert (told["window"], told["ctr"], told["given_up"]) == ("w1", 1, True)
+    bench.provider.on_call = lambda _: None
+    assert "window w1, query 1, ledger entry" in run("resume", "--again", *common)
+
+
+def test_ask_says_that_an_older_answer_is_owed(bench: Any, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    vkey = bench.provider.log_signer.verifier.vkey()
+    common = ("--state", bench.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
+
+    def refuse(call: str) -> None:
+        if call == "retrieve":
+            raise AttestationError("not today")
+
+    bench.provider.on_call = refuse
+    run("ask", "json", *common, fails=True)
+    bench.provider.on_call = lambda _: None
+    bench.provider.open("w2")
+    assert "an answer of window w1 is owed from before: `ragseal-client resume`" in run("ask", "csv", *common)
+
+
 def test_ask_says_that_the_noise_returned_no_document(
     empty: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +318,19 @@ def test_receipts_listed_exported_and_checked_offline(bench: Any, tmp_path: Path
     )
     answer = client.state.windows()[0].folder / "00000001.answer"
     assert f"query 1 of {bench.pseudonym}" in run("receipts", "check", answer, "--state", bench.state)
+
+
+def test_a_damaged_window_keeps_no_other_s_receipts_back(bench: Any, tmp_path: Path) -> None:
+    client = bench.client()
+    client.ask("json")
+    bench.provider.open("w2")
+    client.ask("csv")
+    client.close()
+    broken = next(w for w in windows_of(bench.state) if w.manifest.window == "w1")
+    (broken.folder / "00000001.answer").write_bytes(b"nonsense")
+    assert "damaged" in run("receipts", "export", "--state", bench.state, "--out", tmp_path / "all", fails=True)
+    run("receipts", "export", "--state", bench.state, "--out", tmp_path / "w2", "--window", "w2")
+    assert len(list((tmp_path / "w2").glob("*.receipt"))) == 1
 
 
 def test_every_altered_byte_of_an_exported_receipt_is_noticed(bench: Any, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,39 @@ def test_a_failing_disk_leaves_the_book_as_it_was(tmp_path: Path, log: Log, monk
     assert held(book) == held(book_of(log, tmp_path)) == [("w1.example", 3)]
     add(book, log, witness(2), 4)
     assert held(book_of(log, tmp_path)) == [("w1.example", 3), ("w2.example", 4)]
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path: Path, log: Log) -> None:
+    """A file's buffer was cut off with what had reached the disk, and written when it was closed: a half line."""
+    book, path = book_of(log, tmp_path), tmp_path / "l" / "cosignatures"
+    add(book, log, witness(1), 3)
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (0, 1, 120):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + room, hard))  # stands for a disk with so much room
+        try:
+            with pytest.raises(LedgerError, match="cannot keep the cosignature: File too large"):
+                add(book, log, witness(2), 4)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert path.read_bytes() == before
+        assert held(book_of(log, tmp_path)) == [("w1.example", 3)]
+
+
+def test_what_could_not_be_cut_off_is_cut_off_later(tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = book_of(log, tmp_path)
+    add(book, log, witness(1), 3)
+
+    def fails(*_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", lambda _: patched.setattr(os, "ftruncate", fails) or fails())
+        with pytest.raises(LedgerError, match="Input/output"):
+            add(book, log, witness(2), 4)
+    assert len((tmp_path / "l" / "cosignatures").read_bytes().splitlines()) == 2
+    add(book, log, witness(3), 5)
+    assert held(book) == held(book_of(log, tmp_path)) == [("w1.example", 3), ("w3.example", 5)]
 
 
 def test_no_stranger_hides_what_a_named_witness_cosigned(tmp_path: Path, log: Log) -> None:

@@ -143,10 +143,13 @@ async def test_cosignatures_are_served_once_valid_and_survive_a_restart(served: 
     listed = await served.remote.cosignatures(0, 10)
     assert [(size, key) for size, key, _ in listed] == [(3, one.verifier.vkey()), (2, two.verifier.vkey())]
     assert await served.remote.cosignatures(1, 1) == listed[1:]
-    with open(tmp_path / "ledger" / "cosignatures", "ab") as file:
-        file.write(b"3 torn")  # the power went while a line was written
-    again = CosignatureBook(tmp_path / "ledger", served.log)
-    assert [item.size for item in again.page(0, 10)] == [3, 2]
+    book = tmp_path / "ledger" / "cosignatures"
+    whole = book.read_bytes()
+    for torn in (b"3 torn", bytes(200), whole[:120] + bytes(10), bytes(100) + b"A=\n", b"\n"):
+        book.write_bytes(whole + torn)  # the power went while a line was written
+        again = CosignatureBook(tmp_path / "ledger", served.log)
+        assert [item.size for item in again.page(0, 10)] == [3, 2]
+        assert book.read_bytes() == whole
     again.add(4, one.verifier.vkey(), one.sign(text(served.log, 4), NOW + 5).line(), NOW)
     assert [item.size for item in CosignatureBook(tmp_path / "ledger", served.log).page(0, 10)] == [2, 4]
 
@@ -181,7 +184,10 @@ async def test_bad_cosignatures_are_refused(served: Served) -> None:
             await remote.add_cosignature(size, vkey, one.sign(text(served.log, size), moment).line())
 
 
-@pytest.mark.parametrize("line", [b"x\n", b"1 a b\n", b"\xff\n", b"99 VKEY BLOB\n", b"0 LOG BLOB\n", b"0 VKEY AAAA\n"])
+@pytest.mark.parametrize(
+    "line",
+    [b"x\nx\n", b"1 a b\n\n", b"\xff\n0", b"99 VKEY BLOB\n", b"0 LOG BLOB\nx\n", b"0 VKEY AAAA\n0 VKEY BLOB\n"],
+)
 def test_a_damaged_book_is_refused(tmp_path: Path, line: bytes) -> None:
     one = witness(1)
     with Log.create(tmp_path / "l", LOG) as log:

@@ -6,15 +6,21 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from ragseal.backends import poseidon
+from ragseal.backends.group import default_group
 from ragseal.circuits.circuit import load_classes
+from ragseal.embedder import quantise
 from ragseal.kernel import mechanism, statement
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.attestation import Prepare
+from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import R
 from ragseal.prover.attestation.group_commit import Batches
+from ragseal.prover.attestation.prepared_embedding import Fixer, Offer
 
 
 def test_calls_that_wait_share_the_next_batch() -> None:
@@ -89,3 +95,28 @@ def test_native_commitments_are_the_kernels() -> None:
         ids = sorted(dice.sample(range(cls.N), cls.K))
         salt = dice.randrange(R)
         assert poseidon.places_commitment(cls, salt, ids) == statement.places_commitment(cls, salt, ids)
+
+
+class Picky:
+    """Refuses one text, and gives another no direction."""
+
+    def embed(self, texts: Sequence[str], *, role: str) -> np.ndarray:
+        if "refused" in texts:
+            raise EncodingError("what is this?")
+        return np.array([[0.0, 0.0] if text == "nothing" else [0.8, 0.6] for text in texts], dtype=np.float32)
+
+
+def test_a_query_that_cannot_be_embedded_fails_no_neighbour() -> None:
+    """Queries of many accounts share a run of the embedder: one that it refuses was the refusal of all."""
+
+    def offer(text: str) -> Offer:
+        e = quantise(np.array([[0.8, 0.6]], dtype=np.float32))[0].tobytes()
+        message = Prepare(bytes(32), "0" * 16, bytes(16), bytes(32), text, e)
+        return Offer(message, message.encode(), bytes(32), 2)
+
+    fixer = Fixer(default_group(), Picky())  # type: ignore[arg-type]
+    found = fixer.together([offer(text) for text in ("fine", "refused", "also fine", "nothing")])
+    assert [isinstance(one, EncodingError) for one in found] == [False, True, False, True]
+    assert found[0][2] != found[2][2]  # type: ignore[index]
+    with pytest.raises(EncodingError, match="what is this"):
+        fixer.alone(offer("refused"))

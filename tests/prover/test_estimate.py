@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -216,6 +217,39 @@ async def test_requests_that_are_refused(
             await blocks(serving, digest, block_keys.digest, "nobody", [[0]])
         with pytest.raises(ConfigurationError, match="fetch-keys"):
             await blocks(serving, digest, hashlib.sha256(b"").digest(), "acme", [[0]])
+
+
+@in_loop
+async def test_blocks_whose_caller_has_gone_stop(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths
+) -> None:
+    """Asked before every record that is loaded, every proof and the opening; the turn is given back."""
+
+    class Gone(Exception):
+        pass
+
+    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+        estimates, window = serving.estimates, manifest(serving)
+        await links(serving, window)
+
+        def work(patience: int) -> int:
+            asked = 0
+
+            def wanted_still() -> None:
+                nonlocal asked
+                asked += 1
+                if asked > patience:
+                    raise Gone
+
+            estimates._records.clear()
+            with pytest.raises(Gone) if patience < 9 else contextlib.nullcontext():
+                estimates.blocks(window, block_keys.digest, "acme", [[0, 1], [2, 3]], wanted_still)
+            return asked
+
+        assert work(9) == 6 + 2 + 1
+        for patience in (0, 5, 8):
+            assert work(patience) == patience + 1
+        assert not estimates._turns._taken
 
 
 class Failing:

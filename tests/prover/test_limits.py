@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel import attestation
 from ragseal.kernel.errors import AttestationError, BudgetError
 from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.kernel.params import CircuitClass
@@ -101,9 +103,78 @@ def test_work_whose_caller_has_gone_stops(
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            assert not serving.deliveries._waiting
+            assert sum(serving.deliveries._waiting.values()) == 1, "it counts until its work ends"
             await delivered(serving, ProofsAsk(window.digest, NOW, b"2" * 16, (3,)))  # comes after what was left of it
             assert proven in ([0, 3], [0, 1, 3]), "the dropped ask went on being proven"
+            assert not serving.deliveries._waiting
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("at", ["_case", "_c_w", "_hints"])
+def test_openings_whose_caller_has_gone_stop(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Records that are proven already cost their hints again, for nobody; the next ask waited behind that."""
+
+    async def run() -> None:
+        provider = open_provider(tmp_path, tiny, keys, Clock())
+        provider.commit(make_policy(tiny), "w1")
+        async with serving_on(provider) as serving:
+            window = await open_window(serving)
+            alice = Asker("alice", serving)
+            for number in range(4):
+                await alice.ask(f"question {number}")
+            await delivered(serving, ProofsAsk(window.digest, NOW, bytes(16), (0, 1, 2, 3)))
+            serving.proofs._delivered.clear()
+            begun, gone, done, real = asyncio.Event(), threading.Event(), [], getattr(serving.proofs, at)
+            loop = asyncio.get_running_loop()
+
+            def watched(window: Any, *rest: Any) -> Any:
+                done.append(rest[-1])
+                loop.call_soon_threadsafe(begun.set)
+                assert gone.wait(20)
+                return real(window, *rest)
+
+            monkeypatch.setattr(serving.proofs, at, watched)
+            ask = ProofsAsk(window.digest, NOW, b"1" * 16, (0, 1, 2, 3))
+            call = asyncio.create_task(serving.deliveries.answer(ask, ask.sign(AUDITOR_KEY)))
+            await begun.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            gone.set()
+            await delivered(serving, ProofsAsk(window.digest, NOW, b"2" * 16, (3,)))  # comes after what was left of it
+            assert len(done) == 2, "the dropped ask was gone through to its end"
+
+    asyncio.run(run())
+
+
+def test_openings_take_turns_with_proofs(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        provider = open_provider(tmp_path, tiny, keys, Clock())
+        provider.commit(make_policy(tiny), "w1")
+        async with serving_on(provider) as serving:
+            window = await open_window(serving)
+            alice = Asker("alice", serving)
+            for number in range(3):
+                await alice.ask(f"question {number}")
+            proofs, held = serving.proofs, []
+            hints, verify = proofs._hints, attestation.verify_link
+
+            def watched(*arguments: Any) -> Any:
+                held.append(proofs._turns._taken)
+                return hints(*arguments)
+
+            monkeypatch.setattr(proofs, "_hints", watched)
+            monkeypatch.setattr(
+                attestation, "verify_link", lambda *rest: (held.append(proofs._turns._taken), verify(*rest))[1]
+            )
+            await delivered(serving, ProofsAsk(window.digest, NOW, bytes(16), (0, 1, 2)))
+            assert held == [True] * 7  # three proofs, three records opened, one link
+            assert not proofs._turns._taken
 
     asyncio.run(run())
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 
 import pytest
 
-from ragseal.runtime.terminal import named_bars, stderr_console
+from ragseal.runtime.terminal import named_bars, stderr_console, tell_result, telling
 
 LONG = "a message of [bold]square[/bold] brackets that is longer than any terminal " + "and longer " * 20
 
@@ -37,3 +38,22 @@ def test_names_of_tasks_are_no_markup(capsys: pytest.CaptureFixture[str]) -> Non
     with named_bars() as tell:
         tell("embedding for [red]acme[/red]", 1, 2)
     assert "[red]acme[/red]" in capsys.readouterr().err
+
+
+def test_what_takes_long_is_told_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A log or a pipe gets a line for every step, once; keygen said nothing there for a minute."""
+    with telling("compiling") as tell:
+        for step in ("compiling", "keys [1/2]", "keys [1/2]", "checking"):
+            tell(step)
+    assert capsys.readouterr().err.splitlines() == ["compiling", "keys [1/2]", "checking"]
+
+
+def test_results_are_for_people_or_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    """As JSON, text of others is ASCII: nothing in it steers a terminal, whatever encoding that has."""
+    values = {"text": "\u00e9\u202e\x1b[2J"}
+    tell_result(False, values, "a line")
+    tell_result(True, values, "a line")
+    line, told = capsys.readouterr().out.splitlines()
+    assert (line, json.loads(told)) == ("a line", values)
+    assert told.isascii()
+    assert told.isprintable()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,18 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel import signature
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, SignedManifest, WindowClose, WindowOpen, beacon_value
 from ragseal.kernel.errors import AuditError, CommitmentError
+from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.verifier import audit_command
 from ragseal.verifier.evidence import Auditor, Refused, Undecided
 from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.state import State
-from tests.verifier.simulator import CLOSES, GROUP, OPENS, BindingKey, SimulatedEvidence, World, key_of, policy
+from ragseal.verifier.steps.log import Forked, read_log
+from ragseal.verifier.verdicts import Verdicts
+from tests.verifier.simulator import CLOSES, GROUP, NOW, OPENS, BindingKey, SimulatedEvidence, World, key_of, policy
 
 OBSERVER = bytes(range(32))
 
@@ -187,6 +194,15 @@ def test_no_window_and_left_out(tmp_path: Path) -> None:
     assert part.advance() == (Stage.LEFT_OUT, "w1")
 
 
+def test_an_opening_with_a_nonce_that_is_not_this_auditors_is_no_part_of_its_own(
+    world: World, state: SimulatedState
+) -> None:
+    part = participant(world, state)
+    assert part.advance()[0] == Stage.COMMITTED
+    world.messages += [BeaconOpening(world.digest, "auditor", bytes(32)), WindowOpen(world.digest, 1, OPENS)]
+    assert part.advance() == (Stage.LEFT_OUT, "w1")
+
+
 def changed(world: World, **changes: Any) -> None:
     world.messages.clear()
     world.enter_manifest(**changes)
@@ -270,7 +286,7 @@ def test_a_fork_while_watching_is_refused(world: World, state: SimulatedState, g
     part.advance()
     world.messages[-1] = world.commit_entry("observer-1", OBSERVER, key_of("observer"))
     world.messages += [WindowClose(world.digest, 0, OPENS)] * grown
-    with pytest.raises(Undecided if grown else Refused, match="do not hash" if grown else "two roots"):
+    with pytest.raises(Forked, match="do not give the root" if grown else "two roots"):
         part.advance()
 
 
@@ -306,3 +322,105 @@ def test_only_new_entries_are_fetched(world: World, state: SimulatedState) -> No
     part.advance()
     part.advance()
     assert asked == [(0, 1), (1, 2)]
+
+
+# --- what the auditor sees while it takes part counts in its audits --------------------------------------------------
+
+
+def _auditing(state: SimulatedState, world: World) -> Any:
+    """An audit of what the world shows now, in the folder that took part; its result is kept."""
+    kept = Verdicts(state.directory, world.signer.verifier)
+    auditor = replace(
+        world.auditor(),
+        remembered=state.remembered(world.signer.verifier),
+        remember=lambda seen: state.remember(world.signer.verifier, seen),
+        neighbours=kept.neighbours,
+    )
+    verdict = world.audit(auditor=auditor)
+    kept.keep(verdict, NOW)
+    return verdict
+
+
+@pytest.mark.parametrize("grown", [0, 2])
+def test_a_fork_that_was_seen_while_taking_part_stays(tmp_path: Path, grown: int) -> None:
+    """Attack: `serve` is shown another log for a moment, and the audit the first one again."""
+    world, other = World.honest(), World.honest()
+    other.messages[2] = other.commit_entry("auditor", bytes(32), other.auditor_key)
+    other.messages += [WindowClose(other.digest, 0, OPENS)] * grown
+    state = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
+    assert isinstance(state, SimulatedState)
+    state.world = world
+    part = participant(world, state)
+    assert part.advance()[0] is Stage.LEFT_OUT
+    part.link = Link(other)
+    with pytest.raises(Forked):
+        part.advance()
+    verdict = _auditing(state, world)
+    assert verdict.verdict == "PASS"
+    assert " beside=%28the%20log%29:FAIL " in verdict.line(), verdict.line()
+    assert audit_command.status_of(verdict, True, "") == audit_command.EXIT_OTHER_WINDOWS
+    (path,) = (state.directory / "verdicts").glob("log-*.json")
+    values = json.loads(path.read_text())
+    older, newer = (
+        open_checkpoint(values[name].encode(), world.signer.verifier).checkpoint for name in ("older", "newer")
+    )
+    assert (older.size, newer.size) == (16, 16 + grown)
+    assert older.root != MerkleTree(other.entries()[:16]).root()
+    assert newer.root == MerkleTree(other.entries()).root()
+
+
+def test_a_fork_that_cannot_be_kept_is_said(world: World, state: SimulatedState) -> None:
+    part = participant(world, state)
+    part.advance()
+    part.advance()
+    world.messages[-1] = world.commit_entry("observer-1", OBSERVER, key_of("observer"))
+    (state.directory / "verdicts").write_text("in the way")
+    with pytest.raises(Refused, match=r"two roots .*; this could not be kept"):
+        part.advance()
+
+
+def test_a_second_manifest_that_was_shown_while_taking_part_stays(world: World, state: SimulatedState) -> None:
+    other = replace(world.manifest, policy=policy(gain=2))
+    world.shown_manifest = SignedManifest(other, signature.sign(world.provider, "manifest", other.encode())).encode()
+    part = participant(world, state)
+    with pytest.raises(Refused, match="shows another manifest"):
+        part.advance()
+    world.shown_manifest = None
+    assert part.advance()[0] is Stage.COMMITTED
+    seal(world, "provider", "auditor")
+    opens(world, "provider")
+    assert part.advance()[0] is Stage.OPENED
+    nonce = state.nonce(world.digest) or b""
+    world.beacon = beacon_value(world.digest, [("provider", world.provider_nonce), ("auditor", nonce)])
+    world.messages.append(WindowOpen(world.digest, world.beacon, OPENS + 60))
+    world.close()
+    world.nonces, world.beacons = state.nonces(), state.beacons()
+    verdict = _auditing(state, world)
+    assert verdict.verdict == "PASS", verdict.line()
+    assert " beside=w1:FAIL " in verdict.line(), verdict.line()
+
+
+def test_what_stands_in_nobodys_signature_is_kept_by_nobody(world: World, state: SimulatedState) -> None:
+    part = participant(world, state)
+    part.advance()
+    part.advance()
+    world.messages.pop()
+    with pytest.raises(Undecided, match="shrank"):
+        part.advance()
+    assert not (state.directory / "verdicts").exists()
+
+
+def test_what_an_audit_has_seen_meanwhile_counts(world: World, state: SimulatedState) -> None:
+    """The folder is shared: the log as an audit was shown it is held against the one that is shown here."""
+    part = participant(world, state)
+    part.advance()
+    longer = World()
+    longer.messages = [*world.messages, WindowClose(world.digest, 0, OPENS)]
+    state.remember(world.signer.verifier, read_log(SimulatedEvidence(longer), world.signer.verifier))
+    with pytest.raises(Undecided, match="shrank"):
+        part.advance()
+    world.messages = list(longer.messages)
+    part.advance()
+    world.messages = [*longer.messages[:-1], WindowClose(world.digest, 1, OPENS)]
+    with pytest.raises(Forked):
+        part.advance()

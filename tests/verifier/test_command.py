@@ -15,6 +15,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit_command import EXIT_NO_VERDICT
 from ragseal.verifier.state import State
+from tests.attacks.raw import RawCaller
 from tests.verifier.simulator import World, pseudonym
 from tests.verifier.wire import provider
 
@@ -77,16 +78,6 @@ def test_auditors_cannot_call_foreign_keys_their_own(tmp_path: Path) -> None:
     arguments = ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32, "--made-by", "auditor")
     result = run(*arguments, "--state", str(tmp_path))
     assert result.exit_code == 2
-
-
-def test_what_takes_long_is_told_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """A log or a pipe gets a line for every step, once; keygen said nothing there for a minute."""
-    from ragseal.verifier.__main__ import _telling
-
-    with _telling("compiling") as tell:
-        for step in ("compiling", "keys [1/2]", "keys [1/2]", "checking"):
-            tell(step)
-    assert capsys.readouterr().err.splitlines() == ["compiling", "keys [1/2]", "checking"]
 
 
 def test_audit_prints_the_verdict_last_and_tells_by_its_status(tmp_path: Path) -> None:
@@ -157,10 +148,16 @@ def test_serve_announces_itself_and_ends_on_sigterm(tmp_path: Path) -> None:
                 stub = health_pb2_grpc.HealthStub(channel)
                 request = health_pb2.HealthCheckRequest(service="ragseal.v1.VerifierService")
                 assert stub.Check(request, timeout=20).status == health_pb2.HealthCheckResponse.SERVING
+                with pytest.raises(grpc.RpcError) as refused:
+                    next(stub.Watch(request, timeout=20))
+                assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+            watching = RawCaller(int(address.rpartition(":")[2]), window=0)
+            watching.call("/grpc.health.v1.Health/Watch")
             taken = run("serve", "--state", str(tmp_path / "auditor"), "--listen", address)
             assert (taken.exit_code, "port is taken" in taken.output) == (1, True)
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(20) == 0, "one caller who does not read keeps it from ending"
+            watching.close()
         finally:
             process.kill()
 

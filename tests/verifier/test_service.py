@@ -15,18 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from ragseal.verifier import service
+from ragseal.verifier import audit_command, service
+from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit import Target, Terms
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import KeyLine, State
-from tests.verifier.simulator import World
+from ragseal.verifier.verification import Surroundings
+from tests.verifier.simulator import GROUP, NOW, World
+from tests.verifier.test_verdicts import bad
 from tests.verifier.wire import provider, served
 
 KEY = KeyLine("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
@@ -121,6 +125,46 @@ def test_an_audit_runs_in_the_background_and_its_report_stays(state: State) -> N
     assert values["no_verdict"]["step"] == 2
     assert (state.directory / "reports" / audit_id / "report.html").is_file()
     assert state.remembered(world.signer.verifier) is not None
+
+
+def test_a_failure_that_cannot_be_kept_is_still_the_answer(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk or a damaged folder is the auditor's trouble; what the provider signed stays what it is."""
+    world = bad()
+    monkeypatch.setattr(State, "auditor", lambda *_: world.auditor())
+    monkeypatch.setattr(service, "surroundings", lambda: Surroundings(GROUP, NOW, time.monotonic, os.urandom))
+    (state.directory / "verdicts").write_text("in the way")
+    with provider(world) as (where, _), auditor(state, {where: Target(where, world.signer.verifier)}) as address:
+        audit_id = ask(address, "RequestAudit", verifier_pb2.RequestAuditRequest(provider=where)).audit_id
+        found = finished(address, audit_id)
+    assert found.line.startswith("FAIL step=6 records: "), found.line
+    assert "not kept by this auditor: cannot make" in found.line
+    values = json.loads(found.report_json)
+    assert values["verdict"] == "FAIL"
+    assert len(values["not_kept"]) == 1
+
+
+@pytest.mark.parametrize("taken", ["verdicts", "report"])
+def test_the_command_s_exit_status_follows_the_verdict(
+    state: State, taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = bad()
+    monkeypatch.setattr(State, "auditor", lambda *_: world.auditor())
+    monkeypatch.setattr(
+        service, "surroundings", lambda progress: Surroundings(GROUP, NOW, time.monotonic, os.urandom, progress)
+    )
+    out = tmp_path / "folder" / "report"
+    (out.parent if taken == "report" else state.directory / "verdicts").write_text("in the way")
+    vkey = world.signer.verifier.vkey()
+    with provider(world) as (where, _):
+        result = CliRunner().invoke(
+            main,
+            ["audit", "--state", str(state.directory), "--provider", where, "--out", str(out), "--log-key", vkey],
+        )
+    assert result.exit_code == audit_command.EXIT_FAIL, result.output
+    assert result.stdout.splitlines()[-1].startswith("FAIL step=6 records: ")
+    assert "not kept: cannot " in result.output.replace("\n", " ")
+    kept = out / "report.json" if taken == "verdicts" else next((state.directory / "verdicts").glob("*.json"))
+    assert json.loads(kept.read_text())["verdict"] == "FAIL"
 
 
 def test_a_provider_that_is_away_gives_no_verdict(state: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
-from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.verifier.evidence import Refused
 from ragseal.verifier.state import KeyLine, State, find_class
-from tests.verifier.simulator import CLASS_DIGEST, CLS, World, key_of
+from ragseal.verifier.steps.log import Forked, read_log
+from tests.verifier.simulator import CLASS_DIGEST, CLS, SimulatedEvidence, World, key_of
 
 MANIFEST, OTHER = bytes(32), b"\x01" * 32
 LINE = KeyLine("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
@@ -128,23 +127,26 @@ def test_checkpoints_only_grow(state: State) -> None:
     world = World.honest()
     log = world.signer.verifier
     assert state.remembered(log) is None
-    large = open_checkpoint(world.checkpoint(), log)
-    state.remember(log, large)
-    world.messages.pop()
-    state.remember(log, open_checkpoint(world.checkpoint(), log))
+    large = read_log(SimulatedEvidence(world), log)
+    assert state.remember(log, large) == large.signed
+    last = world.messages.pop()
+    assert state.remember(log, read_log(SimulatedEvidence(world), log)) == large.signed, "what is kept is said"
     found = State(state.directory).remembered(log)
     assert found is not None
-    assert found.checkpoint == large.checkpoint
-    world.messages.append(world.messages[0])
-    with pytest.raises(Refused, match="forked") as raised:
-        state.remember(log, open_checkpoint(world.checkpoint(), log))
-    assert {"older", "newer"} <= set(raised.value.evidence)
+    assert found.checkpoint == large.signed.checkpoint
+    for more in ([world.messages[0]], [world.messages[0], last]):  # as large as what was seen, and larger
+        other = World.honest()
+        other.messages[-1:] = more
+        with pytest.raises(Forked, match="forked") as raised:
+            state.remember(log, read_log(SimulatedEvidence(other), log))
+        assert {"older", "newer"} <= set(raised.value.evidence)
+        assert state.remembered(log) == found
 
 
 def test_a_damaged_checkpoint_is_named(state: State) -> None:
     world = World.honest()
     log = world.signer.verifier
-    state.remember(log, open_checkpoint(world.checkpoint(), log))
+    state.remember(log, read_log(SimulatedEvidence(world), log))
     (path,) = (state.directory / "checkpoints").glob("*.note")
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(ConfigurationError, match="damaged"):

@@ -11,9 +11,12 @@ import pytest
 
 from ragseal.accounting.guess import STRONG, best_guess
 from ragseal.accounting.rounding import per_cent
+from ragseal.kernel.commitment import WindowClose, WindowOpen
+from ragseal.kernel.errors import TransportError
+from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.verifier.report import document, page, summary
 from ragseal.verifier.steps.sample import Sample
-from tests.verifier.simulator import World, asked, pseudonym
+from tests.verifier.simulator import CLOSES, SimulatedEvidence, World, asked, policy, pseudonym
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,8 @@ def test_green_is_for_what_bounds_somebody(honest: dict[str, Any], epsilon: Any,
     if epsilon != "inf":
         assert f"in up to {per_cent(best_guess(float(epsilon), 1e-6))} of all cases with 2 accounts" in text
         assert f"in up to {per_cent(best_guess(values['epsilon']['epsilon_of_one_account'], 1e-6))} with one" in text
+        assert "with 2 accounts over the period, in up to" in text
+        assert "with one account in this window." in text
 
 
 def test_less_than_full_is_not_green(honest: dict[str, Any]) -> None:
@@ -105,6 +110,71 @@ def test_five_sentences_say_who_when_which_log_what_and_how_weak(
     assert weak.startswith("How weak: from even odds they may guess right in up to 100 %")
     assert "Do not rely" in summary.sentences(failed)[4]
     assert "Nothing is bounded: step 6" in summary.sentences(failed)[3]
+
+
+def facts(values: dict[str, Any]) -> dict[str, str]:
+    """The numbers in the page's boxes."""
+    return dict(re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", page.render(values)))
+
+
+def test_one_account_s_bound_is_of_this_window_and_the_coalition_s_of_the_period() -> None:
+    """Beside the period's coalition "one account" was read as the period's too; here it is the coalition."""
+    world = World()
+    world.commit("w1", policy_=policy(k_max=1))
+    world.ask("alice")
+    world.close()
+    world.enter_manifest("w2", policy_=policy(k_max=1, opens=CLOSES, closes=CLOSES + 3600))
+    world.enter_beacon()
+    world.messages[-1] = WindowOpen(world.digest, world.beacon, CLOSES + 60)
+    world.messages.append(WindowClose(world.digest, 0, CLOSES + 600))
+    values = document.build(world.audit(now=CLOSES + 7200))
+    found = summary.guesses(values)
+    assert found is not None
+    alone, together = found
+    assert together != alone, "one account is the coalition here, and only the time is another"
+    assert summary.guess_line(values).endswith(
+        f"guesses right in up to {together} of all cases with 1 account over the period, in up to {alone} with one "
+        "account in this window."
+    )
+    boxes = facts(values)
+    assert boxes["best guess, the coalition over the period"] == together
+    assert boxes["best guess, one account in this window"] == alone
+    assert "epsilon of the coalition over the period" in boxes
+    bounded = summary.sentences(values)[3]
+    assert "questions in this window and as many as the policy of the other window of the period allows," in bounded
+    assert f"(one account in this window: {alone})" in summary.sentences(changed(values, 600.0))[4]
+
+
+def test_what_was_recorded_is_not_said_to_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was proven in an audit that ended at step 8, and the page said "answers checked 7"."""
+    deliver = SimulatedEvidence.deliver
+
+    def away(self: SimulatedEvidence, ask: Any, proof: bytes) -> bytes:
+        if isinstance(ask, ProofsAsk):
+            raise TransportError("no answer")
+        return deliver(self, ask, proof)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedEvidence, "deliver", away)
+        values = document.build(World.honest().audit())
+    assert (values["no_verdict"]["step"], values["records"], values["proven"]) == (8, 7, 0)
+    who = summary.sentences(values)[0]
+    assert "checked" not in who
+    assert who.endswith("7 answers to the accounts of 2 tenants are recorded there, none of them were proven.")
+    found = facts(values)
+    assert (found["answers found"], found["answers proven"]) == ("7", "0 of 7")
+    assert not any("checked" in name for name in found)
+
+
+def test_a_sample_says_how_much_of_it_was_proven(honest: dict[str, Any]) -> None:
+    sampled = document.build(World.honest().audit(sample=Sample(2)))
+    assert summary.sentences(sampled)[0].endswith("7 answers to the accounts of 2 tenants, of which 2 were proven.")
+    assert summary.sentences(honest)[0].endswith("7 answers to the accounts of 2 tenants.")
+    assert "Only the sampled records were proven" in sampled["does_not_say"][0]
+    whole = document.build(World.honest().audit(sample=Sample(99)))
+    assert (whole["verdict"], whole["proven"], whole["records"]) == ("SAMPLED-PASS", 7, 7)
+    assert whole["does_not_say"][0].startswith("A sample was asked for")
+    assert "Only the sampled" not in " ".join(whole["does_not_say"])
 
 
 def test_the_page_shows_dates_labels_and_shortened_pseudonyms() -> None:

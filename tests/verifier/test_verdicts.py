@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from rich.console import Console
 
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.note import NoteSigner
 from ragseal.verifier import audit_command
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document
@@ -20,7 +22,7 @@ from ragseal.verifier.state import State
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.verdicts import Verdicts
-from tests.verifier.simulator import CLOSES, NOW, OPENS, World, policy
+from tests.verifier.simulator import CLOSES, NOW, OPENS, ORIGIN, World, key_of, policy, resign
 
 LATER = NOW + 7200
 
@@ -111,13 +113,55 @@ def test_a_failure_stays_and_an_absence_takes_nothing_away(tmp_path: Path) -> No
     other = World.honest()
     files = other.receipts()
     body = replace(files[2].receipt.body, seq=1)
-    from tests.verifier.simulator import resign
-
     files[2] = replace(files[2], receipt=resign(other, files[2].receipt, body), answer=None)
     assert desk.audit(receipts=files).verdict == "FAIL"
     without = desk.audit()
     assert " beside=w1:FAIL " in without.line(), "leaving the receipts out does not unmake what they showed"
     assert (without.verdict, status(without)) == ("PASS", 5)
+
+
+def _broken(world: World) -> Any:
+    """An account's receipt for a record that is not the one in the log."""
+    files = world.receipts()
+    body = replace(files[1].receipt.body, record_digest=bytes(32))
+    files[1] = replace(files[1], receipt=resign(world, files[1].receipt, body), answer=None)
+    return files
+
+
+def test_a_failure_stays_whatever_another_log_key_shows(tmp_path: Path) -> None:
+    """Attack: the same entries under a second key of the log, without what convicted them under the first one."""
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    assert desk.audit(receipts=_broken(world)).verdict == "FAIL"
+    first, world.signer = world.signer, NoteSigner(ORIGIN, key_of("another"))
+    other = desk.kept = Verdicts(desk.state.directory, world.signer.verifier)
+    assert desk.audit().verdict == "PASS"
+    world.signer, desk.kept = first, Verdicts(desk.state.directory, first.verifier)
+    again = desk.audit()
+    assert " beside=w1:FAIL " in again.line(), again.line()
+    assert status(again, alone=True) == 5
+    assert (world.digest, "w1") not in [(one.manifest, one.window) for one in other.neighbours(None, [], b"")]  # type: ignore[arg-type]
+    assert {json.loads(one.read_text())["verdict"] for one in _files(desk, again)} == {"FAIL", "PASS"}
+
+
+def test_a_failure_of_an_earlier_version_stays(tmp_path: Path) -> None:
+    """Its file had the manifest's name only, and no notes in it."""
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    (path,) = _files(desk, desk.audit(receipts=_broken(world)))
+    values = {name: value for name, value in json.loads(path.read_text()).items() if name not in ("older", "newer")}
+    path.with_name(f"{world.digest.hex()}.json").write_text(json.dumps(values))
+    path.unlink()
+    assert " beside=w1:FAIL " in desk.audit().line()
+
+
+def test_a_damaged_result_keeps_no_failure_from_being_kept(tmp_path: Path) -> None:
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    (path,) = _files(desk, desk.audit())
+    path.write_bytes(b"{")
+    desk.audit(receipts=_broken(world))
+    assert json.loads(path.read_text())["verdict"] == "FAIL"
 
 
 def test_a_fork_stays_with_the_log(tmp_path: Path) -> None:
@@ -165,13 +209,30 @@ def test_what_is_required_of_a_pass() -> None:
     assert audit_command.status_of(verdict, False, said) == 6
     sampled = World.honest().audit(sample=Sample(2))
     assert audit_command.not_enough(sampled, None, False) == ""
-    assert "--require-full" in audit_command.not_enough(sampled, None, True)
+    assert "only a sample of the records was proven" in audit_command.not_enough(sampled, None, True)
+    whole = World.honest().audit(sample=Sample(99))
+    assert whole.verdict == "SAMPLED-PASS"
+    assert audit_command.not_enough(whole, None, True) == "", "every record was proven, whatever was asked for"
     estimate = World.honest().audit(effort=Effort(full=0, sampled=2))
     assert "coalition estimate" in audit_command.not_enough(estimate, None, True)
     failed = bad().audit()
     assert audit_command.status_of(failed, False, "") == audit_command.EXIT_FAIL
 
 
+def test_what_others_sign_adds_no_line_to_the_checklist(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A provider's reason for a refusal holds line breaks, and forged a step of the auditor's checklist."""
+    verdict = bad().audit()
+    failed = next(step for step in verdict.steps if step.status == "failed")
+    said = failed.message
+    told = []
+    for forged in ("", "\n  8  proofs           ok\nPASS"):
+        verdict.steps[verdict.steps.index(failed)] = failed = replace(failed, message=said + forged)
+        audit_command._print(Console(stderr=True, soft_wrap=True), verdict, tmp_path, "")
+        told.append(capsys.readouterr().err.splitlines())
+    assert len(told[0]) == len(told[1])
+    assert f"     {said}   8  proofs           ok PASS" in told[1]
+
+
 def _files(desk: Desk, verdict: Verdict) -> list[Path]:
     assert verdict.about is not None
-    return [desk.state.directory / "verdicts" / f"{verdict.about[1].hex()}.json"]
+    return list((desk.state.directory / "verdicts").glob(f"{verdict.about[1].hex()}-*.json"))

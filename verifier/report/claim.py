@@ -46,6 +46,8 @@ SAMPLED = (
     "unprovable; epsilon is conditional on every record being as the sampled ones were."
 )
 
+SAMPLED_ALL = "A sample was asked for, hence the verdict's name; it took in every record, and every record was proven."
+
 UNSAFE = (
     "The keys are not this auditor's own and of no ceremony that it checked: the provider made them, or this folder "
     "does not say by its own signature who did. Whoever makes keys can forge proofs under them, so nothing here binds "

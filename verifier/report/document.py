@@ -52,7 +52,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
     manifest = window.manifest if window else None
     notes = list(claim.DOES_NOT_SAY)
     if verdict.verdict == SAMPLED_PASS:
-        notes.insert(0, claim.SAMPLED)
+        notes.insert(0, claim.SAMPLED if verdict.proven < verdict.records else claim.SAMPLED_ALL)
     if verdict.estimation and verdict.estimation.certificate == SAMPLED:
         notes.insert(0, claim.sampled_estimate(verdict.estimation))
     if {verdict.keys, verdict.estimation.made_by if verdict.estimation else ""} & {PROVIDER, UNKNOWN} and window:
@@ -82,6 +82,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "other_windows_of_the_period": [
             {"window": one.window, "manifest": one.manifest, "verdict": one.verdict} for one in verdict.neighbours
         ],
+        "not_kept": verdict.unkept,
         "set_aside": [{"file": one.file, "why": one.why} for one in verdict.set_aside],
         "tenants": [
             {

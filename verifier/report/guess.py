@@ -12,13 +12,14 @@ from typing import Any
 
 from ragseal.accounting.guess import STRONG, best_guess
 from ragseal.accounting.rounding import per_cent, per_cent_number
+from ragseal.verifier.report.words import NO_VERDICT, PASS, SAMPLED_PASS
 
 GOOD, MID, BAD, OPEN = "good", "mid", "bad", "open"  #: tones: the colour class of a verdict
 FORMULA = "(e^epsilon + delta) / (1 + e^epsilon): Kairouz, Oh, Viswanath 2015, theorem 2.1"
 
 
 def passes(verdict: str) -> bool:
-    return verdict in ("PASS", "SAMPLED-PASS")
+    return verdict in (PASS, SAMPLED_PASS)
 
 
 def weak(verdict: str, epsilon: Any) -> bool:
@@ -29,8 +30,8 @@ def weak(verdict: str, epsilon: Any) -> bool:
 def tone(verdict: str, epsilon: Any) -> str:
     """The colour class: good is kept for a full PASS that bounds somebody, open is for what nobody decided."""
     if passes(verdict):
-        return GOOD if verdict == "PASS" and not weak(verdict, epsilon) else MID
-    return OPEN if verdict == "NO VERDICT" else BAD
+        return GOOD if verdict == PASS and not weak(verdict, epsilon) else MID
+    return OPEN if verdict == NO_VERDICT else BAD
 
 
 def right(epsilon: float, delta: float) -> float:

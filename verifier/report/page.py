@@ -79,12 +79,19 @@ def _facts(report: Mapping[str, Any]) -> str:
     ending = report["failure"] or report.get("no_verdict")
     if ending:
         step = "failed step" if report["failure"] else "undecided step"
-        facts: list[tuple[str, Any]] = [(step, ending["step"]), ("answers checked", report["records"])]
+        facts: list[tuple[str, Any]] = [(step, ending["step"]), ("answers found", report["records"])]
+        facts.append(("answers proven", f"{report['proven']} of {report['records']}"))
     else:
         found = summary.guesses(report)
-        facts = [("best guess, the coalition", found[1]), ("best guess, one account", found[0])] if found else []
+        if found:
+            facts = [
+                ("best guess, the coalition over the period", found[1]),
+                ("best guess, one account in this window", found[0]),
+            ]
+        else:
+            facts = []
         facts += [
-            ("epsilon of the coalition", _bound(report["epsilon_audit"])),
+            ("epsilon of the coalition over the period", _bound(report["epsilon_audit"])),
             ("delta", report["delta"]),
             ("mode", report["mode"]),
             ("keys made by", report["keys"]),
@@ -97,9 +104,12 @@ def _facts(report: Mapping[str, Any]) -> str:
 
 
 def _beside(report: Mapping[str, Any]) -> str:
-    """Other windows of the period, and what was handed in but set aside."""
-    return _rows("Other windows of the period", report.get("other_windows_of_the_period") or ()) + _rows(
-        "Set aside: handed in, and no evidence of anything", report.get("set_aside") or ()
+    """Other windows of the period, what was handed in but set aside, and what could not be written down."""
+    unkept = "".join(f"<p>Not kept by this auditor: {_text(why)}</p>" for why in report.get("not_kept") or ())
+    return (
+        unkept
+        + _rows("Other windows of the period", report.get("other_windows_of_the_period") or ())
+        + _rows("Set aside: handed in, and no evidence of anything", report.get("set_aside") or ())
     )
 
 
@@ -133,6 +143,9 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
         return ""
     caught = estimate["caught"]
     complete = all(one["list"] == "complete" for one in estimate["tenants"])
+    # of a spanning list nobody proves more: links inside a group that its list joins may well be missing from it
+    unlisted = "links that are not listed" if complete else "links between groups that the list does not join"
+    nothing = "no link is left out of the list" if complete else "no link between groups is left out of the list"
     rule = f"cosine at least {estimate['theta']}, at most {estimate['tau']} records apart"
     facts: list[tuple[str, Any]] = [
         ("accounts that ask as one", f"{estimate['c']} of at most {estimate['k_max']}"),
@@ -140,8 +153,8 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
         ("two records are linked", rule),
         ("links", f"{estimate['links']}{'' if complete else ' listed, as many as join the same records'}"),
         ("certificate", f"{estimate['certificate']}: " + (
-            f"at {caught['confidence']:.0%} confidence at most {caught['share']:.2g} of all pairs are links that are "
-            "not listed" if caught["share"] else "no link is left out of the list")),
+            f"at {caught['confidence']:.0%} confidence at most {caught['share']:.2g} of all pairs are {unlisted}"
+            if caught["share"] else nothing)),
     ]  # fmt: skip
     parts = ["<h2>Coalition estimate</h2>", _table(facts)]
     for tenant in estimate["tenants"]:

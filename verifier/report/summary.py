@@ -15,8 +15,7 @@ from ragseal.accounting.rounding import per_cent
 from ragseal.kernel.errors import AuditError
 from ragseal.runtime.face import when
 from ragseal.verifier.report import guess
-
-OPEN = "NO VERDICT"
+from ragseal.verifier.report.words import NO_VERDICT
 
 
 def passed(report: Mapping[str, Any]) -> bool:
@@ -56,7 +55,7 @@ def guess_line(report: Mapping[str, Any]) -> str:
         return ""
     return (
         f"An attacker who starts from even odds (50 %) guesses right in up to {found[1]} of all cases with "
-        f"{_accounts(report)}, in up to {found[0]} with one account."
+        f"{_accounts(report)} over the period, in up to {found[0]} with one account in this window."
     )
 
 
@@ -65,9 +64,15 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
     policy = report["policy"] or {}
     window, log = report["window"] or "that was not found", report["origin"] or "that was not found"
     tenants = len(report["tenants"])
-    who = f"An auditor checked what the provider of log {log} recorded in window {window}: {report['records']} answers"
-    who += f" to the accounts of {tenants} {'tenant' if tenants == 1 else 'tenants'}." if tenants else "."
-    if not passed(report) and not report["records"]:
+    records, proven = report["records"], report["proven"]
+    of = f" to the accounts of {tenants} {'tenant' if tenants == 1 else 'tenants'}" if tenants else ""
+    if passed(report):
+        who = f"An auditor checked what the provider of log {log} recorded in window {window}: {records} answers{of}"
+        who += "." if proven == records else f", of which {proven} were proven."
+    elif records:
+        who = f"An auditor set out to check window {window} of the log {log}: {records} answers{of} are recorded "
+        who += f"there, {proven or 'none'} of them {'was' if proven == 1 else 'were'} proven."
+    else:
         asked = f"window {report['window']} of the log {log}" if report["window"] else f"a window of the log {log}"
         who = f"An auditor set out to check {asked}; it did not come to any answers."
     if policy:
@@ -88,12 +93,12 @@ def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
     if passed(report):
         return (
             f"Bounded is what {_accounts(report)} that work together, each with at most {policy.get('n_max', '?')} "
-            "questions in this window, can tell from their answers about any one document of a tenant, until it is "
-            "shown to them."
+            f"questions in this window{_others(report)}, can tell from their answers about any one document of a "
+            "tenant, until it is shown to them."
         )
     ending = _ending(report)
     step = f"step {ending.get('step')} of the checklist below"
-    if report["verdict"] == OPEN:
+    if report["verdict"] == NO_VERDICT:
         return f"Nothing is bounded, and nothing is held against the provider: {step} could not be decided."
     return f"Nothing is bounded: {step} failed, and what the provider signed shows it."
 
@@ -102,7 +107,7 @@ def _strength(report: Mapping[str, Any]) -> str:
     found = guesses(report)
     if found is None:
         way_out = _ending(report).get("way_out")
-        if report["verdict"] == OPEN:
+        if report["verdict"] == NO_VERDICT:
             return (
                 f"What would decide it: {str(way_out).rstrip('.')}."
                 if way_out
@@ -112,14 +117,23 @@ def _strength(report: Mapping[str, Any]) -> str:
     if not weak(report):
         return f"How strong: from even odds they guess right in at most {found[1]} of all cases; 50 % is mere chance."
     return (
-        f"How weak: from even odds they may guess right in up to {found[1]} of all cases (one account: {found[0]}), so "
-        "the number is proven, but protects hardly anybody; fewer questions or more noise would."
+        f"How weak: from even odds they may guess right in up to {found[1]} of all cases (one account in this window: "
+        f"{found[0]}), so the number is proven, but protects hardly anybody; fewer questions or more noise would."
     )
 
 
 def _accounts(report: Mapping[str, Any]) -> str:
     count = (report["epsilon"] or {}).get("k_max_of_the_period", "?")
     return f"{count} account" if count == 1 else f"{count} accounts"
+
+
+def _others(report: Mapping[str, Any]) -> str:
+    """The period's other windows, whose questions count as this one's do."""
+    count = len((report["epsilon"] or {}).get("windows_of_the_period") or ()) - 1
+    if count < 1:
+        return ""
+    others = "the other window" if count == 1 else f"each of the {count} other windows"
+    return f" and as many as the policy of {others} of the period allows"
 
 
 def _ending(report: Mapping[str, Any]) -> Mapping[str, Any]:

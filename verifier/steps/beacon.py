@@ -22,7 +22,7 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.verifier.evidence import OWN_FOLDER, OWNER, PROVIDER, Auditor, Refused, Undecided
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Life, Say, Window, quiet
+from ragseal.verifier.steps.manifest import Entered, Life, Say, quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class BeaconState:
     openings: Mapping[str, tuple[int, BeaconOpening]]
 
 
-def read_beacon(log: LogView, window: Window) -> BeaconState:
+def read_beacon(log: LogView, window: Entered) -> BeaconState:
     """Commitments, seals and openings of a window: signed, one each of every owner, openings match commitments.
 
     Raises:
@@ -86,7 +86,7 @@ def _opens(manifest: Manifest, commits: Mapping[str, tuple[int, BeaconCommit]], 
         raise CommitmentError(f"the opening of {opening.owner} does not match its commitment")
 
 
-def check_beacon(log: LogView, window: Window, life: Life, auditor: Auditor, say: Say = quiet) -> int:
+def check_beacon(state: BeaconState, window: Entered, life: Life, auditor: Auditor, say: Say = quiet) -> int:
     """Step 5: who took part, in which order, and that the window's beacon is what their nonces give.
 
     The auditor's nonce is the last to become known, and it was released for one beacon only, so nobody who knows the
@@ -99,7 +99,6 @@ def check_beacon(log: LogView, window: Window, life: Life, auditor: Auditor, say
         Refused: the log contradicts itself.
         Undecided: it contradicts this auditor's folder.
     """
-    state = read_beacon(log, window)
     if not state.seals:
         raise Refused("the beacon was never sealed")
     seal_index, seal = state.seals[-1]
@@ -124,12 +123,12 @@ def check_beacon(log: LogView, window: Window, life: Life, auditor: Auditor, say
     return value
 
 
-def _value(window: Window, owners: Sequence[str], state: BeaconState) -> int:
+def _value(window: Entered, owners: Sequence[str], state: BeaconState) -> int:
     """The beacon that these owners' nonces in the log give."""
     return beacon_value(window.digest, [(owner, state.openings[owner][1].nonce) for owner in owners])
 
 
-def check_own_part(window: Window, state: BeaconState, auditor: Auditor, value: int) -> None:
+def check_own_part(window: Entered, state: BeaconState, auditor: Auditor, value: int) -> None:
     """The auditor's nonce in the log is its own, and was released for this very beacon.
 
     Raises:
@@ -184,7 +183,7 @@ def check_seal(state: BeaconState, seal: BeaconSeal) -> None:
             raise Refused(f"{owner} opened its nonce before a seal named it", ledger_index=at)
 
 
-def check_identity(state: BeaconState, window: Window) -> None:
+def check_identity(state: BeaconState, window: Entered) -> None:
     """The auditor of the beacon is the one that the manifest names.
 
     Raises:

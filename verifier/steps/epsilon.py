@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from ragseal.accounting.audit import FULL, epsilon_audit
+from ragseal.accounting.audit import FULL, EpsilonReport, epsilon_audit
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.attestation import COARSE_TIME, Record
@@ -29,7 +29,7 @@ from ragseal.verifier.evidence import OWN_MISTAKE, OWNER, Auditor, Refused, Unde
 from ragseal.verifier.steps.conditions import conditions
 from ragseal.verifier.steps.dp_accounting_check import Opinion, second_opinion
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Say, Window, own_class, quiet
+from ragseal.verifier.steps.manifest import Entered, Say, Window, own_class, quiet
 from ragseal.verifier.steps.receipts import Tally
 
 
@@ -104,7 +104,7 @@ def _named(one: Logged) -> dict[str, Any]:
     return {"window": one.window, "ledger_index": one.ledger_index, "queries": one.queries}
 
 
-def period(log: LogView, window: Window, auditor: Auditor) -> Period:
+def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     """The windows opened up to this one that share its period's budget, whenever their manifests were entered.
 
     A window is left out only if it ended before the period began.  When it ended is not what its closing entry says
@@ -163,20 +163,30 @@ def _hold(signed: SignedManifest, index: int) -> None:
         signed.verify()
 
 
-def check_epsilon(
-    log: LogView, window: Window, auditor: Auditor, table: NoiseTable, tallies: Sequence[Tally], say: Say = quiet
-) -> Budget:
-    """Account the period, and check the advertised epsilon of one account against the noise.
+@dataclass(frozen=True, slots=True)
+class Accounted:
+    """The period's epsilon."""
+
+    span: Period
+    spent: tuple[Spent, ...]
+    delta: Fraction
+    report: PeriodReport
+    opinions: dict[str, Opinion]
+
+
+def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, say: Say = quiet) -> Accounted:
+    """Step 11: account the period.
 
     Raises:
-        Refused: what the provider's manifests allow has no finite epsilon, or gives more than it advertised.
+        Refused: what the provider's manifests allow has no finite epsilon.
         Undecided: two routes of this auditor's arithmetic disagree, an earlier window's noise is unknown here, or only
             this auditor's own beginning of the period leaves no finite epsilon.
     """
     policy = window.manifest.policy
-    span = period(log, window, auditor)
     delta = rational(policy.delta, "delta")
-    spent = [_spent(auditor, one) for one in span.windows]
+    spent, unknown = _known(auditor, span.windows)
+    if unknown is not None and not spent:
+        raise unknown
     try:
         found = account_period(spent, delta)
     except PolicyError as error:  # the queries of all these windows use up delta
@@ -211,16 +221,22 @@ def check_epsilon(
             delta,
             "no finite epsilon follows for this coalition and period: fewer queries, or a smaller gain",
         )
-    if not found.agree:
-        raise Undecided("the loss distribution and the curve of the noise disagree", OWN_MISTAKE)
-    opinions = {name: second_opinion(_class_of(spent, name), report) for name, report in reports.items()}
+    if unknown is not None:  # only now: a window more never makes an infinite epsilon finite
+        raise unknown
+    opinions = {name: _agreed(_class_of(spent, name), report) for name, report in reports.items()}
     say(**{f"second_implementation[{name}]": asdict(opinion) for name, opinion in opinions.items()})
-    for opinion in opinions.values():
-        if opinion.agrees is False:
-            raise Undecided(
-                f"{opinion.implementation} computes epsilon {opinion.epsilon} for {opinion.accountant}", OWN_MISTAKE
-            )
-    alone = epsilon_audit(
+    return Accounted(span, spent, delta, found, opinions)
+
+
+def check_advertised(window: Window, table: NoiseTable, say: Say = quiet) -> float:
+    """Step 11, from the manifest alone: one account's epsilon is no larger than what the policy advertises.
+
+    Raises:
+        Refused: the noise gives more.
+        Undecided: so this auditor's arithmetic says, whose routes disagree.
+    """
+    policy = window.manifest.policy
+    report = epsilon_audit(
         window.cls,
         table,
         gain=policy.gain,
@@ -228,32 +244,58 @@ def check_epsilon(
         hi=policy.hi,
         k_max=1,
         n_max=policy.n_max,
-        delta=delta,
+        delta=rational(policy.delta, "delta"),
         chunks=policy.chunks_max,
-    ).epsilon
+    )
+    alone = report.epsilon
     say(epsilon_account=alone, advertised=policy.epsilon_account)
     if not alone <= rational(policy.epsilon_account, "epsilon_account"):
+        if math.isfinite(alone):
+            _agreed(window.cls, report)
         raise Refused(
             f"the policy advertises epsilon {policy.epsilon_account} to one account, the noise gives {upward(alone)}"
         )
+    return alone
+
+
+def make_budget(
+    window: Window, auditor: Auditor, found: Accounted, alone: float, tallies: Sequence[Tally], say: Say = quiet
+) -> Budget:
+    """Step 11's result."""
     checked = sum(tally.checked for tally in tallies)
     unchecked = sum(tally.unchecked for tally in tallies)
     say(checked=checked, unchecked=unchecked)
     return Budget(
-        epsilon=found.epsilon,
-        delta=float(delta),
+        epsilon=found.report.epsilon,
+        delta=float(found.delta),
         epsilon_account=alone,
-        advertised=policy.epsilon_account,
-        queries=found.queries,
-        windows=span.windows,
+        advertised=window.manifest.policy.epsilon_account,
+        queries=found.report.queries,
+        windows=found.span.windows,
         checked=checked,
         unchecked=unchecked,
-        period=span,
-        report=found,
-        rows=odometer(spent, delta),
-        opinions=opinions,
-        whole_log=_whole_log(auditor, span, delta),
+        period=found.span,
+        report=found.report,
+        rows=odometer(found.spent, found.delta),
+        opinions=found.opinions,
+        whole_log=_whole_log(auditor, found.span, found.delta),
     )
+
+
+def _agreed(cls: CircuitClass, report: EpsilonReport) -> Opinion:
+    """What the second implementation says of an epsilon on which this auditor's own routes agree.
+
+    Raises:
+        Undecided: somebody's arithmetic is wrong here; that is no fault of the provider's.
+    """
+    if not report.agree:
+        raise Undecided("the loss distribution and the curve of the noise disagree", OWN_MISTAKE)
+    opinion = second_opinion(cls, report)
+    if opinion.agrees is False:
+        raise Undecided(
+            f"{opinion.implementation} computes epsilon {opinion.epsilon} for {opinion.accountant}", OWN_MISTAKE
+        )
+    return opinion
 
 
 def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, why: str) -> Refused | Undecided:
@@ -262,8 +304,11 @@ def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, 
     Which windows count may also rest on the auditor's own beginning of the period and on when it drew its nonces.
     """
     alone = period(log, window, replace(auditor, since=None, drawn={}))
+    spent, unknown = _known(auditor, alone.windows)
+    if unknown is not None and not spent:
+        return unknown
     try:
-        bounded = math.isfinite(account_period([_spent(auditor, one) for one in alone.windows], delta).epsilon)
+        bounded = math.isfinite(account_period(spent, delta).epsilon)
     except PolicyError:
         bounded = False
     if not bounded:
@@ -272,6 +317,17 @@ def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, 
         f"{why}; for the windows that the policy's period has by the log's own times one does follow",
         "leave --period-from out, and check this machine's clock",
     )
+
+
+def _known(auditor: Auditor, windows: Sequence[Logged]) -> tuple[tuple[Spent, ...], Undecided | None]:
+    """Windows whose noise this auditor knows, and what it says of the first one whose noise it does not know."""
+    spent, unknown = [], None
+    for one in windows:
+        try:
+            spent.append(_spent(auditor, one))
+        except Undecided as error:
+            unknown = unknown or error
+    return tuple(spent), unknown
 
 
 def _class_of(spent: Sequence[Spent], name: str) -> CircuitClass:

@@ -120,6 +120,7 @@ class Estimation:
     def details(self) -> dict[str, Any]:
         """As report.json carries it."""
         links, pairs = sum(one.links for one in self.tenants), sum(one.pairs for one in self.tenants)
+        spanning = not all(one.complete for one in self.tenants)
         joined = {a for one in self.tenants for cluster in one.found.clusters for a in cluster.accounts}
         return {
             "c": self.c,
@@ -133,7 +134,11 @@ class Estimation:
                 "share": max((one.caught.share for one in self.tenants), default=0.0),
                 "confidence": float(min((one.caught.confidence for one in self.tenants), default=Fraction(1))),
             },
-            "rates": {"linked_pairs": links / pairs if pairs else 0.0, "accounts_joined": len(joined)},
+            # of a spanning list nobody knows how many links there are, only which records they join
+            "rates": {
+                "linked_pairs": None if spanning else links / pairs if pairs else 0.0,
+                "accounts_joined": len(joined),
+            },
             "tenants": [one.details() for one in self.tenants],
         }
 
@@ -241,7 +246,10 @@ def _links(inquiry: Inquiry, say: Say) -> SignedLinks:
 
 
 def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
-    """The provider's signed list covers exactly the records that its signed log has."""
+    """The provider's signed list covers exactly the records that its signed log has, and joins no others.
+
+    All of it before a block is asked for: who withholds one tenant's does not hide what the list says of another.
+    """
     if [one.tenant for one in signed.body.tenants] != [one.tenant for one in inquiry.window.manifest.tenants]:
         raise Refused("the links must cover every tenant of the manifest, in its order", links=signed.body.digest())
     for one in signed.body.tenants:
@@ -253,6 +261,9 @@ def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
                 stated=one.records,
                 counted=len(own),
             )
+        tau = inquiry.window.manifest.policy.tau
+        if any(b - a > tau for a, b in one.links()):
+            raise Refused(f"tenant {one.tenant!r}: a link joins records that are more than tau = {tau} apart")
 
 
 def _by_the_provider(first: SignedLinks, window: Window) -> None:
@@ -269,8 +280,6 @@ def _check_tenant(
     inquiry: Inquiry, key: BlockKey, scope: Scope, listed: TenantLinks, own: Sequence[Logged]
 ) -> TenantEstimate:
     links, tau, n = listed.links(), scope.policy.tau, scope.cls.n
-    if any(b - a > tau for a, b in links):
-        raise Refused(f"tenant {scope.tenant!r}: a link joins records that are more than tau = {tau} apart")
     found = estimate.components([one.record.signed.request.account for one in own], links)
     if full_count(len(own), tau, n) <= inquiry.effort.full:
         kind, wanted, said = FULL, full_blocks(len(own), tau, n), Caught.everything()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,18 +25,49 @@ ENTRIES: tuple[type[Message], ...] = (*MESSAGES, Record)  #: every kind of messa
 M = TypeVar("M", bound=Message)
 
 
+class Forked(Refused):
+    """Two notes that the log's key signed contradict each other; both are the evidence."""
+
+    def __init__(self, message: str, older: SignedCheckpoint, newer: SignedCheckpoint) -> None:
+        super().__init__(message, **_both(older, newer))
+
+
 @dataclass(frozen=True, slots=True)
-class LogView:
-    """Every entry up to a signed checkpoint."""
+class LogTree:
+    """The bytes of every entry up to a signed checkpoint, which they hash to.
+
+    Whether two notes contradict each other is decided here: for that, no entry has to be understood.
+    """
 
     signed: SignedCheckpoint
     entries: tuple[bytes, ...]
-    messages: tuple[Message, ...]
     tree: MerkleTree
 
     @property
     def size(self) -> int:
         return len(self.entries)
+
+    def extends(self, older: SignedCheckpoint, whose: str) -> None:
+        """This log continues the tree of an older signed checkpoint.
+
+        Raises:
+            Undecided: that checkpoint is newer: whoever is between can show an old note of this log.
+            Forked: it was rewritten; the two signed notes together are the proof of it.
+        """
+        size, root = older.checkpoint.size, older.checkpoint.root
+        if size > self.size:
+            raise _stale(self.size, size, whose, _both(older, self.signed))
+        if self.tree.root(size) != root:
+            raise Forked(
+                f"the log was forked: its first {size} entries do not give the root of {whose}", older, self.signed
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LogView(LogTree):
+    """The log as it can be read: every entry decoded."""
+
+    messages: tuple[Message, ...]
 
     def of(self, kind: type[M]) -> Iterator[tuple[int, M]]:
         """(index, message) of one kind, in log order."""
@@ -47,33 +78,9 @@ class LogView:
     def manifests(self) -> list[tuple[int, SignedManifest]]:
         return list(self.of(SignedManifest))
 
-    def precedes(self, newer: SignedCheckpoint) -> None:
-        """A newer signed checkpoint is not of a smaller log, nor of another one of the same size.
 
-        Raises:
-            Undecided: it is older: anybody can show an old note again.
-            Refused: the log was rewritten.
-        """
-        size, root = newer.checkpoint.size, newer.checkpoint.root
-        both = {"older": self.signed.note.encode().decode(), "newer": newer.note.encode().decode()}
-        if size < self.size:
-            raise _stale(size, self.size, "the log that this auditor read before", both)
-        if size == self.size and root != self.signed.checkpoint.root:
-            raise Refused(f"the log was forked: two roots for its first {size} entries", **both)
-
-    def extends(self, older: SignedCheckpoint, whose: str) -> None:
-        """This log continues the tree of an older signed checkpoint.
-
-        Raises:
-            Undecided: that checkpoint is newer: whoever is between can show an old note of this log.
-            Refused: it was rewritten; the two signed notes together are the proof of it.
-        """
-        size, root = older.checkpoint.size, older.checkpoint.root
-        both = {"older": older.note.encode().decode(), "newer": self.signed.note.encode().decode()}
-        if size > self.size:
-            raise _stale(self.size, size, whose, both)
-        if self.tree.root(size) != root:
-            raise Refused(f"the log was forked: its first {size} entries do not give the root of {whose}", **both)
+def _both(older: SignedCheckpoint, newer: SignedCheckpoint) -> dict[str, str]:
+    return {"older": older.note.encode().decode(), "newer": newer.note.encode().decode()}
 
 
 def _stale(served: int, known: int, whose: str, notes: dict[str, str]) -> Undecided:
@@ -85,38 +92,80 @@ def _stale(served: int, known: int, whose: str, notes: dict[str, str]) -> Undeci
     )
 
 
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+def read_note(evidence: Evidence, log_key: NoteVerifier) -> SignedCheckpoint:
+    """The newest checkpoint that is served.
+
+    Raises:
+        Undecided: a note that is none, or not signed by this key for this log.
+    """
+    note = evidence.checkpoint()
+    try:
+        return open_checkpoint(note, log_key)
+    except AuditError as error:
+        raise Undecided(str(error), OTHER_LOG, note=note) from None
+
+
+def one_history(notes: Sequence[SignedCheckpoint]) -> None:
+    """No two signed notes give two roots for the same number of entries; for that not one entry is needed.
+
+    Raises:
+        Forked: two of them do.
+    """
+    seen: dict[int, SignedCheckpoint] = {}
+    for note in notes:
+        size = note.checkpoint.size
+        other = seen.setdefault(size, note)
+        if other.checkpoint.root != note.checkpoint.root:
+            raise Forked(f"the log was forked: two roots for its first {size} entries", other, note)
+
+
+# --- entries ---------------------------------------------------------------------------------------------------------
+
+
 def read_log(
     evidence: Evidence, log_key: NoteVerifier, known: LogView | None = None, most: int = MAX_LOG_BYTES
 ) -> LogView:
-    """Fetch the newest checkpoint and every entry below it, and hash the entries to its root.
+    """The log as it is served now, decoded: :func:`read_tree` and :func:`decoded`."""
+    return decoded(read_tree(evidence, read_note(evidence, log_key), known, most), known)
+
+
+def read_tree(
+    evidence: Evidence, signed: SignedCheckpoint, known: LogTree | None = None, most: int = MAX_LOG_BYTES
+) -> LogTree:
+    """Fetch every entry below a checkpoint and hash the entries to its root.
 
     With the ``known`` beginning of the log only what follows it is fetched; all of it is hashed again.  ``most``: bytes
     of entries that are held.
 
     Raises:
-        Undecided: a note that is none, or not signed by this key for this log; entries that do not give the root, which
-            nobody signed; an oversized log; an unknown kind of entry.
-        Refused: an entry under the signed root that is no message of this protocol.
+        Undecided: entries that do not give the root, which nobody signed; an oversized log; an older note than that of
+            the known beginning.
+        Forked: the log does not continue its known beginning.
     """
-    note = evidence.checkpoint()
-    try:
-        signed = open_checkpoint(note, log_key)
-    except AuditError as error:
-        raise Undecided(str(error), OTHER_LOG, note=note) from None
     size = signed.checkpoint.size
     if size > MAX_ENTRIES:
         raise Undecided(
             f"the log has {size} entries, an audit reads at most {MAX_ENTRIES}", "ask the provider for a new log"
         )
     if known is not None:
-        known.precedes(signed)
-        if known.size == size:
+        if size < known.size:
+            raise _stale(size, known.size, "the log that this auditor read before", _both(known.signed, signed))
+        one_history((known.signed, signed))
+        if size == known.size:
             return known
     entries = _entries(evidence, known.entries if known is not None else (), size, most)
     if len(entries) != size:
         raise Undecided(f"the log gave {len(entries)} of {size} entries", ASK_AGAIN)
     tree = MerkleTree(entries)
     if tree.root() != signed.checkpoint.root:
+        if known is not None:
+            # What came may be spoiled, or what was known may not be the beginning of this log: all of it anew tells.
+            whole = read_tree(evidence, signed, None, most)
+            whole.extends(known.signed, "the log that this auditor read before")
+            return whole
         raise Undecided(
             "the entries do not hash to the signed root: on the way or at the provider one was altered, dropped or "
             "reordered",
@@ -125,8 +174,44 @@ def read_log(
             signed_root=signed.checkpoint.root,
             computed_root=tree.root(),
         )
-    decoded = known.messages if known is not None else ()
-    return LogView(signed, entries, (*decoded, *_messages(entries, len(decoded))), tree)
+    return LogTree(signed, entries, tree)
+
+
+def catch_up(
+    tree: LogTree,
+    evidence: Evidence,
+    log_key: NoteVerifier,
+    remember: Callable[[LogTree], SignedCheckpoint],
+    most: int = MAX_LOG_BYTES,
+) -> LogTree:
+    """The log, remembered, and read on until this auditor's folder has nothing newer of it.
+
+    `serve`, `beacon` and `audit` share the folder, and each may be shown another log: what one of them has seen since
+    counts for all.
+
+    Raises:
+        Forked: the log is not the one that was seen.
+        Undecided: the provider does not show what was seen.
+    """
+    while (kept := remember(tree)).checkpoint.size > tree.signed.checkpoint.size:
+        signed = read_note(evidence, log_key)
+        one_history((kept, signed))
+        tree = read_tree(evidence, signed, tree, most)
+        tree.extends(kept, "the checkpoint that this auditor has meanwhile seen")
+    return tree
+
+
+def decoded(tree: LogTree, known: LogView | None = None) -> LogView:
+    """The log with its entries decoded; those of its ``known`` beginning are.
+
+    Raises:
+        Undecided: an unknown kind of entry.
+        Refused: an entry under the signed root that is no message of this protocol.
+    """
+    if known is not None and tree is known:
+        return known
+    before = known.messages if known is not None else ()
+    return LogView(tree.signed, tree.entries, tree.tree, (*before, *_messages(tree.entries, len(before))))
 
 
 def _entries(evidence: Evidence, known: tuple[bytes, ...], size: int, most: int) -> tuple[bytes, ...]:

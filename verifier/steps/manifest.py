@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ragseal.kernel import noise, overflow
-from ragseal.kernel.attestation import COARSE_TIME
+from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import (
     IndexFile,
@@ -59,17 +59,23 @@ CLOCK_SKEW = 600  #: seconds that a provider's clock may lie behind the auditor'
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The audited window as its manifest describes it."""
+class Entered:
+    """The audited window as its manifest in the log describes it."""
 
     index: int  #: of the manifest's entry
     signed: SignedManifest
     digest: bytes
-    cls: CircuitClass
 
     @property
     def manifest(self) -> Manifest:
         return self.signed.manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Entered):
+    """The audited window, of a circuit class that this auditor's build has."""
+
+    cls: CircuitClass
 
 
 # --- 2 manifest ------------------------------------------------------------------------------------------------------
@@ -95,22 +101,43 @@ def find_window(log: LogView, name: str) -> tuple[int, SignedManifest]:
 
 
 def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str, say: Say = quiet) -> Window:
-    """Step 2: the log's manifest is signed, well-formed, of this log, for the first time, and the only one shown.
+    """All that step 2 checks of a manifest, as before taking part in its beacon.
+
+    Raises:
+        Refused: it does not hold, or the provider shows another one.
+        Undecided: no such window, or one that this auditor's build does not know.
+    """
+    entered = check_entered(log, auditor, name, say)
+    check_face(evidence, entered, say)
+    check_named(auditor, entered)
+    return check_class(log, auditor, entered, say)
+
+
+def check_entered(log: LogView, auditor: Auditor, name: str, say: Say = quiet) -> Entered:
+    """Step 2: the log's manifest is signed, of this log, and for the first time.
 
     Raises:
         Refused: it is not.
-        Undecided: no such window, or one that this auditor's build does not know.
+        Undecided: no such window.
     """
     index, signed = find_window(log, name)
     manifest = signed.manifest
-    digest = manifest.digest()
-    say(window=manifest.window, manifest=digest, ledger_index=index)
+    say(window=manifest.window, manifest=manifest.digest(), ledger_index=index)
     with held(ledger_index=index):
         signed.verify()
     if manifest.origin != auditor.log_key.name:
         raise Refused(f"the manifest is of the log {manifest.origin!r}, not of {auditor.log_key.name!r}")
-    _one_face(evidence, index, signed, say)
     _never_seen(log, index, manifest)
+    return Entered(index, signed, manifest.digest())
+
+
+def check_named(auditor: Auditor, entered: Entered) -> None:
+    """Step 2: this auditor is the one that the manifest names.
+
+    Raises:
+        Undecided: another one is.
+    """
+    manifest = entered.manifest
     if manifest.auditor_key != auditor.identity:
         raise Undecided(
             f"window {manifest.window!r} names the auditor {manifest.auditor_key.hex()}, this one is "
@@ -118,6 +145,16 @@ def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str
             "let the auditor with that key audit the window, or use its folder",
             named=manifest.auditor_key,
         )
+
+
+def check_class(log: LogView, auditor: Auditor, entered: Entered, say: Say = quiet) -> Window:
+    """Step 2: the policy is one that its class can carry, by this auditor's own build of it.
+
+    Raises:
+        Refused: it is not.
+        Undecided: this build does not know the class.
+    """
+    manifest = entered.manifest
     cls, class_digest = own_class(auditor, manifest.policy)
     with held():
         check_policy(manifest.policy, cls, class_digest)
@@ -127,9 +164,9 @@ def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str
         class_digest=class_digest,
         tenants=len(manifest.tenants),
         manifests_in_log=len(log.manifests()),
-        abandoned_before=_abandoned(log, index),
+        abandoned_before=_abandoned(log, entered.index),
     )
-    return Window(index, signed, digest, cls)
+    return Window(entered.index, entered.signed, entered.digest, cls)
 
 
 def own_class(auditor: Auditor, policy: Policy) -> tuple[CircuitClass, bytes]:
@@ -149,12 +186,15 @@ def own_class(auditor: Auditor, policy: Policy) -> tuple[CircuitClass, bytes]:
     return own
 
 
-def _one_face(evidence: Evidence, index: int, signed: SignedManifest, say: Say) -> None:
-    """What is shown beside the log as the window's manifest: another one that the provider signed, and it has two.
+def check_face(evidence: Evidence, entered: Entered, say: Say = quiet) -> None:
+    """Step 2: what is shown beside the log as the window's manifest; another one that the provider signed makes two.
 
     Anything else than that is whatever came over the wire, and the log has the manifest.
+
+    Raises:
+        Refused: the provider signed two manifests of the window.
     """
-    manifest = signed.manifest
+    manifest = entered.manifest
     try:
         shown = SignedManifest.decode(evidence.manifest(manifest.window))
         shown.verify()
@@ -169,7 +209,7 @@ def _one_face(evidence: Evidence, index: int, signed: SignedManifest, say: Say) 
     elif (other.provider_key, other.origin, other.window) == (manifest.provider_key, manifest.origin, manifest.window):
         raise Refused(
             "the provider signed and shows another manifest of this window than the one in the log",
-            ledger_index=index,
+            ledger_index=entered.index,
             shown=shown.encode(),
         )
     else:
@@ -204,23 +244,19 @@ class Life:
 
     open_index: int
     open: WindowOpen
-    close_index: int
-    close: WindowClose
+    close_index: int  #: the log's size as long as the window is open
+    close: WindowClose | None
 
 
-def check_life(log: LogView, window: Window, now: int, drawn: int, say: Say = quiet) -> Life:
-    """Step 2, second half: opened once after its manifest, closed once, in its time, overlapping no other window.
-
-    Args:
-        now: the auditor's clock, seconds since 1970.
-        drawn: the same clock when the auditor drew its beacon nonce; the window cannot have opened before.
+def check_life(log: LogView, entered: Entered, say: Say = quiet) -> Life:
+    """Step 2, second half: opened once after its manifest, closed at most once, in its time, overlapping no other one.
 
     Raises:
         Refused: the log contradicts itself or the policy.
-        Undecided: the window is not over yet, or the log's times do not fit this auditor's clock.
+        Undecided: the window was not opened.
     """
-    opens = [(i, m) for i, m in log.of(WindowOpen) if m.manifest == window.digest]
-    closes = [(i, m) for i, m in log.of(WindowClose) if m.manifest == window.digest]
+    opens = [(i, m) for i, m in log.of(WindowOpen) if m.manifest == entered.digest]
+    closes = [(i, m) for i, m in log.of(WindowClose) if m.manifest == entered.digest]
     if len(opens) > 1:
         raise Refused(f"the window was opened {len(opens)} times", ledger_indices=[i for i, _ in opens])
     if len(closes) > 1:
@@ -229,16 +265,37 @@ def check_life(log: LogView, window: Window, now: int, drawn: int, say: Say = qu
             ledger_indices=[i for i, _ in closes],
         )
     if not opens:
+        for index, message in log.of(Record):
+            if message.manifest == entered.digest:
+                raise Refused("the log holds a record of the window, which was never opened", ledger_index=index)
         raise Undecided("the window was not opened: there is nothing in it", "audit a window that was opened")
-    if not closes:
-        raise Undecided("the window is still open", "audit it after it was closed")
-    life = Life(*opens[0], *closes[0])
-    policy = window.manifest.policy
-    say(opened_at=life.open.time, closed_at=life.close.time, open_index=life.open_index, close_index=life.close_index)
-    if not window.index < life.open_index < life.close_index:
-        raise Refused("the entries manifest, opening, closing are out of order", manifest_index=window.index)
+    life = Life(*opens[0], *(closes[0] if closes else (log.size, None)))
+    policy = entered.manifest.policy
+    say(opened_at=life.open.time, open_index=life.open_index)
+    if not entered.index < life.open_index < life.close_index:
+        raise Refused("the entries manifest, opening, closing are out of order", manifest_index=entered.index)
     if not policy.opens - policy.opens % COARSE_TIME <= life.open.time <= policy.closes:
         raise Refused("the window was opened outside the time that its policy names", opens=policy.opens)
+    if life.close is not None:
+        say(closed_at=life.close.time, close_index=life.close_index)
+        if life.close.time < life.open.time:
+            raise Refused("the window was closed before it was opened")
+    _alone(log, entered, life)
+    return life
+
+
+def check_over(life: Life, now: int, drawn: int) -> None:
+    """Step 2: the window is over, and its times fit this auditor's clock.
+
+    Args:
+        now: the auditor's clock, seconds since 1970.
+        drawn: the same clock when the auditor drew its beacon nonce; the window cannot have opened before.
+
+    Raises:
+        Undecided: it is not over yet, or the log's times do not fit.
+    """
+    if life.close is None:
+        raise Undecided("the window is still open", "audit it after it was closed")
     if life.open.time + CLOCK_SKEW < drawn:
         raise Undecided(
             "by this auditor's clock the window was opened before its beacon nonce was drawn: it is dated back, or the "
@@ -247,18 +304,14 @@ def check_life(log: LogView, window: Window, now: int, drawn: int, say: Say = qu
             opened_at=life.open.time,
             drawn_at=drawn,
         )
-    if life.close.time < life.open.time:
-        raise Refused("the window was closed before it was opened")
     if life.close.time > now + COARSE_TIME:
         raise Undecided("the window's closing time lies in the future of this auditor's clock", OWN_CLOCK, now=now)
-    _alone(log, window, life)
-    return life
 
 
-def _alone(log: LogView, window: Window, life: Life) -> None:
+def _alone(log: LogView, entered: Entered, life: Life) -> None:
     ends = {m.manifest: (i, m) for i, m in reversed(list(log.of(WindowClose)))}
     for start, other in log.of(WindowOpen):
-        if other.manifest == window.digest:
+        if other.manifest == entered.digest:
             continue
         stop, close = ends.get(other.manifest, (log.size, None))
         if start < life.close_index and life.open_index < stop:
@@ -270,7 +323,7 @@ def _alone(log: LogView, window: Window, life: Life) -> None:
 # --- 3 keys ----------------------------------------------------------------------------------------------------------
 
 
-def check_key(auditor: Auditor, window: Window, say: Say = quiet) -> tuple[ConfiguredKey, Key]:
+def check_key(auditor: Auditor, window: Entered, say: Say = quiet) -> tuple[ConfiguredKey, Key]:
     """Step 3: the verifying key is one of the auditor's own configuration, made for this very class.
 
     Raises:
@@ -302,7 +355,7 @@ def check_key(auditor: Auditor, window: Window, say: Say = quiet) -> tuple[Confi
 # --- 4 index openings ------------------------------------------------------------------------------------------------
 
 
-def check_indexes(group: Group, key: Key, window: Window, evidence: Evidence, say: Say = quiet) -> Mapping[str, bytes]:
+def check_indexes(group: Group, key: Key, window: Entered, evidence: Evidence, say: Say = quiet) -> Mapping[str, bytes]:
     """Step 4: every tenant's column commitments are those of the manifest and open over {Y_i, B} only.
 
     Returns:
@@ -323,7 +376,7 @@ def check_indexes(group: Group, key: Key, window: Window, evidence: Evidence, sa
     return columns
 
 
-def _index_file(window: Window, index: TenantIndex, evidence: Evidence) -> IndexFile:
+def _index_file(window: Entered, index: TenantIndex, evidence: Evidence) -> IndexFile:
     """The file whose digests the manifest has: its columns and its proof are the provider's word then."""
     whose = f"index of tenant {index.tenant!r}: "
     data = evidence.index_file(window.digest, index.tenant)

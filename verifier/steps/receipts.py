@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragseal.kernel.attestation import Answer, Receipt, Record
@@ -24,8 +24,8 @@ from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import ReceiptFile, Refused, held
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Say, Window, quiet
-from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.manifest import Entered, Say, Window, quiet
+from ragseal.verifier.steps.records import Logged, Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +65,38 @@ class Tally:
 # --- 1 whose word a file is ------------------------------------------------------------------------------------------
 
 
-def sort_receipts(
-    log: LogView, files: Sequence[ReceiptFile], log_key: NoteVerifier
-) -> tuple[list[Promise], list[SetAside]]:
-    """Which files are the provider's word; the log continues every note among them that its key signed.
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A receipt file with a checkpoint in it that this log's key signed."""
 
-    Raises:
-        Refused: a note that the log's key signed is not of this log's history: with the log's own note, a fork.
-        Undecided: such a note is newer than the log that was served.
-    """
-    keys = _provider_keys(log) if files else frozenset()
-    promises, aside = [], []
+    file: ReceiptFile
+    checkpoint: SignedCheckpoint
+
+    @property
+    def whose(self) -> str:
+        return f"the checkpoint of receipt {self.file.name}"
+
+
+def sort_notes(files: Sequence[ReceiptFile], log_key: NoteVerifier) -> tuple[list[Noted], list[SetAside]]:
+    """Which files hold a note that the log's key signed: it is the log's word, whoever signed the rest."""
+    noted, aside = [], []
     for file in files:
         try:
-            checkpoint = open_checkpoint(file.receipt.body.checkpoint, log_key)
+            noted.append(Noted(file, open_checkpoint(file.receipt.body.checkpoint, log_key)))
         except AuditError as error:
             aside.append(SetAside(file.name, f"its checkpoint is none of this log: {error}"))
-            continue
-        log.extends(checkpoint, f"the checkpoint of receipt {file.name}")
-        if any(_signed(file.receipt, key) for key in keys):
-            promises.append(Promise(file, checkpoint))
-        else:
-            aside.append(SetAside(file.name, "no provider of this log signed it"))
+    return noted, aside
+
+
+def sort_receipts(log: LogView, noted: Sequence[Noted]) -> tuple[list[Promise], list[SetAside]]:
+    """Which files are the provider's word.  Those over a longer log than this one wait until that is shown."""
+    keys = _provider_keys(log) if noted else frozenset()
+    promises, aside = [], []
+    for one in noted:
+        if not any(_signed(one.file.receipt, key) for key in keys):
+            aside.append(SetAside(one.file.name, "no provider of this log signed it"))
+        elif one.checkpoint.checkpoint.size <= log.size:
+            promises.append(Promise(one.file, one.checkpoint))
     return promises, aside
 
 
@@ -111,54 +121,56 @@ def _signed(receipt: Receipt, key: bytes) -> bool:
 # --- 7 what the provider's word says ---------------------------------------------------------------------------------
 
 
-def check_receipts(
-    log: LogView,
-    window: Window,
-    records: Sequence[Logged],
-    promises: Sequence[Promise],
-    say: Say = quiet,
-) -> tuple[tuple[Tally, ...], list[SetAside]]:
-    """Step 7: no promise of the provider contradicts the log, and accounts acknowledge the receipts that they hold.
+Shown = Mapping[bytes, Promise]  #: by the digest of the record that it promises
 
-    Returns:
-        What was checked of each tenant, and files whose unsigned parts do not belong to their signed ones.
+
+def check_promises(log: LogView, promises: Sequence[Promise], say: Say = quiet) -> Shown:
+    """Step 7, from receipts and log alone: no promise of the provider contradicts the log or another promise.
 
     Raises:
         Refused: names the receipt's file; its bytes and the log entry are the evidence.
     """
     shown: dict[bytes, Promise] = {}
+    for promise in promises:
+        file = promise.file
+        with held(f"receipt {file.name}: ", file=file.name, receipt=file.receipt.encode()):
+            other = shown.setdefault(_promised(log, promise).digest(), promise).file.receipt
+            if other.body != file.receipt.body:
+                raise Refused("another receipt was given for the same record", other_receipt=other.encode())
+    say(receipts=len(promises), with_answer=sum(promise.file.answer is not None for promise in promises))
+    return shown
+
+
+def check_answers(log: LogView, window: Window, promises: Sequence[Promise], say: Say = quiet) -> list[SetAside]:
+    """Step 7, the rest of the files, whose bodies :func:`check_promises` and whose records step 6 found to hold.
+
+    Returns:
+        Files whose unsigned parts do not belong to their signed ones.
+
+    Raises:
+        Refused: openings whose digest the provider signed do not hold.
+    """
     aside: list[SetAside] = []
-    foreign = answers = 0
+    foreign = 0
     for promise in promises:
         file = promise.file
         with held(f"receipt {file.name}: ", file=file.name, receipt=file.receipt.encode()):
             record = _promised(log, promise)
-            digest = record.digest()
-            other = shown.setdefault(digest, promise).file.receipt
-            if other.body != file.receipt.body:
-                raise Refused("another receipt was given for the same record", other_receipt=other.encode())
+            foreign += record.manifest != window.digest
             try:
                 _rest(log, window, promise, record)
             except _NotSignedError as error:
                 aside.append(SetAside(file.name, f"{error}; its signed body holds"))
-        foreign += record.manifest != window.digest
-        answers += file.answer is not None
-    acknowledged = _acknowledgements(log, records, shown)
-    say(
-        receipts=len(promises),
-        of_other_windows=foreign,
-        with_answer=answers,
-        acknowledged=len(acknowledged),
-        set_aside=len(aside),
-    )
-    return _tallies(window, records, acknowledged), aside
+    say(of_other_windows=foreign)
+    return aside
 
 
-def _tallies(window: Window, records: Sequence[Logged], acknowledged: set[bytes]) -> tuple[Tally, ...]:
+def tally(entered: Entered, records: Sequence[Logged], acknowledged: Collection[bytes]) -> tuple[Tally, ...]:
+    """What was checked of each tenant's records."""
     total = Counter(one.tenant for one in records)
     checked = Counter(one.tenant for one in records if one.record.signed.request.checked)
     known = Counter(one.tenant for one in records if one.digest in acknowledged)
-    names = [tenant.tenant for tenant in window.manifest.tenants]
+    names = [tenant.tenant for tenant in entered.manifest.tenants]
     return tuple(Tally(name, total[name], checked[name], known[name]) for name in names)
 
 
@@ -208,16 +220,23 @@ def _openings(window: Window, answer: Answer, record: Record) -> None:
     if places_commitment(cls, answer.openings.t_salt, ids) != record.t_commit:
         raise AttestationError("the answer's slots are not those that the record commits to")
     roots = {index.digest(): index.text_root for index in window.manifest.tenants}
-    root = roots[record.signed.request.index_digest]  # step 6 found it to be one of them
+    root = roots[record.signed.request.index_digest]  # step 6 found it to be one of them, in the log alone
     for slot in slots:
         text = slot.text.encode("utf-8") if slot.present else None
         verify_inclusion(leaf_hash(text_leaf(slot.salt, slot.slot, text)), slot.slot, cls.N, slot.path, root)
 
 
-def _acknowledgements(log: LogView, records: Sequence[Logged], shown: Mapping[bytes, Promise]) -> set[bytes]:
-    """Digests of the records whose receipt the account acknowledged in its next request, or has shown here."""
+def check_acknowledgements(log: LogView, records: Sequence[Placed], shown: Shown, say: Say = quiet) -> set[bytes]:
+    """Step 7, from receipts and log alone: accounts acknowledge the very receipts that they hold.
+
+    Returns:
+        Digests of the records whose receipt the account acknowledged in its next request, or has shown here.
+
+    Raises:
+        Refused: two receipts were issued for one request.
+    """
     acknowledged = {one.digest for one in records if one.digest in shown}
-    last: dict[str, Logged] = {}
+    last: dict[str, Placed] = {}
     for one in records:
         request = one.record.signed.request
         before = last.get(request.account)
@@ -233,6 +252,7 @@ def _acknowledgements(log: LogView, records: Sequence[Logged], shown: Mapping[by
                 )
             acknowledged.add(before.digest)
         last[request.account] = one
+    say(acknowledged=len(acknowledged))
     return acknowledged
 
 

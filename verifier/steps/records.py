@@ -15,22 +15,28 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import Refused, held
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Life, Say, Window, quiet
+from ragseal.verifier.steps.manifest import Entered, Life, Say, quiet
 
 # --- 6 records -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
-    """One record of the window with where it stands and whose it is."""
+class Placed:
+    """One record of the window and where it stands in the log."""
 
     index: int
     record: Record
     digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Logged(Placed):
+    """One record of the window and whose it is."""
+
     tenant: str  #: from the registry, never from the record (SPEC B.11)
 
 
-def check_registry(window: Window, asker: Asker, say: Say = quiet) -> Mapping[str, Account]:
+def check_registry(window: Entered, asker: Asker, say: Say = quiet) -> Mapping[str, Account]:
     """The accounts of the window by pseudonym: they give the manifest's root, and every tenant of theirs has an index.
 
     Raises:
@@ -50,70 +56,89 @@ def check_registry(window: Window, asker: Asker, say: Say = quiet) -> Mapping[st
     return {account.pseudonym: account for account in accounts}
 
 
-def check_records(
-    group: Group, log: LogView, window: Window, life: Life, accounts: Mapping[str, Account], say: Say = quiet
-) -> tuple[Logged, ...]:
-    """Step 6: every record of the window, in order, signed by a registered account within its budget.
+def check_order(group: Group, log: LogView, entered: Entered, life: Life, say: Say = quiet) -> tuple[Placed, ...]:
+    """Step 6, from the log alone: the window's records are in it in order, without gaps, in budget and in time.
 
     Raises:
         Refused: names the record by its seq and its place in the log.
     """
-    found: list[Logged] = []
+    found: list[Placed] = []
     for index, message in enumerate(log.messages):
         if not isinstance(message, Record):
             continue
-        mine = message.manifest == window.digest
+        mine = message.manifest == entered.digest
         if mine != (life.open_index < index < life.close_index):
             where = "stands outside its window" if mine else "of another window stands inside this one"
             raise Refused(f"the record at entry {index} {where}", ledger_index=index, seq=message.seq)
         if mine:
-            found.append(_logged(index, message, window, accounts))
-    _follow(found, window, life)
-    if life.close.records != len(found):
+            found.append(_placed(index, message, entered))
+    _follow(found, entered, life)
+    if life.close is not None and life.close.records != len(found):
         raise Refused("the closing entry counts other records", stated=life.close.records, counted=len(found))
     try:
         group.check(b"".join(one.record.signed.request.c_e + one.record.c_y for one in found))
     except AuditError:
         raise _bad_point(group, found) from None
-    for tenant in window.manifest.tenants:
-        say(**{f"records[{tenant.tenant}]": sum(one.tenant == tenant.tenant for one in found)})
     counts = Counter(one.record.signed.request.account for one in found)
     say(
         records=len(found),
         accounts_that_asked=len(counts),
         most_by_one_account=max(counts.values(), default=0),
-        n_max=window.manifest.policy.n_max,
+        n_max=entered.manifest.policy.n_max,
     )
     return tuple(found)
 
 
-def _logged(index: int, record: Record, window: Window, accounts: Mapping[str, Account]) -> Logged:
-    """One record on its own: well-formed, of this window, by a registered account, over its tenant's index."""
-    request = record.signed.request
+def _placed(index: int, record: Record, entered: Entered) -> Placed:
+    """One record on its own: of this window, over one of its indices."""
+    request, manifest = record.signed.request, entered.manifest
+    try:
+        if (request.origin, request.window) != (manifest.origin, manifest.window):
+            raise AttestationError(f"the request is for window {request.window!r} of {request.origin!r}")
+        if request.index_digest not in {tenant.digest() for tenant in manifest.tenants}:
+            raise AttestationError("the request names an index that no tenant of the manifest has")
+        if (request.ctr == 1) != (request.last_receipt == NO_RECEIPT):
+            raise AttestationError("an account's first request acknowledges no receipt, every later one a receipt")
+    except AuditError as error:
+        raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=index) from None
+    return Placed(index, record, record.digest())
+
+
+def check_accounts(
+    placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Say = quiet
+) -> tuple[Logged, ...]:
+    """Step 6, with the registry: every record is signed by a registered account and over its tenant's index.
+
+    Raises:
+        Refused: names the record by its seq and its place in the log.
+    """
+    found = tuple(_logged(one, entered, accounts) for one in placed)
+    for tenant in entered.manifest.tenants:
+        say(**{f"records[{tenant.tenant}]": sum(one.tenant == tenant.tenant for one in found)})
+    return found
+
+
+def _logged(one: Placed, entered: Entered, accounts: Mapping[str, Account]) -> Logged:
+    record, request = one.record, one.record.signed.request
     try:
         account = accounts.get(request.account)
         if account is None:
             raise AttestationError(f"account {request.account!r} is not registered")
         record.signed.verify(account.public_key)
-        manifest = window.manifest
-        if (request.origin, request.window) != (manifest.origin, manifest.window):
-            raise AttestationError(f"the request is for window {request.window!r} of {request.origin!r}")
-        if request.index_digest != manifest.index_of(account.tenant).digest():
+        if request.index_digest != entered.manifest.index_of(account.tenant).digest():
             raise AttestationError(f"the request names another index than that of tenant {account.tenant!r}")
-        if (request.ctr == 1) != (request.last_receipt == NO_RECEIPT):
-            raise AttestationError("an account's first request acknowledges no receipt, every later one a receipt")
     except AuditError as error:
-        raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=index) from None
-    return Logged(index, record, record.digest(), account.tenant)
+        raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=one.index) from None
+    return Logged(one.index, record, one.digest, account.tenant)
 
 
-def _follow(found: Sequence[Logged], window: Window, life: Life) -> None:
+def _follow(found: Sequence[Placed], entered: Entered, life: Life) -> None:
     """What records say together: seq and ctr without gaps, budgets, times, nothing signed used twice."""
-    policy = window.manifest.policy
+    policy = entered.manifest.policy
     ctrs: Counter[str] = Counter()
     used: set[tuple[str, str, bytes]] = set()
     earliest = life.open.time - life.open.time % COARSE_TIME
-    latest = min(policy.closes, life.close.time)
+    latest = policy.closes if life.close is None else min(policy.closes, life.close.time)
     for seq, one in enumerate(found):
         record, request = one.record, one.record.signed.request
         try:
@@ -137,7 +162,7 @@ def _follow(found: Sequence[Logged], window: Window, life: Life) -> None:
             raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=one.index) from None
 
 
-def _bad_point(group: Group, found: Sequence[Logged]) -> Refused:
+def _bad_point(group: Group, found: Sequence[Placed]) -> Refused:
     for one in found:
         try:
             group.check(one.record.signed.request.c_e + one.record.c_y)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A verifying key is cut by its class, and refused by every other one.  SPEC A.9."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragseal.circuits.build import load_classes
+from ragseal.groth16.views import EstimateView, KeyView
+from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hints import Layout
+
+
+class Key:
+    """As much of a verifying key as a view asks for when it is made."""
+
+    def __init__(self, public: int) -> None:
+        self.n_public = public
+
+
+def test_keys_never_cross_classes() -> None:
+    tiny, geometric = load_classes()["tiny"], load_classes()["tiny-geo"]
+    blocks = CLASSES["estimate-6"]
+    public = Layout(tiny).public
+    KeyView(tiny, Key(public))
+    EstimateView(blocks, Key(blocks.public))
+    refused: list[tuple[Any, Any, int]] = [
+        (KeyView, geometric, public), (KeyView, tiny, public + 1), (KeyView, tiny, public - 1),
+        (KeyView, tiny, blocks.public), (EstimateView, blocks, public), (EstimateView, CLASSES["estimate-112"], 45),
+    ]  # fmt: skip
+    for view, cls, count in refused:
+        with pytest.raises(ProofError, match="keys never cross circuit classes"):
+            view(cls, Key(count))

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`serve`, `beacon` and `audit` share a folder: what one of them is shown of a log counts for the others, at any time.
+
+Attack: a provider shows one log to an audit and another one to `serve`, which runs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.verifier import verification
+from ragseal.verifier.state import State
+from ragseal.verifier.steps.log import read_log
+from ragseal.verifier.steps.sample import Sample
+from tests.verifier.simulator import GROUP, NOW, SimulatedEvidence, World
+
+
+def forked(size: int) -> World:
+    """Another history of the same log key, of so many entries."""
+    other = World()
+    other.commit()
+    other.queries()
+    other.ask("carol")
+    other.close()
+    other.messages[2] = other.commit_entry("auditor", bytes(32), other.auditor_key)
+    other.enter_manifest("w2")
+    assert size <= len(other.messages)
+    del other.messages[size:]
+    return other
+
+
+class Meanwhile(SimulatedEvidence):
+    """At one call of an audit, another process of the same auditor reads a log."""
+
+    def __init__(self, world: World, call: str, happens: Callable[[], None]) -> None:
+        super().__init__(world)
+        self.call, self.happens = call, happens
+        self.shown = world
+
+    def _at(self, call: str) -> None:
+        if call == self.call:
+            self.call = ""
+            self.happens()
+
+    def checkpoint(self) -> bytes:
+        return self.shown.checkpoint()
+
+    def entries(self, start: int, stop: int) -> list[bytes]:
+        data = self.shown.entries()[start:stop]
+        self._at("entries")
+        return data
+
+    def deliver(self, ask: Any, proof: bytes) -> bytes:
+        data = super().deliver(ask, proof)
+        self._at(type(ask).__name__)
+        return data
+
+
+CALLS = ["entries", "RegistryAsk", "ProofsAsk", "BlocksAsk"]
+
+
+def audited(folder: Path, call: str, other: World, shows: bool, **options: Any) -> verification.Verdict:
+    """``other`` is what `serve` sees during that call; ``shows``: the audit is shown it from then on too."""
+    world = World.honest()
+    state = State.create(folder / "auditor", world.auditor_key)
+    log = world.signer.verifier
+
+    def happens() -> None:
+        state.remember(log, read_log(SimulatedEvidence(other), log))
+        if shows:
+            evidence.shown = other
+
+    evidence = Meanwhile(world, call, happens)
+    auditor = replace(
+        world.auditor(),
+        remembered=state.remembered(log),
+        remember=partial(state.remember, log),
+        sample_nonce=partial(state.sample_nonce, log),
+    )
+    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, lambda n: bytes(range(n)))
+    verdict = verification.audit(evidence, auditor, around, **options)
+    assert evidence.call == "", "it happened"
+    return verdict
+
+
+@pytest.mark.parametrize("sample", [None, Sample(2)], ids=["full", "sampled"])
+def test_a_longer_fork(sample: Sample | None, tmp_path: Path) -> None:
+    """Not shown to the audit, it leaves no verdict; shown, both notes convict."""
+    verdict = audited(tmp_path / "hidden", "entries", forked(18), False, sample=sample)
+    assert verdict.line().startswith("NO VERDICT step=1 log: the log that is served has 16 entries"), verdict.line()
+    verdict = audited(tmp_path / "shown", "entries", forked(18), True, sample=sample)
+    assert verdict.line().startswith("FAIL step=1 log: the log was forked"), verdict.line()
+    assert verdict.failure is not None
+    assert {"older", "newer"} <= set(verdict.failure.evidence)
+
+
+def test_a_shorter_fork_is_not_written_over(tmp_path: Path) -> None:
+    """Read once at the start, the memory was empty; what came into it since was replaced by the longer log."""
+    verdict = audited(tmp_path, "entries", forked(12), False)
+    assert verdict.line().startswith("FAIL step=1 log: the log was forked"), verdict.line()
+
+
+@pytest.mark.parametrize("sample", [None, Sample(2)], ids=["full", "sampled"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_log_that_grew_is_read_on(call: str, sample: Sample | None, tmp_path: Path) -> None:
+    """The next window begins during an audit: `serve` sees it first, and that disturbs nobody."""
+    longer = World.honest()
+    longer.enter_manifest("w2")
+    verdict = audited(tmp_path / "shown", call, longer, True, sample=sample)
+    assert verdict.passed, verdict.line()
+    verdict = audited(tmp_path / "hidden", call, longer, False, sample=sample)
+    assert verdict.line().startswith("NO VERDICT "), verdict.line()
+    assert "has 16 entries" in verdict.line()
