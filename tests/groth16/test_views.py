@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.groth16.views import EstimateView, KeyView
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hints import Layout
+from ragseal.kernel.statement import Layout
 
 
 class Key:
