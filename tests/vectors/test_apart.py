@@ -15,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from py_ecc import optimized_bn128 as ecc
 
 from tests import apart
 from tests.apart import be, element, h, wide
@@ -123,15 +124,15 @@ def fold(given: Json) -> Json:
 
 
 def _sum(points: list[Any], factors: list[int]) -> bytes:
-    out = apart.ecc.Z1
+    out = ecc.Z1
     for point, factor in zip(points, factors, strict=True):
-        out = apart.ecc.add(out, apart.ecc.multiply(point, factor))
+        out = ecc.add(out, ecc.multiply(point, factor))
     return apart.packed(out)
 
 
 def _folded(points: list[Any], half: int, u: int) -> list[Any]:
-    right = [*points[half:], apart.ecc.Z1]
-    return [apart.ecc.add(apart.ecc.multiply(p, u), q) for p, q in zip(points[:half], right, strict=False)]
+    right = [*points[half:], ecc.Z1]
+    return [ecc.add(ecc.multiply(p, u), q) for p, q in zip(points[:half], right, strict=False)]
 
 
 def row_noise(given: Json) -> Json:

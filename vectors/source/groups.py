@@ -376,7 +376,7 @@ def _squared_norm(book: Book) -> None:
         ("linear-off-the-curve", "not on the curve", {"linear": flipped(proof.linear, 63)}),
         ("cross-terms-swapped", "vector is not what", {"linear": proof.constant, "constant": proof.linear}),
     ):
-        values = {**base, "proof": replace(proof, **fields).encode()}  # type: ignore[arg-type]
+        values = {**base, "proof": replace(proof, **fields).encode()}
         book.refused(f"squared-norm/{name}", "squared-norm", "C.5", "It does not hold.", "ProofError", text, **values)
 
 

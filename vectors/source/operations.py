@@ -131,7 +131,8 @@ def seal_key(given: Json) -> Json:
 
 def log_key(given: Json) -> Json:
     key = NoteVerifier.from_vkey(given["vkey"])
-    return shown({"name": key.name, "key_id": key.key_id, "algorithm": key.algorithm, "public_key": key.public_key})
+    found = {"name": key.name, "key_id": key.key_id, "algorithm": key.algorithm, "public_key": key.public_key}
+    return {name: shown(value) for name, value in found.items()}
 
 
 def signed(given: Json) -> Json:
@@ -161,10 +162,12 @@ def signed_message(given: Json) -> Json:
         case SignedLinks():
             made.verify(key)
             purpose, body = "links", made.body.encode()
-        case Delivery() | Refusal():
+        case Delivery():
             open_delivery(un(given["bytes"]), _read(given["ask_tag"], given["ask"]), key)
-            purpose = made.TAG
-            body = made.body(made.ask, made.payload if isinstance(made, Delivery) else made.reason)
+            purpose, body = "delivery", made.body(made.ask, made.payload)
+        case Refusal():
+            open_delivery(un(given["bytes"]), _read(given["ask_tag"], given["ask"]), key)
+            purpose, body = "refusal", made.body(made.ask, made.reason)
         case _:
             raise AssertionError(f"{made.TAG} carries no signature")
     return {"purpose": purpose, "body": body.hex()}

@@ -13,6 +13,7 @@ from ragseal.kernel.certificate import BlockBatch, TenantLinks
 from ragseal.kernel.commitment import IndexFile
 from ragseal.kernel.params import R
 from ragseal.kernel.sealing import public_of
+from ragseal.ledger.note import NoteSigner
 from tests.verifier.simulator import CLS, DIMENSION, key_of
 from vectors.source import messages
 from vectors.source.book import Book
@@ -276,7 +277,7 @@ def _receipts(book: Book) -> None:
     }  # fmt: skip
     about = "P's signature, the digests, and the record's path in the log."
     book.valid("receipts/valid", "receipt", "B.4", about, **base)
-    foreign = world.checkpoint(messages.NoteSigner(world.manifest.origin, key_of("somebody")))
+    foreign = world.checkpoint(NoteSigner(world.manifest.origin, key_of("somebody")))
     path = receipt.path
     for name, error, text, changed in (
         ("flipped-signature", "AttestationError", "not signed by the provider",

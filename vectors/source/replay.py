@@ -14,7 +14,8 @@ from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.params import class_from_mapping
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import Auditor, ConfiguredEstimate, ConfiguredKey, read_receipt
-from ragseal.verifier.verification import Surroundings, Verdict, audit
+from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.verification import Surroundings, audit
 from vectors.source.operations import _verifying_key
 from vectors.source.scene import WindowKey
 from vectors.source.values import entropy
