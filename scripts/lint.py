@@ -19,6 +19,7 @@ CHECKS: list[tuple[str, list[str], Path]] = [
     ("the kernel is exact", [sys.executable, "scripts/exact.py"], ROOT),
     ("generated constants", [sys.executable, "scripts/constants.py", "--check"], ROOT),
     ("generated protobuf code", [sys.executable, "scripts/protos.py", "--check"], ROOT),
+    ("generated vectors", [sys.executable, "vectors/generate.py", "--check"], ROOT),
     ("clippy", ["cargo", "clippy", "--release", "--quiet", "--all-targets", "--", "-D", "warnings"], ROOT / "native"),
     ("cargo fmt", ["cargo", "fmt", "--check"], ROOT / "native"),
 ]

@@ -22,7 +22,8 @@ from ragseal.accounting.ideal_composition import LatticeLoss
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 
-VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "accounting.json").read_text())
+FOLDER = Path(__file__).parents[2] / "vectors" / "accounting"
+VECTORS: dict[str, Any] = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 DELTA = 1e-6
 
 
@@ -71,21 +72,20 @@ def test_renyi_grid_bounds_all_scores() -> None:
 
 @pytest.mark.parametrize("law", ["gaussian", "geometric"])
 def test_tables_of_the_vectors(law: str) -> None:
-    want, table = VECTORS["tables"][law], build_table(law)
+    vector, table = VECTORS[f"table-{law}"], build_table(law)
+    given, want = vector["input"], vector["output"]
     assert hashlib.sha256(table.canonical_bytes()).hexdigest() == want["digest"] == table.digest().hex()
-    assert (table.cut, hex(table.mass(0)), hex(table.mass(1)), hex(table.mass(table.cut))) == (
-        want["cut"], want["p(0)"], want["p(1)"], want["p(cut)"],
-    )  # fmt: skip
-    for uniform, value in want["inverse"]:
-        assert table.inverse(int(uniform, 16)) == value
+    assert table.cut == want["cut"]
+    assert [table.mass(x) for x in given["at"]] == [int(mass) for mass in want["masses"]]
+    assert [table.inverse(int(uniform)) for uniform in given["uniforms"]] == want["inverse"]
 
 
-@pytest.mark.parametrize("index", range(len(VECTORS["epsilon"])))
-def test_epsilons_of_the_vectors(index: int) -> None:
-    want = VECTORS["epsilon"][index]
-    table = build_table(want["law"])
-    n, delta, shift = want["n"], want["delta"], want["shift"]
-    bounds = (full_bound(table, shift, n, delta), *topk_bounds(table, want["N"], want["K"], shift, n, delta))
+@pytest.mark.parametrize("name", [name for name in VECTORS if name.startswith("epsilon-")])
+def test_epsilons_of_the_vectors(name: str) -> None:
+    given, want = VECTORS[name]["input"], VECTORS[name]["output"]
+    table = build_table(given["law"])
+    n, delta, shift = given["n"], given["delta"], given["shift"]
+    bounds = (full_bound(table, shift, n, delta), *topk_bounds(table, given["N"], given["K"], shift, n, delta))
     for bound in bounds:
         assert bound.certified == pytest.approx(want["bounds"][bound.accountant], rel=1e-7)
     best = reported_bound(bounds)

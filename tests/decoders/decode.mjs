@@ -6,19 +6,20 @@
 // A message is {"tag": TAG, "fields": [...]}; integers are decimal text, bytes hexadecimal, lists arrays.
 
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 
 const VERSION = 1;
-const R = 21888242871839275222246405745257275088548364400416034343698204186575808495617n;
+export const R = 21888242871839275222246405745257275088548364400416034343698204186575808495617n;
 
-class Refusal extends Error {}
+export class Refusal extends Error {}
 
-const refuse = (why) => {
+export const refuse = (why) => {
   throw new Refusal(why);
 };
 
 // --- field types: (cursor) -> value ------------------------------------------------------------------------------
 
-class Cursor {
+export class Cursor {
   constructor(data) {
     this.data = data;
     this.at = 0;
@@ -88,9 +89,9 @@ const point = fixed(64);
 const signature = fixed(64);
 // Curve25519 and Ed25519 are one curve, u = (1 + y) / (1 - y).  A point (X : Z) of order 1, 2, 4 or 8 is the neutral one,
 // Z = 0, after three doublings (RFC 7748, A = 486662); nothing here is a list that was copied.
-const P = (1n << 255n) - 19n;
-const littleEndian = (data) => BigInt(`0x${hex(Uint8Array.from(data).reverse())}`) & ((1n << 255n) - 1n);
-const smallOrder = (x, z) => {
+export const P = (1n << 255n) - 19n;
+export const littleEndian = (data) => BigInt(`0x${hex(Uint8Array.from(data).reverse())}`) & ((1n << 255n) - 1n);
+export const smallOrder = (x, z) => {
   for (let i = 0; i < 3; i++) {
     const [square, product] = [x * x - z * z, x * z];
     [x, z] = [(square * square) % P, (4n * product * (x * x + 486662n * product + z * z)) % P];
@@ -234,7 +235,7 @@ const MESSAGES = {
   inclusion: [u64, list(hash, 63), blob(65536)],
 };
 
-function decode(tag, cursor) {
+export function decode(tag, cursor) {
   const head = Buffer.from(tag, "ascii");
   if (cursor.number(1) !== BigInt(head.length) || !head.equals(cursor.take(head.length))) refuse(`not a ${tag}`);
   if (cursor.number(2) !== BigInt(VERSION)) refuse("version");
@@ -243,18 +244,27 @@ function decode(tag, cursor) {
   return { tag, fields };
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
-  const [tag, data = ""] = line.split(" ");
-  let answer;
-  try {
-    if (!Object.hasOwn(MESSAGES, tag)) refuse("unknown message");
-    const cursor = new Cursor(Buffer.from(data, "hex"));
-    const ok = decode(tag, cursor);
-    if (cursor.at !== cursor.data.length) refuse("bytes too many");
-    answer = { ok };
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    answer = { error: error.message };
-  }
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
+/** Exactly these bytes as a message of this tag. */
+export function decodeWhole(tag, data) {
+  if (!Object.hasOwn(MESSAGES, tag)) refuse("unknown message");
+  const cursor = new Cursor(data);
+  const found = decode(tag, cursor);
+  if (cursor.at !== cursor.data.length) refuse("bytes too many");
+  return found;
 }
+
+async function answerLines() {
+  for await (const line of createInterface({ input: process.stdin })) {
+    const [tag, data = ""] = line.split(" ");
+    let answer;
+    try {
+      answer = { ok: decodeWhole(tag, Buffer.from(data, "hex")) };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      answer = { error: error.message };
+    }
+    process.stdout.write(`${JSON.stringify(answer)}\n`);
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await answerLines();

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The repository's vectors/ for what native code computes: points, Poseidon, proofs, and the mechanism.
+//!
+//! An output must come out as it stands there, and what has a reason must be refused.
+
+use ark_bn254::{g1::Config, Fr};
+use ark_ff::PrimeField;
+use ragseal_native::curve::{Pt, G1};
+use ragseal_native::encoding as enc;
+use ragseal_native::engine::Engine;
+use ragseal_native::error::{Error, Result};
+use ragseal_native::poseidon::Parameters;
+use ragseal_native::verify::{Proof, VerifyingKey};
+use ragseal_native::{folding, generators, msm};
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+type Operation = fn(&Value) -> Result<Value>;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors")
+}
+
+fn read(name: &str) -> Value {
+    let path = folder().join(name).with_extension("json");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Every vector of one noun by its name, with the whole input of those that state what differs from another.
+fn noun(noun: &str) -> BTreeMap<String, Value> {
+    let mut out = BTreeMap::new();
+    for entry in std::fs::read_dir(folder().join(noun)).expect("a folder of vectors") {
+        let path = entry.expect("an entry").path();
+        let name = format!("{noun}/{}", path.file_stem().expect("a name").to_string_lossy());
+        let mut page = read(&name);
+        if let Some(base) = page.get("base").and_then(Value::as_str) {
+            let mut input = read(base)["input"].clone();
+            for (at, value) in page["change"].as_object().expect("changes") {
+                *input.pointer_mut(at).expect("a path of the base") = value.clone();
+            }
+            page["input"] = input;
+        }
+        out.insert(name, page);
+    }
+    out
+}
+
+/// Runs the vectors of one operation and says how many gave their output, and how many were refused.
+fn run(nouns: &[&str], operation: &str, compute: Operation) -> (usize, usize) {
+    let (mut given, mut refused) = (0, 0);
+    for (name, page) in nouns.iter().flat_map(|one| noun(one)) {
+        if page["operation"] != operation {
+            continue;
+        }
+        match (compute(&page["input"]), page.get("output"), page.get("claimed")) {
+            (Ok(found), Some(output), _) => {
+                for (key, value) in found.as_object().expect("an object") {
+                    assert_eq!(value, &output[key], "{name}: {key}");
+                }
+                given += 1;
+            }
+            (Ok(found), None, Some(claimed)) => {
+                for (key, value) in claimed.as_object().expect("an object") {
+                    assert_ne!(value, &found[key], "{name}: {key}");
+                }
+                refused += 1;
+            }
+            (Err(_), None, None) => refused += 1,
+            (Ok(_), ..) => panic!("{name}: not refused"),
+            (Err(error), ..) => panic!("{name}: {}", error.0),
+        }
+    }
+    (given, refused)
+}
+
+fn bytes(value: &Value) -> Vec<u8> {
+    let text = value.as_str().expect("hexadecimal");
+    (0..text.len() / 2)
+        .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hexadecimal"))
+        .collect()
+}
+
+fn hex(data: &[u8]) -> String {
+    data.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn small(value: &Value) -> usize {
+    value.as_u64().expect("a small number") as usize
+}
+
+/// A field element: a JSON number, or decimal text.
+fn element(value: &Value) -> Fr {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.bytes().fold(Fr::from(0u64), |sum, digit| {
+        sum * Fr::from(10u64) + Fr::from(u64::from(digit - b'0'))
+    })
+}
+
+// --- points and Poseidon ---------------------------------------------------------------------------------------------
+
+fn check_points(input: &Value) -> Result<Value> {
+    enc::g1s_proper(&bytes(&input["points"]))?;
+    Ok(json!({}))
+}
+
+fn sum(input: &Value) -> Result<Value> {
+    let points = enc::g1s(&bytes(&input["points"]))?;
+    let scalars = enc::scalars(&bytes(&input["scalars"]))?;
+    if points.len() != scalars.len() {
+        return Err(Error("points and scalars differ in number".into()));
+    }
+    let total = Pt::from_projective(&msm::msm::<Config>(&points, &scalars));
+    Ok(json!({ "point": hex(&enc::g1_bytes(&total)) }))
+}
+
+fn make_generators(input: &Value) -> Result<Value> {
+    let domain = input["domain"].as_str().expect("text");
+    let made = generators::generators(domain.as_bytes(), small(&input["count"]) as u32);
+    Ok(json!({ "points": hex(&enc::g1s_bytes(&made)) }))
+}
+
+fn fold_points(input: &Value) -> Result<Value> {
+    let points: Vec<G1> = enc::g1s(&bytes(&input["points"]))?;
+    let folded = folding::fold(&points, element(&input["u"]))?;
+    Ok(json!({ "points": hex(&enc::g1s_bytes(&folded)) }))
+}
+
+fn permuted(mut state: Vec<Fr>) -> Result<Vec<Fr>> {
+    Parameters::of(state.len())?.permute(&mut state);
+    Ok(state)
+}
+
+fn hash(inputs: &[Fr]) -> Result<Fr> {
+    Ok(permuted([&[Fr::from(0u64)], inputs].concat())?[0])
+}
+
+fn poseidon(input: &Value) -> Result<Value> {
+    let found = hash(&enc::scalars(&bytes(&input["inputs"]))?)?;
+    Ok(json!({ "hash": hex(&enc::scalar_bytes(&found)) }))
+}
+
+fn permutation(input: &Value) -> Result<Value> {
+    let state = permuted(enc::scalars(&bytes(&input["state"]))?)?;
+    Ok(json!({ "state": hex(&enc::scalars_bytes(&state)) }))
+}
+
+/// The halves of a seed, each below 2^128.
+fn limbs(input: &Value) -> [Fr; 2] {
+    let seed = bytes(&input["seed"]);
+    [0, 16].map(|at| Fr::from_be_bytes_mod_order(&seed[at..at + 16]))
+}
+
+fn shown(x: Fr) -> Value {
+    Value::String(x.into_bigint().to_string())
+}
+
+fn seed_commitment(input: &Value) -> Result<Value> {
+    let [high, low] = limbs(input);
+    Ok(json!({ "c_seed": shown(hash(&[Fr::from(1u64), high, low])?) }))
+}
+
+fn noise_key(input: &Value) -> Result<Value> {
+    let [high, low] = limbs(input);
+    let key = hash(&[
+        Fr::from(2u64),
+        high,
+        low,
+        element(&input["beacon"]),
+        element(&input["ctx"]),
+    ])?;
+    Ok(json!({ "key": shown(key) }))
+}
+
+#[test]
+fn points_and_sums() {
+    assert_eq!(run(&["points"], "points", check_points), (1, 4));
+    assert_eq!(run(&["msm"], "msm", sum), (3, 2));
+    assert_eq!(run(&["generators"], "generators", make_generators), (2, 1));
+    assert_eq!(run(&["fold-points"], "fold-points", fold_points), (3, 0));
+}
+
+#[test]
+fn poseidon_of_every_width() {
+    assert_eq!(run(&["poseidon"], "poseidon", poseidon), (5, 2));
+    assert_eq!(run(&["poseidon"], "poseidon-permutation", permutation), (16, 0));
+    assert_eq!(run(&["noise"], "seed-commitment", seed_commitment), (2, 1));
+    assert_eq!(run(&["noise"], "noise-key", noise_key), (2, 1));
+}
+
+// --- Groth16 ---------------------------------------------------------------------------------------------------------
+
+fn verifying_key(input: &Value) -> Result<Value> {
+    let key = VerifyingKey::decode(&bytes(&input["bytes"]))?;
+    Ok(json!({ "public_inputs": key.n_public(), "digest": hex(&key.digest()) }))
+}
+
+fn groth16(input: &Value) -> Result<Value> {
+    let key = VerifyingKey::decode(&bytes(&input["key"]))?;
+    let clear = enc::scalars(&bytes(&input["clear"]))?;
+    let commitments = enc::g1s_proper(&bytes(&input["commitments"]))?;
+    key.verify(&Proof::decode(&bytes(&input["proof"]))?, &clear, &commitments)?;
+    Ok(json!({}))
+}
+
+#[test]
+fn keys_and_proofs() {
+    assert_eq!(run(&["verifying-keys"], "verifying-key", verifying_key), (1, 8));
+    assert_eq!(run(&["groth16"], "groth16", groth16), (1, 11));
+}
+
+// --- the mechanism ---------------------------------------------------------------------------------------------------
+
+/// F(x), x = -C-1 .. C, less one; the first stands for F = 0 and is no number.
+fn cumulative(law: &str) -> (usize, Vec<u128>) {
+    let packed = bytes(&read(&format!("noise-tables/{law}-masses"))["output"]["half"]);
+    let half: Vec<u128> = packed
+        .chunks_exact(16)
+        .map(|b| u128::from_be_bytes(b.try_into().expect("sixteen bytes")))
+        .collect();
+    let mut total = 0u128;
+    let all = half[1..].iter().rev().chain(&half);
+    let last = all.map(|p| {
+        total = total.wrapping_add(*p);
+        total.wrapping_sub(1)
+    });
+    (half.len() - 1, last.collect())
+}
+
+/// The class's engine, its bounds computed here from the table: B(k) = 2^s Q(k) + 2^s - 1.
+fn engine(cls: &Value, grid: usize) -> Result<Engine> {
+    let shape = ["N", "K", "R", "m", "q", "c", "s"].map(|name| small(&cls[name]));
+    let (m, s) = (shape[3], shape[6]);
+    let (cut, last) = cumulative(cls["law"].as_str().expect("a law"));
+    let bounds = (1..=1u128 << m).map(|k| {
+        let uniform = (k << (128 - m)).wrapping_sub(1); // of the last k the shift leaves 0
+        let quantile = last.partition_point(|&below| below < uniform) as i64 - cut as i64;
+        (quantile << s) + (1 << s) - 1
+    });
+    Engine::new(shape, bounds.collect(), last[cut - 1..].to_vec(), grid)
+}
+
+fn select(input: &Value) -> Result<Value> {
+    let grid = small(&read(&format!("select/{}", input["class"]["name"].as_str().expect("a name")))["output"]["grid"]);
+    let w: Vec<i64> = input["w"]
+        .as_array()
+        .expect("scores")
+        .iter()
+        .map(|x| x.as_i64().expect("a score"))
+        .collect();
+    let hmax = input["hmax"].as_i64().expect("H");
+    let found = engine(&input["class"], grid)?.select(element(&input["key"]), &w, hmax)?;
+    Ok(json!({
+        "threshold": found.threshold, "threshold_slot": found.threshold_slot, "theta": found.theta, "ids": found.ids,
+    }))
+}
+
+#[test]
+fn answers_of_the_mechanism() {
+    assert_eq!(run(&["select"], "select", select), (4, 2));
+}

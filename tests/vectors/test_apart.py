@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What prover and verifier share, computed apart from SPEC's text (tests/apart.py) and held against vectors/.
+
+Nothing here is the package's code: bytes of messages are taken apart by hand where a hash needs a part of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from py_ecc import optimized_bn128 as ecc
+
+from tests import apart
+from tests.apart import be, element, h, wide
+from tests.vectors.reading import Json, of, pages
+
+un = bytes.fromhex
+R = apart.ORDER
+
+
+def number(value: int) -> int | str:
+    return value if value < 2**53 else str(value)
+
+
+def beacon(given: Json) -> Json:
+    parts = [part for owner, nonce in given["openings"] for part in (owner.encode(), un(nonce))]
+    return {"beacon": number(element("beacon", un(given["manifest"]), *parts))}
+
+
+def tagged(given: Json) -> Json:
+    parts = [un(part) for part in given["parts"]]
+    return {
+        "digest": h(given["tag"], *parts).hex(),
+        "element": number(element(given["tag"], *parts)),
+        "challenge": number(wide(given["tag"], *parts)),
+    }
+
+
+def columns(given: Json) -> Json:
+    context = h("columns-context", un(given["key_digest"]), un(given["columns"]))
+    return {"context": context.hex(), "chi": number(wide("opening/columns/chi", context))}
+
+
+def _clear(given: list[Any]) -> bytes:
+    return b"".join(be(int(x)) for x in given)
+
+
+def alpha_beta(given: Json) -> Json:
+    digests = un(given["key_digest"]), un(given["record_digest"])
+    parts = (*digests, _clear(given["clear"]), un(given["c_w"]), un(given["c_h"]))
+    return {"alpha": number(element("alpha", *parts)), "beta": number(element("beta", *parts))}
+
+
+def batch(given: Json) -> Json:
+    """A record is tag, version, manifest, seq, the signed request, and 64 + 32 + 8 + 1 bytes."""
+    parts = [un(given["key_digest"]), un(given["manifest"])]
+    for item in given["items"]:
+        data = un(item["record"])
+        c_y = data[-105:-41]
+        request = data[data.index(b"\x07request") :]
+        c_e = _c_e(request)
+        parts += [
+            h("record", data),
+            _clear(item["clear"]),
+            c_e,
+            c_y,
+            un(item["c_w"]),
+            un(item["c_h"]),
+            un(item["proof"]),
+        ]
+    context = h("batch", *parts)
+    link = h("link", context, given["tenant"].encode(), un(given["index_digest"]))
+    return {
+        "context": context.hex(),
+        "chi": number(wide("opening/hints/chi", context)),
+        "link_context": link.hex(),
+        "link_chi": number(wide("opening/link/chi", link)),
+    }
+
+
+def _c_e(request: bytes) -> bytes:
+    """origin, window (texts), manifest (32), account (text), ctr (4), request id (16), h_q (32), then C_e."""
+    at = 1 + len(b"request") + 2
+    for size in (None, None, 32, None, 4, 16, 32):
+        at += int.from_bytes(request[at : at + 4], "big") + 4 if size is None else size
+    return request[at : at + 64]
+
+
+def opening(given: Json) -> Json:
+    context = un(given["context"])
+    sent = [b"".join(un(p) for p in given[name]) for name in ("combined", "announcements")]
+    announced = h(f"opening/{given['use']}/announced", context, given["size"].to_bytes(4, "big"), *sent)
+    chi, c = wide(f"opening/{given['use']}/chi", context), wide(f"opening/{given['use']}", announced)
+    return {"chi": number(chi), "transcript": announced.hex(), "c": number(c)}
+
+
+def fold_step(given: Json) -> Json:
+    after = h(f"opening/{given['use']}/fold", un(given["transcript"]), b"".join(un(p) for p in given["points"]))
+    return {"transcript": after.hex(), "u": number(element(f"opening/{given['use']}/u", after))}
+
+
+def fold(given: Json) -> Json:
+    """B.7 over py_ecc's points."""
+    z = [int(given["z"][at : at + 64], 16) for at in range(0, len(given["z"]), 64)]
+    bases = [[apart.point(un(one[at : at + 128])) for at in range(0, len(one), 128)] for one in given["bases"]]
+    transcript, sent = un(given["transcript"]), []
+    while len(z) > 8 * len(bases):
+        half = (len(z) + 1) // 2
+        left, right = z[:half], z[half:]
+        round_ = [_sum(g[half:], left[: len(right)]) for g in bases] + [_sum(g[: len(right)], right) for g in bases]
+        transcript = h(f"opening/{given['use']}/fold", transcript, b"".join(round_))
+        u = element(f"opening/{given['use']}/u", transcript)
+        sent += round_
+        z = [(a + u * b) % R for a, b in zip(left, [*right, 0], strict=False)]
+        bases = [_folded(g, half, u) for g in bases]
+    return {"points": [p.hex() for p in sent], "final": b"".join(map(be, z)).hex()}
+
+
+def _sum(points: list[Any], factors: list[int]) -> bytes:
+    out = ecc.Z1
+    for point, factor in zip(points, factors, strict=True):
+        out = ecc.add(out, ecc.multiply(point, factor))
+    return apart.packed(out)
+
+
+def _folded(points: list[Any], half: int, u: int) -> list[Any]:
+    right = [*points[half:], ecc.Z1]
+    return [ecc.add(ecc.multiply(p, u), q) for p, q in zip(points[:half], right, strict=False)]
+
+
+def row_noise(given: Json) -> Json:
+    """M.6 by M.4's table, from the classes' parameters N, q, m and s alone; the inverse CDF counts."""
+    cls, key = given["class"], int(given["key"])
+    n, q, m, s = (cls[name] for name in "Nqms")
+    blocks = -(-n // q // 16)
+    states = [apart.permuted([0, key, block + 3 * 2**32, *[0] * 14])[1:17] for block in range(blocks)]
+    elements = [x for state in states for x in state][: n // q]
+    u = [x >> m * j & (1 << m) - 1 for x in elements for j in range(q)]
+    fine = [apart.poseidon(key, slot + 4 * 2**32) for slot in range(n)]
+    dither = [x >> 128 - m & (1 << s) - 1 for x in fine]
+    uniforms = [a << 128 - m | x & (1 << 128 - m) - 1 for a, x in zip(u, fine, strict=True)]
+    masses = apart_masses(cls["law"])
+    z_b = [_quantile(masses, uniform) for uniform in uniforms]
+    z = [(a << s) + b for a, b in zip(z_b, dither, strict=True)]
+    return {"elements": [number(x) for x in elements], "u": u, "dither": dither, "z_b": z_b, "z": z}
+
+
+def apart_masses(law: str) -> list[int]:
+    """p(-C) .. p(C): a constant of the protocol, which M.4's digest names."""
+    text = pages()[f"noise-tables/{law}-masses"]["output"]["half"]
+    half = [int(text[at : at + 32], 16) for at in range(0, len(text), 32)]
+    data = b"\x13ragseal.noise-table\x00\x01" + bytes([len(law)]) + law.encode() + b"\x00\x80"
+    data += (len(half) - 1).to_bytes(4, "big") + un(text)
+    stated = pages()[f"noise-tables/{law}"]["output"]["digest"]
+    assert hashlib.sha256(data).hexdigest() == stated == pages()[f"accounting/table-{law}"]["output"]["digest"]
+    assert half[0] + 2 * sum(half[1:]) == 1 << 128
+    return [*half[:0:-1], *half]
+
+
+def _quantile(masses: list[int], uniform: int) -> int:
+    total = 0
+    for at, mass in enumerate(masses):
+        total += mass
+        if uniform < total:
+            return at - len(masses) // 2
+    raise AssertionError("a uniform beyond 2^128")
+
+
+def block(given: Json) -> Json:
+    parts = [un(given[name]) for name in ("key_digest", "manifest", "links_digest")]
+    ranks = b"".join(rank.to_bytes(4, "big") for rank in given["ranks"])
+    points = b"".join(un(given["c_e"][rank]) for rank in given["ranks"])
+    policy = un(given["policy"])
+    digest = h("estimate-block", *parts, given["tenant"].encode(), policy, ranks, points, un(given["c_g"]))
+    held = len(given["ranks"])
+    r = [element("estimate-challenge", digest, at.to_bytes(4, "big")) for at in range(held)] + [0] * (6 - held)
+    return {"digest": digest.hex(), "r": [number(x) for x in r], "norm_context": h("estimate-norm", digest).hex()}
+
+
+def blocks_chi(given: Json) -> Json:
+    parts = [un(one) for pair in zip(given["digests"], given["blocks"], strict=True) for one in pair]
+    context = h("estimate-batch", *parts)
+    return {"context": context.hex(), "chi": number(wide("opening/estimate/chi", context))}
+
+
+def sampled_records(given: Json) -> Json:
+    seed = h("audit-sample", *(un(given[name]) for name in ("nonce", "root", "manifest")))
+    tenants: dict[str, list[int]] = {}
+    for seq, tenant in given["records"]:
+        tenants.setdefault(tenant, []).append(seq)
+    total, size = len(given["records"]), given["size"]
+    share = {name: min(len(own), max(1, size * len(own) // total)) for name, own in tenants.items()}
+    assert sum(share.values()) >= size, "in these vectors rounding leaves nothing over"
+    drawn = []
+    for name, own in tenants.items():
+        drawn += sorted(own, key=lambda seq: h("audit-draw", seed, seq.to_bytes(8, "big")))[: share[name]]
+    return {"seqs": sorted(drawn)}
+
+
+def sampled_blocks(given: Json) -> Json:
+    records, n = given["records"], given["n"]
+    seed = h("estimate-sample", *(un(part) for part in given["seed_parts"]))
+    segments = max(1, records // max(given["tau"], n))
+    bounds = [i * records // segments for i in range(segments + 1)]
+    runs = [range(a, c) for a, c in zip(bounds, bounds[2:], strict=False)] or [range(records)]
+    used = 0
+
+    def below(limit: int) -> int:
+        nonlocal used
+        used += 1
+        return int(h("estimate-draw", seed, used.to_bytes(8, "big")).hex(), 16) % limit
+
+    out = []
+    for _ in range(given["count"]):
+        run, chosen = runs[below(len(runs))], set[int]()
+        for last in range(len(run) - min(n, len(run)), len(run)):
+            at = below(last + 1)
+            chosen.add(last if at in chosen else at)
+        out.append(sorted(run[at] for at in chosen))
+    return {"seed": seed.hex(), "blocks": out}
+
+
+def poseidon(given: Json) -> Json:
+    values = [int(given["inputs"][at : at + 64], 16) for at in range(0, len(given["inputs"]), 64)]
+    return {"hash": be(apart.poseidon(*values)).hex()}
+
+
+def permutation(given: Json) -> Json:
+    state = [int(given["state"][at : at + 64], 16) for at in range(0, len(given["state"]), 64)]
+    return {"state": b"".join(map(be, apart.permuted(state))).hex()}
+
+
+def places(given: Json) -> Json:
+    width = (given["class"]["N"] - 1).bit_length()
+    per, ids = 248 // width, given["ids"]
+    parts = [sum(x << width * j for j, x in enumerate(ids[at : at + per])) for at in range(0, len(ids), per)]
+    t_commit = apart.poseidon(5, int(given["salt"]), *parts)
+    return {"packed": [number(x) for x in parts], "t_commit": number(t_commit)}
+
+
+def _halves(seed: str) -> tuple[int, int]:
+    return int(seed[:32], 16), int(seed[32:], 16)
+
+
+def score(given: Json) -> Json:
+    """lo and gain stand in the policy behind name, two digests and the dimension."""
+    c_y = apart.total(un(given["columns"] + given["b"]), [*given["e"], int(given["rho"])])
+    policy = un(given["policy"])
+    at = 1 + len(b"policy") + 2
+    at += 4 + int.from_bytes(policy[at : at + 4], "big") + 64 + 4
+    lo, gain = int.from_bytes(policy[at : at + 4], "big"), int.from_bytes(policy[at + 8 : at + 12], "big")
+    rows = len(given["y"]) // 128
+    c_w = apart.total(c_y + un(given["y"]), [gain, *[-gain * lo] * rows])
+    return {"c_y": c_y.hex(), "c_w": c_w.hex()}
+
+
+def embedding(given: Json) -> Json:
+    bases = b"".join(apart.generator(b"ragseal/v1/embedding-generators", j) for j in range(len(given["e"]) + 1))
+    return {"c_e": apart.total(bases, [*given["e"], int(given["blinder"])]).hex()}
+
+
+def text_leaf(given: Json) -> Json:
+    text = given["text"]
+    present = b"\x00" if text is None else b"\x01"
+    return {"leaf": h("slot-text", un(given["salt"]), given["slot"].to_bytes(4, "big"), present,
+                      (text or "").encode()).hex()}  # fmt: skip
+
+
+def generators(given: Json) -> Json:
+    made = [apart.generator(given["domain"].encode(), j) for j in range(given["count"])]
+    return {"points": b"".join(made).hex()}
+
+
+#: Whatever prover and verifier compute by one function, a second time.
+APART: dict[str, Callable[[Json], Json]] = {
+    "tagged-hash": tagged,
+    "message-digest": lambda g: {"digest": h(pages_label(g["tag"]), un(g["bytes"])).hex()},
+    "beacon": beacon,
+    "beacon-commitment": lambda g: {"commitment": h("beacon-nonce", g["owner"].encode(), un(g["nonce"])).hex()},
+    "ctx": lambda g: {"ctx": number(element("ctx", un(g["request"])))},
+    "columns-digest": lambda g: {"digest": h("columns", un(g["columns"])).hex()},
+    "columns-chi": columns,
+    "alpha-beta": alpha_beta,
+    "batch-chi": batch,
+    "opening-challenges": opening,
+    "fold-challenge": fold_step,
+    "fold": fold,
+    "block": block,
+    "blocks-chi": blocks_chi,
+    "records-digest": lambda g: {"digest": h("estimate-records", *map(un, g["records"])).hex()},
+    "sampled-records": sampled_records,
+    "sampled-blocks": sampled_blocks,
+    "merkle-root": lambda g: {"root": apart.root([un(entry) for entry in g["entries"]]).hex()},
+    "poseidon": poseidon,
+    "poseidon-permutation": permutation,
+    "seed-commitment": lambda g: {"c_seed": number(apart.poseidon(1, *_halves(g["seed"])))},
+    "noise-key": lambda g: {"key": number(apart.poseidon(2, *_halves(g["seed"]), int(g["beacon"]), int(g["ctx"])))},
+    "places-commitment": places,
+    "row-noise": row_noise,
+    "score-commitment": score,
+    "embedding-commitment": embedding,
+    "text-leaf": text_leaf,
+    "generators": generators,
+    "verifying-key": lambda g: {"digest": hashlib.sha256(un(g["bytes"])).hexdigest()},
+    "msm": lambda g: {"point": apart.total(un(g["points"]), _numbers(g["scalars"])).hex()},
+}
+
+LABELS = {"tenant-index": "index-version", "folded-opening": "columns-opening", "registry-ask": "ask",
+          "proofs-ask": "ask", "links-ask": "ask", "blocks-ask": "ask"}  # fmt: skip
+
+
+def pages_label(tag: str) -> str:
+    """The hash's tag is the message's but for these."""
+    return LABELS.get(tag, tag)
+
+
+def _numbers(packed: str) -> list[int]:
+    return [int(packed[at : at + 64], 16) for at in range(0, len(packed), 64)]
+
+
+@pytest.mark.parametrize("path", of(*APART))
+def test_what_is_shared_is_computed_apart(path: str) -> None:
+    page = pages()[path]
+    found = APART[page["operation"]](page["input"])
+    assert found
+    assert {name: page["output"][name] for name in found} == found
+
+
+@pytest.mark.parametrize("path", of(*APART, kind="claimed"))
+def test_what_is_claimed_is_not_what_is_computed_apart(path: str) -> None:
+    page = pages()[path]
+    found = APART[page["operation"]](page["input"])
+    assert page["claimed"].keys() <= found.keys()
+    assert all(found[name] != value for name, value in page["claimed"].items())
+
+
+def test_every_shared_function_is_here() -> None:
+    """The beacon, ctx and every challenge, and what they hash."""
+    shared = {page["operation"] for path, page in pages().items() if path.startswith(("challenges/", "beacon/"))}
+    assert shared <= APART.keys()
+
+
+@pytest.mark.parametrize("path", of("signature", "signed-message"))
+def test_signatures_by_the_library(path: str) -> None:
+    """G.4: Ed25519 over H("sign/<purpose>", body)."""
+    page = pages()[path]
+    given = {**page["input"], **page["output"]}
+    data = un(given.get("bytes", ""))
+    proofs = [un(given["signature"])] if "signature" in given else [data[at : at + 64] for at in range(len(data) - 63)]
+    key = Ed25519PublicKey.from_public_bytes(un(given["public_key"]))
+    signed = h(f"sign/{given['purpose']}", un(given["body"]))
+    assert any(_holds(key, proof, signed) for proof in proofs[-400:]), "no 64 bytes of the message are its signature"
+
+
+def _holds(key: Ed25519PublicKey, proof: bytes, signed: bytes) -> bool:
+    try:
+        key.verify(proof, signed)
+    except InvalidSignature:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("path", of("unseal"))
+def test_sealed_text_by_the_library(path: str) -> None:
+    given, output = pages()[path]["input"], pages()[path]["output"]
+    suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+    private = X25519PrivateKey.from_private_bytes(un(given["private_key"]))
+    assert suite.decrypt(un(given["sealed"]), private, un(given["info"])) == un(output["plaintext"])

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The vectors as they are written down: every file's answer comes from the operation it names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel.errors import AuditError
+from vectors.source.operations import OPERATIONS
+from vectors.source.values import shown
+
+Json = dict[str, Any]
+
+LONG = 6000  #: characters of an input that is not written again for what differs in little
+MISMATCH = "Mismatch"  #: of a claimed output that the operation does not give
+
+
+def pieces(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Inputs as JSON has them."""
+    out: dict[str, Any] = shown(inputs)
+    return out
+
+
+def changes(old: Any, new: Any, at: str = "") -> Json:
+    """Path -> value of what ``new`` has in another place than ``old``: names and indices, each behind a slash."""
+    if old == new:
+        return {}
+    pairs: list[tuple[Any, Any, Any]]
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        pairs = [(name, old[name], new[name]) for name in old]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = [(i, *pair) for i, pair in enumerate(zip(old, new, strict=True))]
+    else:
+        return {at: new}
+    return {path: value for name, a, b in pairs for path, value in changes(a, b, f"{at}/{name}").items()}
+
+
+def changed(old: Any, change: Json) -> Any:
+    """``old`` with ``change`` in it."""
+    out = json.loads(json.dumps(old))
+    for path, value in change.items():
+        *way, last = path.split("/")[1:]
+        here = out
+        for step in way:
+            here = here[int(step)] if isinstance(here, list) else here[step]
+        here[int(last) if isinstance(here, list) else last] = value
+    return out
+
+
+class Book:
+    """All vectors by their paths below vectors/."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, dict[str, Any]] = {}
+
+    def valid(self, path: str, operation: str, clause: str, about: str, /, **inputs: Any) -> dict[str, Any]:
+        """A vector whose operation gives an output, which is returned."""
+        given = pieces(inputs)
+        output = OPERATIONS[operation](given)
+        self._add(path, {**_head(operation, clause, about), "input": given, "output": output})
+        return output
+
+    def refused(
+        self, path: str, operation: str, clause: str, about: str, error: str, text: str, /, **inputs: Any
+    ) -> None:
+        """A vector whose operation refuses its input, with this class of error and this in its text."""
+        given = pieces(inputs)
+        try:
+            OPERATIONS[operation](given)
+        except AuditError as raised:
+            found = type(raised).__name__
+            if found != error or text not in str(raised):
+                raise AssertionError(f"{path}: refused with {found}: {raised}") from None
+        else:
+            raise AssertionError(f"{path}: this is not refused")
+        reason = {"clause": clause, "error": error, "text": text}
+        self._add(path, {**_head(operation, clause, about), **self._stated(path, operation, given), "reason": reason})
+
+    def differing(self, path: str, base: str, clause: str, about: str, error: str, text: str, given: Json) -> None:
+        """A refusal that the caller has seen, as what differs from ``base``."""
+        operation = self.pages[base]["operation"]
+        change = changes(self.pages[base]["input"], given)
+        reason = {"clause": clause, "error": error, "text": text}
+        self._add(path, {**_head(operation, clause, about), "base": base, "change": change, "reason": reason})
+
+    def _stated(self, path: str, operation: str, given: Json) -> Json:
+        """The input, or where it is long what differs from the folder's valid one."""
+        base = f"{path.rsplit('/', 1)[0]}/valid"
+        page = self.pages.get(base, {})
+        if page.get("operation") == operation and len(json.dumps(given)) > LONG:
+            change = changes(page["input"], given)
+            if len(json.dumps(change)) < len(json.dumps(given)) / 2:
+                return {"base": base, "change": change}
+        return {"input": given}
+
+    def wrong(
+        self, path: str, operation: str, clause: str, about: str, claimed: dict[str, Any], /, **inputs: Any
+    ) -> None:
+        """A vector with an output that the operation does not give: whoever computes it has to notice."""
+        given, said = pieces(inputs), pieces(claimed)
+        output = OPERATIONS[operation](given)
+        if any(output[name] == value for name, value in said.items()):
+            raise AssertionError(f"{path}: what is claimed is right")
+        reason = {"clause": clause, "error": MISMATCH, "text": ", ".join(said)}
+        page = {**_head(operation, clause, about), "input": given, "claimed": said, "reason": reason}
+        self._add(path, page)
+
+    def _add(self, path: str, page: dict[str, Any]) -> None:
+        if path in self.pages:
+            raise AssertionError(f"{path} is written twice")
+        self.pages[path] = page
+
+    def files(self) -> dict[Path, str]:
+        """Text of every file, by its path below vectors/."""
+        return {Path(f"{path}.json"): json.dumps(page, indent=1) + "\n" for path, page in self.pages.items()}
+
+
+def _head(operation: str, clause: str, about: str) -> dict[str, Any]:
+    return {"operation": operation, "clause": clause, "about": about}

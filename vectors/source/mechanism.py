@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The committed noise, from seed to the set T.  SPEC M, A.5."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel.hints import canonical_limit
+from ragseal.kernel.noise import TOTAL, NoiseTable
+from ragseal.kernel.params import R, class_from_mapping
+from vectors.source.book import Book
+from vectors.source.values import digest, scalar, stream
+
+CLASSES = tomllib.loads((Path(__file__).parents[2] / "circuits" / "classes.toml").read_text())
+
+
+def class_of(name: str) -> dict[str, Any]:
+    """A class as classes.toml has it."""
+    return {"name": name, **CLASSES[name]}
+
+
+def add(book: Book) -> None:
+    _tables(book)
+    seed, beacon, ctx = digest("seed"), scalar("beacon") >> 8, scalar("ctx") >> 8
+    book.valid("noise/seed", "seed-commitment", "A.5", "C_seed of a 256-bit seed, in two limbs.", seed=seed)
+    book.wrong(
+        "noise/seed-limbs-swapped", "seed-commitment", "A.5", "C_seed of the other half first.",
+        {"c_seed": book.valid("noise/seed-turned", "seed-commitment", "A.5", "The halves of the seed before change "
+                              "places.", seed=seed[16:] + seed[:16])["c_seed"]},
+        seed=seed,
+    )  # fmt: skip
+    request = {"seed": seed, "beacon": beacon, "ctx": ctx}
+    key = book.valid("noise/key", "noise-key", "M.6", "The key of one request's noise.", **request)["key"]
+    turned = book.valid(
+        "noise/key-of-another-request", "noise-key", "M.6", "One bit of ctx differs.", **{**request, "ctx": ctx ^ 1}
+    )
+    book.wrong("noise/key-without-ctx", "noise-key", "M.6", "A key that another ctx gives.", turned, **request)
+    for name in ("tiny", "tiny-geo"):
+        rows = book.valid(
+            f"noise/rows-{name}", "row-noise", "M.6",
+            "From the key: the coarse elements, and of every slot u, dither, z_b and z = 2^s z_b + dither.",
+            **{"class": class_of(name), "key": key},
+        )  # fmt: skip
+        _select(book, name, key)
+        _refused_rows(book, name, rows)
+    _places(book)
+    _accounting(book)
+
+
+def _tables(book: Book) -> None:
+    ends = [0, 1, TOTAL // 2 - 1, TOTAL // 2, TOTAL - 1]
+    drawn = [int.from_bytes(stream(f"uniform {i}", 16), "big") for i in range(11)]
+    for law, cut in (("gaussian", 3008), ("geometric", 2519)):
+        about = "The canonical table: masses out of 2^128 at some values, its inverse CDF, and the policy's digest."
+        at = [0, 1, 2, 100, cut, cut + 1]
+        book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=ends + drawn, at=at)
+        about = "The whole table: its half from 0 on, and the digest that covers it."
+        book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
+    for name, uniform in (("uniform-of-2-128", TOTAL), ("negative-uniform", -1)):
+        book.refused(
+            f"noise-tables/{name}", "noise-table", "M.6", "A uniform out of range.", "PolicyError", "must lie in",
+            law="gaussian", uniforms=[uniform], at=[],
+        )  # fmt: skip
+    book.refused(
+        "noise-tables/unknown-law", "noise-table", "M.4", "A law that nobody knows.", "PolicyError", "must be one of",
+        law="cauchy", uniforms=[], at=[],
+    )  # fmt: skip
+    unit = TOTAL // 17
+    half = [TOTAL - 10 * unit, 4 * unit, unit]
+    assert NoiseTable("gaussian", tuple(half)).cut == 2
+    about = "A table of five values that keeps T1 to T4, the bytes that its digest covers, and it."
+    book.valid("noise-tables/five-values", "check-noise-table", "M.4", about, law="gaussian", half=half)
+    for name, rule, changed in (
+        ("t2-one-too-many", "T2", [half[0] + 1, *half[1:]]),
+        ("t3-zero-mass", "T3", [half[0] + 2 * unit, 4 * unit, 0]),
+        ("t3-negative-mass", "T3", [half[0] + 2 * unit + 2, 4 * unit, -1]),
+        ("t4-rises", "T4: not log-concave at 0", [TOTAL - 14 * unit, 6 * unit, unit]),
+        ("t4-not-log-concave", "T4: not log-concave at 1", [TOTAL - 4 * unit, unit, unit]),
+        ("too-short", "entries", [TOTAL - 2 * unit, unit]),
+    ):
+        about = f"A table that breaks {rule[:2]}." if rule[0] == "T" else "Two entries are no table."
+        book.refused(
+            f"noise-tables/{name}", "check-noise-table", "M.4", about, "PolicyError", rule, law="gaussian", half=changed
+        )
+
+
+def _select(book: Book, name: str, key: Any) -> None:
+    values = class_of(name)
+    n = values["N"]
+    w = [int.from_bytes(stream(f"score {i}", 2), "big") % 1200 - 200 for i in range(n)]
+    base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 800}
+    about = "From unclipped w: size of theta's grid, the R opened slots, v*, i*, theta, and T in increasing slot order."
+    book.valid(f"select/{name}", "select", "M.5", about, **base)
+    book.valid(f"select/{name}-equal-scores", "select", "M.5", "All slots score alike.", **{**base, "w": [0] * n})
+    book.refused(
+        f"select/{name}-a-slot-less", "select", "M.5", "A slot has no score.", "AttestationError", "capacity",
+        **{**base, "w": w[1:]},
+    )  # fmt: skip
+
+
+def _refused_rows(book: Book, name: str, rows: dict[str, Any]) -> None:
+    cls = class_from_mapping(class_of(name))
+    element = canonical_limit(cls.place_top_position) << cls.place_top_position
+    values = {"class": class_of(name), "u": 7}
+    good = int(digest("fine element").hex(), 16) % (R >> 1)
+    book.valid(
+        f"slot-noise/{name}", "slot-noise", "M.6", "Fine bits and dither of one element.", **values, element=good
+    )
+    book.refused(
+        f"slot-noise/{name}-not-canonical", "slot-noise", "M.8", "The least element outside the decomposition.",
+        "UnprovableError", "canonical decomposition", **values, element=element,
+    )  # fmt: skip
+    book.valid(f"slot-noise/{name}-last", "slot-noise", "M.8", "The largest element inside the decomposition.",
+               **values, element=element - 1)  # fmt: skip
+    assert len(rows["z"]) == cls.N
+
+
+def _places(book: Book) -> None:
+    for name in ("tiny", "base"):
+        values = class_of(name)
+        ids = sorted({int.from_bytes(stream(f"id {i}", 4), "big") % values["N"] for i in range(50)})[: values["K"]]
+        base = {"class": values, "salt": scalar("t salt"), "ids": ids}
+        about = "The commitment to T: ids packed lowest first, then Poseidon(5, salt, packed ids)."
+        found = book.valid(f"places/{name}", "places-commitment", "B.3", about, **base)
+        turned = {**base, "ids": [*ids[:-2], ids[-1], ids[-2]]}
+        text = "The same slots in another order."
+        book.wrong(
+            f"places/{name}-unordered", "places-commitment", "B.6", text, {"t_commit": found["t_commit"]}, **turned
+        )
+
+
+def _accounting(book: Book) -> None:
+    """What has no epsilon; those that there are come from a second implementation."""
+    base = {"law": "geometric", "N": 126, "K": 3, "shift": 8, "n": 7, "delta": 0.0001}
+    for name, text, changes in (
+        ("no-query", "at least", {"n": 0}),
+        ("delta-of-1", "delta", {"delta": 1.0}), ("shift-of-0", "at least", {"shift": 0}),
+        ("all-slots-released", "K", {"K": 126}), ("unknown-law", "law", {"law": "cauchy"}),
+    ):  # fmt: skip
+        about = "No epsilon follows from this."
+        book.refused(f"accounting/{name}", "epsilon", "D.14", about, "PolicyError", text, **{**base, **changes})

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every canonical message: one that is accepted, and what is wrong with the bytes of those that are not.  SPEC G.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity
+from ragseal.kernel import commitment as phase_a
+from ragseal.kernel import encoding, inquiry, signature
+from ragseal.kernel.attestation import (
+    NO_RECEIPT,
+    Answer,
+    LinkOpening,
+    Openings,
+    Prepare,
+    Prepared,
+    ProofBatch,
+    ProofEntry,
+    Receipt,
+    ReceiptBody,
+    Record,
+    Request,
+    SealedAnswer,
+    SignedRequest,
+    SlotOpening,
+)  # fmt: skip
+from ragseal.kernel.certificate import BlockBatch, BlockProof, LinkList, SignedLinks, TenantLinks, pack_links
+from ragseal.kernel.commitment import (
+    Account,
+    AccountAsk,
+    BeaconCommit,
+    BeaconOpening,
+    BeaconSeal,
+    IndexFile,
+    Manifest,
+    Membership,
+    Registry,
+    SignedManifest,
+    TenantIndex,
+    WindowClose,
+    WindowOpen,
+)  # fmt: skip
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import RATIONAL, Policy
+from ragseal.kernel.publickey import FIELD_PRIME
+from ragseal.kernel.sealing import public_of
+from ragseal.kernel.squarednorm import SquaredNorm
+from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.receipt import InclusionBundle
+from vectors.source.book import Book
+from vectors.source.operations import DIGESTS
+from vectors.source.values import digest, packed, point, points, public, scalar, signing, stream
+
+ORIGIN, WINDOW = "example.org/rag", "w1"
+OPENS = 1_800_000_000
+D = 4  #: entries of an embedding
+
+SIGNER = NoteSigner(ORIGIN, signing("log"))
+LOG_KEY = SIGNER.verifier.vkey()
+
+POLICY = Policy(
+    class_name="tiny", class_digest=digest("class"), table_digest=digest("table"), dimension=D, lo=4800, hi=5600,
+    gain=1, n_max=3, k_max=2, delta="1/1000000", epsilon_account="4", theta="9/10", tau=100, unit="slot", chunks_max=1,
+    period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600,
+)  # fmt: skip
+
+
+def account(name: str, tenant: str = "acme") -> Account:
+    return Account(name, tenant, public(name), digest(f"salt of {name}"))
+
+
+ACCOUNTS = tuple(sorted((account("alice"), account("bob"), account("carol", "zenith")), key=lambda a: a.pseudonym))
+REGISTRY = Registry(ACCOUNTS)
+TREE = MerkleTree(phase_a.registry_leaves(ACCOUNTS))
+TENANTS = tuple(
+    TenantIndex(name, D, *(digest(f"{part} of {name}") for part in ("columns", "opening", "texts")))
+    for name in ("acme", "zenith")
+)
+MANIFEST = Manifest(
+    origin=ORIGIN, window=WINDOW, policy=POLICY, embedder=digest("embedder"), key_digest=digest("verifying key"),
+    tenants=TENANTS, c_seed=scalar("c_seed"), registry_root=TREE.root(), accounts=3, provider_key=public("provider"),
+    beacon_commitment=phase_a.beacon_commitment("provider", digest("nonce of provider")), auditor_key=public("auditor"),
+)  # fmt: skip
+WINDOW_DIGEST = MANIFEST.digest()
+SEAL_PRIVATE = digest("private seal key")
+
+
+def signed_by(name: str, purpose: str, body: bytes) -> bytes:
+    return signature.sign(signing(name), purpose, body)
+
+
+def beacon_commit(owner: str) -> BeaconCommit:
+    sealed = phase_a.beacon_commitment(owner, digest(f"nonce of {owner}"))
+    made = BeaconCommit(WINDOW_DIGEST, owner, public(owner), sealed, bytes(64))
+    return replace(made, signature=signed_by(owner, "beacon-commit", made.body()))
+
+
+def beacon_seal(*owners: str) -> BeaconSeal:
+    made = BeaconSeal(WINDOW_DIGEST, owners, bytes(64))
+    return replace(made, signature=signed_by("provider", "beacon-seal", made.body()))
+
+
+PREPARE = Prepare(
+    WINDOW_DIGEST, account("alice").pseudonym, stream("request id", 16), digest("query salt"), "Wie groß ist ein Maß?",
+    bytes([3, 129, 0, 127]),
+)  # fmt: skip
+REQUEST = Request(
+    origin=ORIGIN, window=WINDOW, manifest=WINDOW_DIGEST, account=account("alice").pseudonym, ctr=1,
+    request_id=PREPARE.request_id, query_digest=PREPARE.query_digest(), c_e=point("C_e"),
+    index_digest=TENANTS[0].digest(), checked=True, nonce=stream("nonce", 16), last_receipt=NO_RECEIPT,
+    seal_key=public_of(SEAL_PRIVATE),
+)  # fmt: skip
+SIGNED_REQUEST = SignedRequest(REQUEST, signed_by("alice", "request", REQUEST.encode()))
+RECORD = Record(WINDOW_DIGEST, 0, SIGNED_REQUEST, point("C_y"), scalar("t_commit"), OPENS + 120, 0)
+OPENINGS = Openings(
+    scalar("t salt"),
+    (
+        SlotOpening(2, True, "Zwölf Boxkämpfer\n", digest("salt of 2"), (digest("left"), digest("right"))),
+        SlotOpening(5, False, "", digest("salt of 5"), (digest("left"), digest("top"))),
+    ),
+)
+ENTRIES = [b"one", b"two", RECORD.encode()]
+LOG = MerkleTree(ENTRIES)
+NOTE = Checkpoint(ORIGIN, 3, LOG.root()).sign(SIGNER)
+BODY = ReceiptBody(REQUEST.digest(), RECORD.digest(), 0, 2, OPENINGS.digest(), digest("sealed"), NOTE)
+RECEIPT = Receipt(BODY, signed_by("provider", "receipt", BODY.encode()), tuple(LOG.path(2)))
+OPENING = Opening((point("A"),), (point("L"), point("R")), (scalar("z 0"), R - 1))
+LINKS = TenantLinks("acme", 4, digest("records"), True, pack_links([(0, 2), (1, 3)]))
+LINK_LIST = LinkList(WINDOW_DIGEST, (LINKS, TenantLinks("zenith", 0, digest("none"), False, b"")))
+NORM = SquaredNorm(point("X"), point("T1"), point("T0"), packed("answers", D + 1), scalar("closing"))
+BLOCK = BlockProof(point("C_G"), point("C_s"), NORM, stream("block proof", 256))
+ASKED = (WINDOW_DIGEST, OPENS + 7200, stream("ask nonce", 16))
+
+#: One of each message, in the order of the phases.
+SAMPLES: tuple[Message, ...] = (
+    POLICY, TENANTS[0], ACCOUNTS[0], REGISTRY, AccountAsk(WINDOW_DIGEST, "alice"),
+    Membership(ACCOUNTS[1], 1, tuple(TREE.path(1))), MANIFEST,
+    SignedManifest(MANIFEST, signed_by("provider", "manifest", MANIFEST.encode())),
+    beacon_commit("auditor"), BeaconOpening(WINDOW_DIGEST, "auditor", digest("nonce of auditor")),
+    beacon_seal("provider", "observer-1", "auditor"), WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
+    WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), IndexFile(points("columns", D), OPENING),
+    EmbedderIdentity(
+        digest("weights"), digest("tokenizer"), '{"kind":"bert"}', "mean", 256, "query: ", "", 384, QUANTISATION
+    ),
+    PREPARE, REQUEST, SIGNED_REQUEST,
+    Prepared(PREPARE.request_id, PREPARE.embedding, REQUEST.c_e, scalar("r"), REQUEST.index_digest),
+    RECORD, OPENINGS.slots[0], OPENINGS, BODY, RECEIPT, SealedAnswer(RECORD, stream("sealed", 60), RECEIPT),
+    Answer(RECORD, OPENINGS, RECEIPT), RegistryAsk(*ASKED), ProofsAsk(*ASKED, (0, 2, 7)), LinksAsk(*ASKED),
+    BlocksAsk(*ASKED, digest("estimate key"), "acme", ((0, 1, 2), (1, 3))),
+    Delivery.sign(signing("provider"), RegistryAsk(*ASKED).digest(), REGISTRY.encode()),
+    Refusal.sign(signing("provider"), LinksAsk(*ASKED).digest(), "the window is not closed"),
+    OPENING, ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)), LinkOpening("acme", OPENING),
+    ProofBatch(
+        WINDOW_DIGEST, (ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)),),
+        (LinkOpening("acme", OPENING),), OPENING,
+    ),
+    NORM, LINKS, LINK_LIST, SignedLinks(LINK_LIST, signed_by("provider", "links", LINK_LIST.encode())), BLOCK,
+    BlockBatch(LINK_LIST.digest(), (BLOCK,), OPENING),
+    InclusionBundle(2, tuple(LOG.path(2)), NOTE),
+)  # fmt: skip
+BY_TAG = {made.TAG: made for made in SAMPLES}
+
+_Y8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7  #: of two points of order 8
+
+
+def split(made: Message) -> list[tuple[str, Any, bytes]]:
+    """Head and fields of a message: (name, codec, bytes), which joined are its encoding."""
+    out: list[tuple[str, Any, bytes]] = []
+    size = 3 + len(made.TAG)
+    for field, codec in zip(fields(made), made.CODECS, strict=True):  # type: ignore[arg-type]
+        data = bytearray()
+        codec.write(getattr(made, field.name), data)
+        out.append((field.name, codec, bytes(data)))
+    return [("", None, made.encode()[:size]), *out]
+
+
+#: Of a field's codec: (what a file is called, bytes in place of the field's, the error's text, about).
+_LONG = b"\xff\xff\xff\xff"
+
+
+def spoiled(codec: Any, data: bytes) -> Iterator[tuple[str, bytes, str, str]]:
+    match codec:
+        case encoding.Element():
+            yield "not-below-r", R.to_bytes(32, "big"), ">= r", "an element that is r itself, a second name of 0"
+        case encoding.Flag():
+            yield "flag-of-2", b"\x02", "a flag is 0 or 1", "a flag that is neither 0 nor 1"
+        case encoding.PublicKey():
+            yield "small-order-key", b"\x01" + bytes(31), "small order", "an Ed25519 key of order 1"
+            yield "order-8-key", _Y8.to_bytes(32, "little"), "small order", "an Ed25519 key of order 8"
+            high = (FIELD_PRIME + 3).to_bytes(32, "little")
+            yield "second-name-of-a-key", high, "canonical", "an Ed25519 key whose y is not below 2^255 - 19"
+        case encoding.Text(_, True):
+            spaced = data[:4] + b" " + data[5:]
+            yield "name-with-a-space", spaced, "printable ASCII", "an identifier with a space in it"
+            yield "empty-name", bytes(4), "printable ASCII", "an identifier of no characters"
+        case encoding.Text():
+            yield "not-utf-8", b"\x00\x00\x00\x01\xff", "not UTF-8", "text that is not UTF-8"
+            yield "surrogate", b"\x00\x00\x00\x03\xed\xa0\x80", "not UTF-8", "text that holds half a surrogate pair"
+        case encoding.Blob():
+            yield "oversized", _LONG + data[4:], "oversized", "a length of 2^32 - 1"
+        case encoding.Many():
+            yield "too-many", _LONG + data[4:], "oversized", "a count of 2^32 - 1"
+
+
+def add(book: Book) -> None:
+    for made in SAMPLES:
+        _message(book, made)
+    _rules(book)
+
+
+def _message(book: Book, made: Message) -> None:
+    tag, data = made.TAG, made.encode()
+    where = f"messages/{tag}"
+    book.valid(f"{where}/valid", "message", "G.1", f"A {tag} that is accepted.", tag=tag, bytes=data)
+    if tag in DIGESTS:
+        book.valid(f"{where}/digest", "message-digest", "G.2", f"What names a {tag}.", tag=tag, bytes=data)
+
+    def refused(name: str, text: str, about: str, changed: bytes) -> None:
+        book.refused(
+            f"{where}/{name}", "message", "G.1", f"A {tag}: {about}.", "EncodingError", text, tag=tag, bytes=changed
+        )
+
+    refused("truncated", "truncated", "its last byte is missing", data[:-1])
+    refused("one-byte-more", "bytes too many", "a byte follows it", data + b"\0")
+    at = 1 + len(tag)
+    refused("version-2", "protocol version 2", "of version 2", data[:at] + b"\x00\x02" + data[at + 2 :])
+    other = b"X" + data[2:at]
+    refused("another-tag", f"not a {tag} message", "another letter in its tag", data[:1] + other + data[at:])
+    parts, seen = split(made), set[str]()
+    for number, (name, codec, own) in enumerate(parts):
+        for kind, wrong, text, about in spoiled(codec, own):
+            if kind in seen or (codec is RATIONAL):
+                continue
+            seen.add(kind)
+            changed = b"".join(wrong if k == number else part for k, (_, _, part) in enumerate(parts))
+            refused(kind, text, f"in {name} {about}", changed)
+
+
+def _rules(book: Book) -> None:
+    """What the types of fields alone cannot say."""
+
+    def refused(made: Message, name: str, clause: str, error: str, text: str, about: str, **changes: Any) -> None:
+        data = changes.pop("data", None) or replace(made, **changes).encode()  # type: ignore[type-var]
+        path = f"messages/{made.TAG}/{name}"
+        book.refused(path, "message", clause, f"A {made.TAG}: {about}.", error, text, tag=made.TAG, bytes=data)
+
+    policy: Sequence[tuple[str, str, str, dict[str, Any]]] = (
+        ("delta-of-1", "delta must lie strictly", "delta is 1", {"delta": "1"}),
+        ("not-in-lowest-terms", "lowest terms", "delta is 2/4", {"delta": "2/4"}),
+        ("exponent", "no rational number", "delta is 1e-6", {"delta": "1e-6"}),
+        ("theta-above-1", "theta must lie", "theta is 3/2", {"theta": "3/2"}),
+        ("empty-score-window", "score window", "lo is hi", {"hi": POLICY.lo}),
+        ("negative-score", "score window", "lo is negative", {"lo": -1}),
+        ("no-gain", "gain", "gain is 0", {"gain": 0}),
+        ("no-queries", "n_max", "n_max is 0", {"n_max": 0}),
+        ("other-unit", "privacy unit", "the unit is a document", {"unit": "document"}),
+        ("closes-before-it-opens", "opens < closes", "it closes when it opens", {"closes": POLICY.opens}),
+    )
+    for name, text, about, changes in policy:
+        refused(POLICY, name, "A.6", "PolicyError", text, about, **changes)
+    wrong: Callable[..., None] = refused
+    wrong(
+        MANIFEST, "unsorted-tenants", "A.1", "CommitmentError", "distinct and sorted",
+        "its tenants are not sorted", tenants=TENANTS[::-1],
+    )  # fmt: skip
+    wrong(MANIFEST, "no-tenant", "A.1", "CommitmentError", "at least one", "it has no tenant", tenants=())
+    other = replace(TENANTS[1], dimension=D + 1)
+    wrong(
+        MANIFEST, "another-dimension", "A.1", "CommitmentError", "another dimension",
+        "an index has one dimension more than the policy", tenants=(TENANTS[0], other),
+    )  # fmt: skip
+    wrong(
+        MANIFEST, "its-own-auditor", "A.8", "CommitmentError", "not its own auditor",
+        "the provider's key is the auditor's", auditor_key=MANIFEST.provider_key,
+    )  # fmt: skip
+    wrong(
+        REQUEST, "small-order-seal-key", "G.4", "AttestationError", "nothing can be sealed",
+        "a seal key of order 1", seal_key=bytes(32),
+    )  # fmt: skip
+    wrong(RECORD, "uneven-time", "B.3", "AttestationError", "multiple of 60", "its time is no minute", time=OPENS + 1)
+    wrong(RECORD, "unknown-mode", "B.3", "AttestationError", "unknown proof mode", "a proof mode of 2", proof_mode=2)
+    wrong(
+        RECORD, "another-window", "B.3", "AttestationError", "another window",
+        "its request is about another window", manifest=digest("other window"),
+    )  # fmt: skip
+    wrong(LINKS, "links-truncated", "C.3", "EstimateError", "truncated", "half a link at the end", packed=bytes(12))
+    for name, about, links in (
+        ("link-to-itself", "a record linked to itself", [(1, 1)]),
+        ("unsorted-links", "links in decreasing order", [(1, 3), (0, 2)]),
+        ("link-twice", "one link twice", [(0, 2), (0, 2)]),
+        ("link-to-no-record", "a link to a record that there is not", [(0, 4)]),
+    ):
+        wrong(LINKS, name, "C.3", "EstimateError", "strictly increasing", about, packed=pack_links(links))
+    wrong(
+        LINKS, "spanning-with-a-circle", "C.3", "EstimateError", "fewer than records",
+        "a spanning list of as many links as records", complete=False,
+        packed=pack_links([(0, 1), (0, 2), (0, 3), (1, 2)]),
+    )  # fmt: skip
+    for name, about, changes in (
+        ("other-quantisation", "a quantisation that nobody knows", {"quantisation": "int4"}),
+        ("no-dimension", "a dimension of 0", {"dimension": 0}),
+    ):
+        text = "quantisation" if "quantisation" in changes else "dimension"
+        wrong(BY_TAG["embedder"], name, "A.2", "EncodingError", text, about, **changes)
+
+
+def asks() -> tuple[Message, ...]:
+    return tuple(BY_TAG[kind.TAG] for kind in inquiry.ASKS)

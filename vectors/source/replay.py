@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An audit of recorded bytes: an auditor made of a vector's input, and a provider that answers what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ragseal.backends.group import default_group
+from ragseal.groth16.views import EstimateView
+from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.errors import TransportError
+from ragseal.kernel.inquiry import Ask
+from ragseal.kernel.params import class_from_mapping
+from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.evidence import Auditor, ConfiguredEstimate, ConfiguredKey, read_receipt
+from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.verification import Surroundings, audit
+from vectors.source.operations import _verifying_key
+from vectors.source.scene import WindowKey
+from vectors.source.values import entropy
+
+Json = dict[str, Any]
+
+
+class Recorded:
+    """The provider's side, as a vector holds it."""
+
+    def __init__(self, given: Json) -> None:
+        self._given = given
+        self._answers = {one["ask"]: one["delivery"] for one in given["asks"]}
+
+    def checkpoint(self) -> bytes:
+        return str(self._given["checkpoint"]).encode()
+
+    def entries(self, start: int, stop: int) -> list[bytes]:
+        return [bytes.fromhex(one) for one in self._given["entries"][start:stop]]
+
+    def manifest(self, window: str) -> bytes:
+        return bytes.fromhex(self._given["signed_manifest"])
+
+    def index_file(self, manifest: bytes, tenant: str) -> bytes:
+        return bytes.fromhex(self._given["index_files"][tenant])
+
+    def deliver(self, ask: Ask, proof: bytes) -> bytes:
+        answer = self._answers.get(ask.encode().hex())
+        if answer is None:
+            raise TransportError(f"nothing was recorded for this {ask.TAG}")
+        return bytes.fromhex(answer)
+
+    def patiently(self, once: Callable[[], Any]) -> Any:
+        return once()
+
+
+def auditor_of(given: Json, sign: Callable[[Ask], bytes]) -> Auditor:
+    """What the auditor of a vector believes without evidence."""
+    own = given["auditor"]
+    cls = class_from_mapping(own["class"])
+    digest = bytes.fromhex(own["class_digest"])
+    key, blocks = bytes.fromhex(own["key"]), bytes.fromhex(own["estimate_key"])
+    attestations = WindowKey(key)
+    estimates = EstimateView(CLASSES[own["estimate_class"]], _verifying_key(blocks))
+    manifest = bytes.fromhex(own["manifest"])
+    return Auditor(
+        NoteVerifier.from_vkey(own["log_key"]),
+        {cls.name: (cls, digest)},
+        {
+            attestations.digest: ConfiguredKey(
+                attestations.digest, cls.name, digest, own["made_by"], lambda: attestations
+            )
+        },
+        bytes.fromhex(own["public_key"]),
+        {manifest: bytes.fromhex(own["nonce"])},
+        {manifest: int(own["beacon"])},
+        {manifest: own["drawn"]},
+        estimates=(ConfiguredEstimate(estimates.digest, estimates.cls.name, own["made_by"], lambda: estimates),),
+        sign=sign,
+    )
+
+
+def quiet(number: int, title: str) -> None:
+    """Tells nobody how far an audit is."""
+
+
+def run(
+    given: Json, evidence: Any, sign: Callable[[Ask], bytes], progress: Callable[[int, str], None] = quiet
+) -> Verdict:
+    """The checklist, its asks drawn from the vector's name for randomness."""
+    around = Surroundings(default_group(), given["now"], lambda: 0.0, entropy(given["randomness"]), progress)
+    receipts: Sequence[str] = given["receipts"]
+    shown = [read_receipt(f"receipt-{i}", bytes.fromhex(one)) for i, one in enumerate(receipts)]
+    return audit(evidence, auditor_of(given, sign), around, receipts=shown)
+
+
+def replayed(given: Json) -> Verdict:
+    """The verdict on a vector's input."""
+    signatures = {one["ask"]: bytes.fromhex(one["signature"]) for one in given["asks"]}
+    return run(given, Recorded(given), lambda ask: signatures.get(ask.encode().hex(), bytes(64)))

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One small window with all its secrets: the simulator of the verifier's tests, under keys with a known trapdoor."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from ragseal.groth16.views import EstimateView, View
+from ragseal.kernel import field
+from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.params import R
+from tests.verifier.estimates import Case, Estimator
+from tests.verifier.simulator import CLS, HINTS, Tenant, World, policy
+from vectors.source.operations import _verifying_key
+from vectors.source.trapdoor import GROUP, Trapdoor
+
+CLEAR = 7
+PUBLIC = CLEAR + CLS.N + HINTS + 1
+SIZE = CLASSES["estimate-6"]
+
+
+class WindowKey(View):
+    """The attestation's key of these vectors: clear inputs, scores, six hints in place of a class's, blinder."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(CLS.name, PUBLIC, CLEAR, _verifying_key(data))
+        self.scores = ScoreBases(self.bases(CLEAR, CLS.N), self.bases(PUBLIC - 1, 1))
+        self.hints = self.bases(CLEAR + CLS.N, HINTS)
+        self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
+
+    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
+        self.verify_points(clear, c_w + c_h, proof)
+
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
+        self.verify_points_batch([(clear, c_w + c_h, proof) for clear, c_w, c_h, proof in items])
+
+
+class ProvingKey(WindowKey):
+    """With the trapdoor."""
+
+    def __init__(self) -> None:
+        self.trapdoor = Trapdoor("window key", PUBLIC)
+        super().__init__(self.trapdoor.key)
+
+    def prove(self, clear: Sequence[int], c_w: bytes, c_h: bytes) -> bytes:
+        return self.trapdoor.prove(clear, c_w + c_h)
+
+
+class Scene:
+    """Keys, tenants and worlds of one run of the generator."""
+
+    def __init__(self) -> None:
+        self.key = ProvingKey()
+        self.blocks = Trapdoor("estimate key", SIZE.public)
+        self.block_key = EstimateView(SIZE, _verifying_key(self.blocks.key))
+        self.tenants = {name: Tenant.make(name, random.Random(name), self.key) for name in ("north", "south")}
+        self.honest = self.window()
+
+    def world(self) -> World:
+        """An empty log and everybody's secrets."""
+        world = World(self.key, self.tenants)
+        world.estimator = Estimator(world, self.block_key, self._prove_block)
+        return world
+
+    def window(self) -> World:
+        """A closed window: five queries of three accounts, two of which ask one question."""
+        world = self.world()
+        world.commit(policy_=policy())
+        for account in ("alice", "bob", "carol", "alice", "carol"):
+            linked = account != "carol" and len(world.answers) < 2
+            world.ask(account, e=[90, 60, -64, 20] if linked else None)
+        world.close()
+        return world
+
+    def _prove_block(self, case: Case) -> bytes:
+        return self.blocks.prove([x % R for x in case.clear], case.c_g + case.c_s)
+
+
+def keys_of(scene: Scene) -> dict[str, Any]:
+    """The verifying keys as vectors hold them."""
+    return {"key": scene.key.trapdoor.key, "estimate_key": scene.blocks.key}
