@@ -6,9 +6,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ragseal.kernel import params
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from ragseal.kernel import params  # noqa: E402
+
 CIRCOM = ROOT / "circuits" / "lib" / "constants.circom"
 RUST = ROOT / "native" / "src" / "constants.rs"
 LICENCE = "// SPDX-License-Identifier: GPL-3.0-or-later"

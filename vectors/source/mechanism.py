@@ -7,9 +7,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from ragseal.kernel.hints import canonical_limit
 from ragseal.kernel.noise import TOTAL, NoiseTable
 from ragseal.kernel.params import R, class_from_mapping
+from ragseal.kernel.statement import canonical_limit
 from vectors.source.book import Book
 from vectors.source.values import digest, scalar, stream
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from ragseal.accounting.audit import full_bound, reported_bound, topk_bounds
 from ragseal.backends import poseidon
-from ragseal.backends.group import available, default_group, native, native_errors
+from ragseal.backends.group import default_group
+from ragseal.backends.native import available, native, native_errors
 from ragseal.client.attestation import check_openings, check_receipt
 from ragseal.embedder.interface import EmbedderIdentity
 from ragseal.groth16.verifying_key import VerifyingKey
@@ -24,13 +25,14 @@ from ragseal.kernel import (
     commitment,
     field,
     folding,
-    hints,
+    mechanism,
     noise,
     opening,
     overflow,
     sealing,
     signature,
     squarednorm,
+    statement,
     transcript,
 )  # fmt: skip
 from ragseal.kernel import poseidon as reference
@@ -215,22 +217,22 @@ def poseidon_permutation(given: Json) -> Json:
     if not available():
         return {"state": field.pack(reference.permute(state)).hex()}
     with native_errors():
-        return {"state": b"".join(native().poseidon_permute([field.to_bytes(x) for x in state])).hex()}
+        return {"state": b"".join(native.poseidon_permute([field.to_bytes(x) for x in state])).hex()}
 
 
 def seed_commitment(given: Json) -> Json:
-    return {"c_seed": number(hints.seed_commitment(field.limbs(un(given["seed"]))))}
+    return {"c_seed": number(statement.seed_commitment(field.limbs(un(given["seed"]))))}
 
 
 def noise_key(given: Json) -> Json:
     seed = field.limbs(un(given["seed"]))
-    return {"key": number(hints.noise_key(seed, int(given["beacon"]), int(given["ctx"])))}
+    return {"key": number(mechanism.noise_key(seed, int(given["beacon"]), int(given["ctx"])))}
 
 
 def places_commitment(given: Json) -> Json:
     cls = _class(given["class"])
-    packed = hints.pack_ids(cls, given["ids"])
-    t_commit = hints.places_commitment(cls, int(given["salt"]), given["ids"])
+    packed = statement.pack_ids(cls, given["ids"])
+    t_commit = statement.places_commitment(cls, int(given["salt"]), given["ids"])
     return {"packed": shown(packed), "t_commit": number(t_commit)}
 
 
@@ -259,9 +261,9 @@ def check_noise_table(given: Json) -> Json:
 def row_noise(given: Json) -> Json:
     """u, dither and z_b of every slot."""
     cls, key = _class(given["class"]), int(given["key"])
-    elements = hints.coarse_elements(cls, key)
+    elements = mechanism.coarse_elements(cls, key)
     u = [(x >> (cls.m * j)) & ((1 << cls.m) - 1) for x in elements for j in range(cls.q)]
-    opened = [hints.exact_noise(cls, one, hints.fine_element(key, slot)) for slot, one in enumerate(u)]
+    opened = [mechanism.exact_noise(cls, one, mechanism.fine_element(key, slot)) for slot, one in enumerate(u)]
     return {
         "elements": shown(elements),
         "u": u,
@@ -272,13 +274,13 @@ def row_noise(given: Json) -> Json:
 
 
 def slot_noise(given: Json) -> Json:
-    fine, dither, z = hints.exact_noise(_class(given["class"]), given["u"], int(given["element"]))
+    fine, dither, z = mechanism.exact_noise(_class(given["class"]), given["u"], int(given["element"]))
     return {"fine": number(fine), "dither": dither, "z_b": z}
 
 
 def select(given: Json) -> Json:
     cls = _class(given["class"])
-    found = hints.select(cls, int(given["key"]), given["w"], given["hmax"])
+    found = mechanism.select(cls, int(given["key"]), given["w"], given["hmax"])
     return {
         "grid": overflow.grid_size(cls, noise.build_table(cls.law)),
         "places": [place.slot for place in found.places],
@@ -336,7 +338,7 @@ def _verifying_key(data: bytes) -> Any:
     if not available():
         return VerifyingKey.from_bytes(data)
     with native_errors():
-        return native().VerifyingKey.from_bytes(data)
+        return native.VerifyingKey.from_bytes(data)
 
 
 def groth16(given: Json) -> Json:
