@@ -18,6 +18,7 @@ from ragseal.backends.group import default_group, slow_path_notice
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits import build as circuits
 from ragseal.circuits import estimate as estimates
+from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
 from ragseal.groth16.estimate import open_estimate_backend
 from ragseal.groth16.proving import Backend, open_backend
@@ -64,7 +65,7 @@ def open_keys(state: State, cls: CircuitClass, progress: Progress) -> KeyRing:
     def backend(folder: Path) -> Backend:
         built = circuit()
         kind = os.environ.get(BACKEND_VARIABLE, "auto")
-        return open_backend(cls, built.r1cs, built.wasm, folder, circuits.HERE / "node_modules", kind)
+        return open_backend(cls, built.r1cs, built.wasm, folder, node_modules(), kind)
 
     notice = slow_path_notice()
     if notice is not None:
@@ -93,7 +94,7 @@ def open_estimate_keys(state: State, progress: Progress) -> tuple[EstimateRing, 
             state.keys_directory,
             cls,
             circuit,
-            lambda folder: open_estimate_backend(cls, circuit(), folder, circuits.HERE / "node_modules"),
+            lambda folder: open_estimate_backend(cls, circuit(), folder, node_modules()),
         )
 
     return tuple(ring(cls) for cls in CLASSES.values())
