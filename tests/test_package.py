@@ -45,13 +45,15 @@ def test_a_part_has_no_second_name(part: str) -> None:
     assert done.stderr.rstrip().endswith(f"ImportError: import ragseal.{part}, not {part}")
 
 
-def test_a_program_without_its_extra_says_which(tmp_path: Path) -> None:
-    hide = "import sys\nsys.modules['{0}'] = None\nsys.argv[0] = '{1}'\nfrom ragseal.programs import {2}\n{2}()"
-    for module, program, extra in (("pymerkle", "provider", "[provider]"), ("rich", "observer", "")):
-        done = python(hide.format(module, f"ragseal-{program}", program))
-        assert done.returncode == 1
-        wanted = f"the Python package of module {module} is not installed: pip install 'ragseal{extra}'"
-        assert done.stderr.strip().startswith(wanted), done.stderr
+@pytest.mark.parametrize(
+    ("module", "program", "extra"), [("pymerkle", "provider", "[provider]"), ("rich", "observer", "")]
+)
+def test_a_program_without_its_extra_says_which(module: str, program: str, extra: str) -> None:
+    call = f"sys.argv[0] = 'ragseal-{program}'\nfrom ragseal.programs import {program}\n{program}()"
+    done = python(f"import sys\nsys.modules['{module}'] = None\n{call}")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"the Python package of module {module}")
+    assert done.stderr.endswith(f"is not installed: pip install 'ragseal{extra}'\n")
 
 
 def test_an_account_and_an_observer_load_nothing_of_the_extras() -> None:
