@@ -17,6 +17,7 @@ CHECKS: list[tuple[str, list[str], Path]] = [
     ("mypy", [str(BIN / "mypy"), "-p", "ragseal"], ROOT),
     ("import-linter", [str(BIN / "lint-imports")], ROOT),
     ("generated protobuf code", [sys.executable, "scripts/protos.py", "--check"], ROOT),
+    ("reference pages", [sys.executable, "scripts/docs.py", "--check"], ROOT),
     ("clippy", ["cargo", "clippy", "--release", "--quiet", "--all-targets", "--", "-D", "warnings"], ROOT / "native"),
     ("cargo fmt", ["cargo", "fmt", "--check"], ROOT / "native"),
 ]
