@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 from secrets import token_bytes
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -68,7 +69,8 @@ def one_window(folder: Path, question: str) -> Verdict:
 
     # It takes the auditor's proving keys, checks them against its own circuits and tries them.  [A.9]
     provider = Provider(state, assembly.assemble(state, lambda text: None))
-    for ring in (provider.machinery.keys, *provider.machinery.estimate_keys):
+    rings: list[Any] = [provider.machinery.keys, *provider.machinery.estimate_keys]
+    for ring in rings:
         if ring.cls in keys:
             copy = shutil.copy(keys[ring.cls].zkey, folder / "copy.zkey")
             ring.install(Path(copy), keys[ring.cls].digest)

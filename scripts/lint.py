@@ -15,6 +15,7 @@ CHECKS: list[tuple[str, list[str], Path]] = [
     ("ruff", [str(BIN / "ruff"), "check", "."], ROOT),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."], ROOT),
     ("mypy", [str(BIN / "mypy"), "-p", "ragseal"], ROOT),
+    ("mypy examples", [str(BIN / "mypy"), "--explicit-package-bases", "examples"], ROOT),
     ("import-linter", [str(BIN / "lint-imports")], ROOT),
     ("generated protobuf code", [sys.executable, "scripts/protos.py", "--check"], ROOT),
     ("reference pages", [sys.executable, "scripts/docs.py", "--check"], ROOT),
