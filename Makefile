@@ -11,8 +11,8 @@ OTHER := $(filter-out minilm,$(EMBEDDER))
 export PYTHONUNBUFFERED := 1
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-#: What needs neither circuits nor processes: two minutes.
-FAST := tests/kernel tests/accounting tests/backends tests/ledger tests/runtime tests/test_package.py tests/test_documents.py
+#: What needs neither compiled circuits nor servers; the accountant (tests/accounting) takes minutes, so it is not here.
+FAST := tests/kernel tests/backends tests/ledger tests/test_package.py tests/test_documents.py tests/test_examples.py
 
 .PHONY: setup demo check test test-extras lint package docs bench protos clean
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an explicit attack on the released set reaches: a lower bound of the true epsilon.  SPEC: epsilon.
+"""What an explicit attack on the released set reaches: a lower bound of the true epsilon.  SPEC D.14.
 
 The database: every other slot scores the same level, the slot in question scores 0 or the whole window.  The attacker
 asks the same query n times and counts how often the slot is released.  The counts are binomial with two known chances,

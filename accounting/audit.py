@@ -4,7 +4,7 @@
 The claim: for two histories of a tenant's index that differ at every moment in at most one slot, and any coalition of
 k_max accounts with n_max queries each, the lists of slot ids up to and including the first that contains the slot are
 (epsilon, delta)-indistinguishable, computationally.  Epsilon depends on the noise and the budgets only, never on an
-epsilon that somebody declares: a formula in the advertised per-account epsilon can be far too small.  SPEC: epsilon.
+epsilon that somebody declares: a formula in the advertised per-account epsilon can be far too small.  SPEC D.14.
 
 Four accountants bound the same thing, and the smallest valid bound is reported by name: all N noisy scores released
 ("full vector"), the released slots with their scores (Theorem A), and the set alone (Theorem B) by its losses or by its

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The top-K accountants once more, for the ideal laws: their second route.  SPEC: epsilon, top-K channel.
+"""The top-K accountants once more, for the ideal laws: their second route.  SPEC D.14.
 
 The definitions are those of :mod:`ragseal.accounting.topk`; nothing else is shared.  Noise is the infinite discrete
 Gaussian or two-sided geometric law in floating point, never the integer table; thresholds are taken one by one, not in

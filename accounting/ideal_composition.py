@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""n-fold composition of a privacy loss that lives on a lattice.  SPEC: epsilon, second route.
+"""n-fold composition of a privacy loss that lives on a lattice.  SPEC D.14.
 
 The ideal laws' losses are multiples of one span, so nothing is moved to a grid and composition is a plain convolution
 of the tilted law.  Floating point, no bound on its error: this checks the certified route and never replaces it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exact (epsilon, delta) curves of the ideal laws: the second route of the epsilon audit.  SPEC: epsilon.
+"""Exact (epsilon, delta) curves of the ideal laws: the second route of the epsilon audit.  SPEC D.14.
 
 Nothing here looks at the integer table.  The Gaussian curve is Balle and Wang's closed form at mu = Delta sqrt(n) /
 sigma.  The two-sided geometric curve comes from the closed-form moment generating function of its privacy loss, which

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Privacy-loss distribution of the actual integer table, composed n-fold, as a certified upper bound.  SPEC: epsilon.
+"""Privacy-loss distribution of the actual integer table, composed n-fold, as a certified upper bound.  SPEC D.14.
 
 One query at shift Delta (table steps) is the pair P = law of z_b + Delta, Q = law of z_b.  Rules T1 to T4 make this
 pair dominate every smaller shift, and by the table's symmetry the reversed pair has the same loss distribution, so one

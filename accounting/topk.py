@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Accountants for what is really released: K slot ids, not N noisy scores.  SPEC: epsilon, top-K channel.
+"""Accountants for what is really released: K slot ids, not N noisy scores.  SPEC D.14.
 
 Setting: every slot's clipped score lies in [0, Delta] table steps, empty slots included, and carries fresh noise X of
 the table; slot i* differs between the two indices.  Reveal everything random of the other slots.  Let tau be the K-th

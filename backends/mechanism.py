@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.backends import group as backend
-from ragseal.kernel import field, hints, noise
+from ragseal.backends.native import available, native
+from ragseal.kernel import field, hints, mechanism, noise, statement
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass
 
@@ -34,11 +34,12 @@ class ReferenceEngine:
         self._cls = cls
 
     def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
-        return hints.select(self._cls, key, _integers(w), hmax).ids
+        return mechanism.select(self._cls, key, _integers(w), hmax).ids
 
     def hints(self, key: int, w: Scores, hmax: int) -> bytes:
         scores = _integers(w)
-        return field.pack(hints.reference_hints(self._cls, hints.select(self._cls, key, scores, hmax), scores, hmax))
+        selection = mechanism.select(self._cls, key, scores, hmax)
+        return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
 
 
 class NativeEngine:
@@ -48,24 +49,24 @@ class NativeEngine:
         table = noise.build_table(cls.law)
         bounds = noise.coarse_bounds(table, cls.m, cls.s)
         cumulative = [before for before, _ in noise.folded_rows(table)] + [noise.folded_rows(table)[-1][1]]
-        self._engine: Any = backend.native().Engine(
+        self._engine = native.Engine(
             {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "s")},
             list(bounds),
             [f.to_bytes(17, "big") for f in cumulative],
-            hints.Layout(cls).grid,
+            statement.Layout(cls).grid,
         )
 
     def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
         try:
             ids = self._engine.answer(field.to_bytes(key), _buffer(w), hmax)["ids"]
-        except backend.native().NativeError as error:
+        except native.NativeError as error:
             raise _named(error) from None
-        return tuple(int(i) for i in ids)
+        return tuple(ids)
 
     def hints(self, key: int, w: Scores, hmax: int) -> bytes:
         try:
-            return bytes(self._engine.hints(field.to_bytes(key), _buffer(w), hmax))
-        except backend.native().NativeError as error:
+            return self._engine.hints(field.to_bytes(key), _buffer(w), hmax)
+        except native.NativeError as error:
             raise _named(error) from None
 
 
@@ -86,4 +87,4 @@ def _integers(w: Scores | Sequence[int]) -> list[int]:
 
 def open_engine(cls: CircuitClass) -> Engine:
     """The fastest engine there is on this machine."""
-    return ReferenceEngine(cls) if not backend.available() else NativeEngine(cls)
+    return ReferenceEngine(cls) if not available() else NativeEngine(cls)

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragseal.backends import group as backend
-from ragseal.kernel import field, hints
+from ragseal.backends.native import available, native, native_errors
+from ragseal.kernel import field, statement
 from ragseal.kernel import poseidon as reference
 from ragseal.kernel.params import TAG_KEY, TAG_PLACES, TAG_SEED, CircuitClass
 
 
 def poseidon(*inputs: int) -> int:
     """:func:`ragseal.kernel.poseidon.poseidon`."""
-    if not backend.available():
+    if not available():
         return reference.poseidon(*inputs)
-    with backend.native_errors():
-        return int.from_bytes(backend.native().poseidon([field.to_bytes(x) for x in inputs]), "big")
+    with native_errors():
+        return int.from_bytes(native.poseidon([field.to_bytes(x) for x in inputs]), "big")
 
 
 def seed_commitment(seed: tuple[int, int]) -> int:
-    """:func:`ragseal.kernel.hints.seed_commitment`."""
+    """:func:`ragseal.kernel.statement.seed_commitment`."""
     return poseidon(TAG_SEED, *seed)
 
 
 def noise_key(seed: tuple[int, int], beacon: int, ctx: int) -> int:
-    """:func:`ragseal.kernel.hints.noise_key`."""
+    """:func:`ragseal.kernel.mechanism.noise_key`."""
     return poseidon(TAG_KEY, *seed, beacon, ctx)
 
 
 def places_commitment(cls: CircuitClass, salt: int, ids: Sequence[int]) -> int:
-    """:func:`ragseal.kernel.hints.places_commitment`."""
-    return poseidon(TAG_PLACES, salt, *hints.pack_ids(cls, ids))
+    """:func:`ragseal.kernel.statement.places_commitment`."""
+    return poseidon(TAG_PLACES, salt, *statement.pack_ids(cls, ids))

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.backends import group as backend
+from ragseal.backends.group import NativeGroup
+from ragseal.backends.native import available, native, native_errors
 from ragseal.kernel import attestation, field
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
+
+if TYPE_CHECKING:
+    from ragseal_native import Committer
 
 
 class ScoreMatrix(Protocol):
@@ -38,28 +42,28 @@ class NativeScores:
     """Reads 8 bits an entry, with all cores."""
 
     def __init__(self, matrix: npt.NDArray[np.int8]) -> None:
-        self._rows: Any = backend.native().ScoreMatrix(matrix.tobytes(), matrix.shape[1])
+        self._rows = native.ScoreMatrix(matrix.tobytes(), matrix.shape[1])
 
     def scores(self, e: Sequence[int]) -> npt.NDArray[np.int32]:
-        with backend.native_errors():
+        with native_errors():
             return np.frombuffer(self._rows.scores(np.asarray(e, dtype=np.int8).tobytes()), dtype="<i4")
 
 
 def score_matrix(matrix: npt.NDArray[np.int8]) -> ScoreMatrix:
     """The fastest there is on this machine."""
-    return NativeScores(matrix) if backend.available() else NumpyScores(matrix)
+    return NativeScores(matrix) if available() else NumpyScores(matrix)
 
 
 @lru_cache(maxsize=64)
-def _committer(columns: bytes, b: bytes) -> Any:
-    with backend.native_errors():
-        return backend.native().Committer(columns, b)
+def _committer(columns: bytes, b: bytes) -> Committer:
+    with native_errors():
+        return native.Committer(columns, b)
 
 
 def commit_scores(group: Group, columns: bytes, bases: ScoreBases, e: Sequence[int], rho: int) -> bytes:
     """C_y = sum_j e_j C_j + rho B; the native module keeps checked columns for the next query."""
-    if not isinstance(group, backend.NativeGroup):
+    if not isinstance(group, NativeGroup):
         return attestation.score_commitment(group, columns, bases, e, rho)
-    with backend.native_errors():
+    with native_errors():
         packed = np.asarray(e, dtype=np.int8).tobytes()
-        return bytes(_committer(columns, bases.b).commit(packed, field.to_bytes(rho)))
+        return _committer(columns, bases.b).commit(packed, field.to_bytes(rho))

@@ -19,8 +19,9 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.records import DIMENSION, unit_rows
-from ragseal.backends.group import default_group, native
+from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import NativeEngine
+from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
 from ragseal.backends.scores import commit_scores, score_matrix
 from ragseal.circuits import search
@@ -80,8 +81,8 @@ def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, A
     parts = {
         "scores": lambda: version.scored.scores(e),
         "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.hmax),
-        "poseidon_width_17": lambda: native().poseidon(blocks[17]),
-        "poseidon_width_3": lambda: native().poseidon(blocks[3]),
+        "poseidon_width_17": lambda: native.poseidon(blocks[17]),
+        "poseidon_width_3": lambda: native.poseidon(blocks[3]),
         "c_y": lambda: commit_scores(group, points[:-64], key.scores, [int(x) for x in e], R - 5),
     }
     for action in (answer, peer):

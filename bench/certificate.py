@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from bench.experiment import machine, save
 from ragseal.backends.group import default_group
-from ragseal.circuits.build import class_digest, load_classes
-from ragseal.circuits.estimate import build_estimate, estimate_digest
-from ragseal.groth16.estimate import EstimateBackend, open_estimate_backend
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.keys import make_keys
+from ragseal.groth16.provers import BlockBackend, open_backend
 from ragseal.kernel import certificate, commitment, noise
 from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope
 from ragseal.kernel.estimate import find_links
@@ -81,7 +81,7 @@ def policy(tau: int) -> Policy:
     )  # fmt: skip
 
 
-def measure(backend: EstimateBackend, count: int, tau: int, sampled: int, say: Any) -> dict[str, Any]:
+def measure(backend: BlockBackend, count: int, tau: int, sampled: int, say: Any) -> dict[str, Any]:
     """Find links, prove and check one tenant's certificate; ``sampled``: sets to draw, 0 for a full certificate."""
     rows, n = vectors(count, max(2, count // 100)), backend.key.cls.n
     blinders = [scalar(secrets.token_bytes) for _ in range(count)]
@@ -133,9 +133,9 @@ def main(blocks: int, records: int, only: str | None, out: Path) -> None:
         click.echo(f"[{time.monotonic() - began:5.0f} s] {text}", err=True)
 
     cls = CLASSES["estimate-112"]
-    built = build_estimate(cls, progress=say)
-    paths = make_keys(built.r1cs, cls, estimate_digest(cls), ROOT / "var" / "keys", say)
-    backend = open_estimate_backend(cls, built.r1cs, paths.directory)
+    built = build(cls, progress=say)
+    paths = make_keys(built.r1cs, cls, class_digest(cls), ROOT / "var" / "keys", say)
+    backend = open_backend(built, paths.directory)
     found = read(out)
     found["machine"] = machine()
     if only != "sampled":

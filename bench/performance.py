@@ -27,7 +27,7 @@ import click
 
 from bench import answering, proofpath, sealing
 from bench.experiment import RESULTS, ROOT, machine
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.params import CircuitClass
 
 LOAD = RESULTS / "load.json"

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.experiment import RESULTS, ROOT, machine, save, table
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table

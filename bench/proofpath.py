@@ -21,11 +21,12 @@ import numpy as np
 import ragseal_native as native
 from bench.records import DIMENSION, TENANT, Bench, Instance, batch, make
 from ragseal.circuits import search
-from ragseal.circuits.build import build, class_digest
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.kernel import folding
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover.commitment.manifest import commit_columns, make_version
+from ragseal.prover.commitment.columns import commit_columns, make_version
 from ragseal.verifier.steps import proofs as auditor
 
 ROOT = Path(__file__).resolve().parent.parent

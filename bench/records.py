@@ -16,12 +16,13 @@ import ragseal_native as native
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.scores import score_matrix
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView
-from ragseal.groth16.proving import Assignment
-from ragseal.kernel import attestation, commitment, field, hints, opening
+from ragseal.kernel import attestation, commitment, field, mechanism, opening
 from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record, Request, SignedRequest, Statement
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.verifier.steps.proofs import Basis
 from ragseal.verifier.steps.records import Logged
 
@@ -57,9 +58,7 @@ class Bench:
         self.seed, self.beacon = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248)
         self.generators = commitment.generators(self.group, DIMENSION)
         index = SimpleNamespace(digest=lambda: b"i" * 32)
-        manifest = SimpleNamespace(
-            c_seed=hints.seed_commitment(self.seed), policy=self.policy, index_of=lambda tenant: index
-        )
+        manifest = SimpleNamespace(c_seed=seed_commitment(self.seed), policy=self.policy, index_of=lambda tenant: index)
         window: Any = SimpleNamespace(digest=b"m" * 32, manifest=manifest)
         audited: Any = key
         self.basis = Basis(self.group, window, audited, {TENANT: self.columns}, self.beacon, self.generators)
@@ -95,10 +94,10 @@ def make(bench: Bench, seq: int) -> Instance:
         commitment.embedding_commitment(group, bench.generators, e, r), b"i" * 32, True,
         secrets.token_bytes(16), bytes(32), SEAL_KEY,
     )  # fmt: skip
-    noise_key = hints.noise_key(bench.seed, bench.beacon, request.ctx())
+    noise_key = mechanism.noise_key(bench.seed, bench.beacon, request.ctx())
     w = policy.gain * (bench.scored.scores(e).astype(np.int64) - policy.lo)
     h = bench.engine.hints(noise_key, w, policy.hmax)
-    t_commit = hints.places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax))
+    t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
     c_w = attestation.shifted_scores(group, c_y, key.sum_y, policy)

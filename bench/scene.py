@@ -16,7 +16,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.asker import AUDITOR_KEY
-from ragseal.circuits.build import build, class_digest, load_classes
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder import EmbedderIdentity, Vectors, load_embedder, quantise
 from ragseal.embedder.interface import Progress, Role
 from ragseal.groth16.keys import make_keys

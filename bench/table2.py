@@ -24,16 +24,8 @@ import click
 import numpy as np
 
 from bench.experiment import RESULTS, ROOT, Cell, pyplot, run, table
-from ragseal.circuits.build import (
-    _constants,
-    build,
-    class_digest,
-    compile_main,
-    find_compiler,
-    header,
-    load_classes,
-    sources,
-)
+from ragseal.circuits.build import _constants, build, compile_main, find_compiler, header
+from ragseal.circuits.circuit import class_digest, load_classes, sources
 from ragseal.kernel.errors import ConfigurationError
 
 DIMENSION = 384

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma circom 2.1.6;
 
+include "constants.circom";
 include "secret.circom";
 include "logup.circom";
 include "ranges.circom";
@@ -8,24 +9,26 @@ include "coarse.circom";
 include "slots.circom";
 include "places.circom";
 
-// Phase B's statement: T is the top K of committed scores plus committed noise (protocol section 4, items 1 to 6).
+// Phase B's statement: T is the top K of committed scores plus committed noise (SPEC B.6.1 to B.6.6).
 //
 // Public, in this order: clear inputs; scores w and hints h, which enter only through their commitments; a blinder that
-// no constraint uses. Order and names are those of kernel/hints.py. Sizes that a class leaves at 0 declare nothing.
+// no constraint uses. Order and names are those of kernel/statement.py. Sizes that a class leaves at 0 declare nothing.
 // G: threshold grid. CUT: largest noise. The rest are the class's parameters.
 template Attestation(N, K, R, m, q, c, s, G, CUT) {
     var L = 0;
     while (2 ** L < N) { L++; }
     var NE = N \ q;
     var fillC = 0;
-    if (254 - q * m - 44 > 0) { fillC = (254 - q * m - 44) \ c; }
-    var topC = (254 - q * m - fillC * c + c - 1) \ c;
-    var fb = 128 - m;
+    var spareC = MODULUS_BITS() - q * m - COARSE_CANONICAL_BITS();
+    if (spareC > 0) { fillC = spareC \ c; }
+    var topC = (MODULUS_BITS() - q * m - fillC * c + c - 1) \ c;
+    var fb = UNIFORM_BITS() - m;
     var nf = (fb + c - 1) \ c;
     var fillP = 0;
-    if (254 - fb - s - 72 > 0) { fillP = (254 - fb - s - 72) \ c; }
-    var topP = (254 - fb - s - fillP * c + c - 1) \ c;
-    var nu = (128 + c - 1) \ c;
+    var spareP = MODULUS_BITS() - fb - s - PLACE_CANONICAL_BITS();
+    if (spareP > 0) { fillP = spareP \ c; }
+    var topP = (MODULUS_BITS() - fb - s - fillP * c + c - 1) \ c;
+    var nu = (UNIFORM_BITS() + c - 1) \ c;
     var ni = (L + c - 1) \ c;
     var ncmp = (2 * c + 1 + L + c - 1) \ c;
     var nth = (m + c - 1) \ c;
@@ -89,7 +92,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     signal input s_lo;
     signal input t_salt;
 
-    // Item 1: the seed, the request's key, the coarse bits.
+    // SPEC B.6.1: the seed, the request's key, the coarse bits.
     signal seed <== SeedCommitment()([s_hi, s_lo]);
     c_seed === seed;
     signal key <== NoiseKey()([s_hi, s_lo], beacon, ctx);
@@ -99,27 +102,28 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     signal fineFirst <== Fifth(C3[1])(key);
 
     var ranges = 0;
-    var blocks = (NE + 15) \ 16;
+    var B = ELEMENTS_PER_BLOCK();
+    var blocks = (NE + B - 1) \ B;
     component block[blocks];
     for (var k = 0; k < blocks; k++) {
-        var count = 16;
-        if (k == blocks - 1) { count = NE - 16 * k; }
+        var count = B;
+        if (k == blocks - 1) { count = NE - B * k; }
         block[k] = CoarseElements(count, q, m, c, fillC, topC);
         block[k].alpha <== alpha;
         block[k].first1 <== coarseFirst;
-        block[k].first2 <== (C17[2] + k + 3 * 2 ** 32) ** 5;
+        block[k].first2 <== (C17[2] + k + TAG_COARSE() * 2 ** 32) ** 5;
         for (var e = 0; e < count; e++) {
-            for (var j = 0; j < q; j++) { block[k].u[e][j] <== u[(16 * k + e) * q + j]; }
-            for (var j = 0; j < fillC; j++) { block[k].filler[e][j] <== cf[16 * k + e][j]; }
+            for (var j = 0; j < q; j++) { block[k].u[e][j] <== u[(B * k + e) * q + j]; }
+            for (var j = 0; j < fillC; j++) { block[k].filler[e][j] <== cf[B * k + e][j]; }
             for (var j = 0; j < topC - 1; j++) {
-                block[k].top[e][j] <== ct[16 * k + e][j];
-                block[k].difference[e][j] <== cd[16 * k + e][j];
+                block[k].top[e][j] <== ct[B * k + e][j];
+                block[k].difference[e][j] <== cd[B * k + e][j];
             }
         }
         ranges += block[k].range;
     }
 
-    // Items 2 and 3: every slot's bound, and which slots must be opened.
+    // SPEC B.6.2 and B.6.3: every slot's bound, and which slots must be opened.
     component slots = Slots(N, m, c, L);
     slots.alpha <== alpha;
     slots.beta <== beta;
@@ -132,7 +136,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     slots.x1 <== x1;
     ranges += slots.range;
 
-    // Item 4: the threshold's own rules. i* in [0, 2^L) exactly.
+    // SPEC B.6.4: the threshold's own rules. i* in [0, 2^L) exactly.
     component threshold = Threshold(m, c, G);
     threshold.alpha <== alpha;
     threshold.choice <== sel;
@@ -145,7 +149,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     thresholdSlot.low <== isc;
     ranges += threshold.range + thresholdSlot.range;
 
-    // Item 5: the places, 0 <= i_1 < ... < i_R < N.
+    // SPEC B.6.5: the places, 0 <= i_1 < ... < i_R < N.
     component order = Increasing(R + 2, ni, c);
     order.alpha <== alpha;
     order.low <== pid;

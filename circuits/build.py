@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From a circuit class to its compiled R1CS: generated main component, compiler, cache.
 
-A build lies in ``<cache>/<class>-<content digest>/``: attestation.r1cs, attestation.wasm (witness generator),
-attestation.sym (wire names), main.circom (the generated main component and constant tables) and class.json.  The digest
-covers every source, parameter and the compiler's version, so a build is never stale.  Builds appear whole or not at
-all, and two processes never build the same class at once.
+A build lies in ``<cache>/<class>-<content digest>/``: <noun>.r1cs, <noun>.wasm (witness generator), <noun>.sym (wire
+names; the noun is "attestation" or "estimate"), main.circom (the generated main component and constant tables) and
+class.json.  The digest covers every source, parameter and the compiler's version, so a build is never stale.  Builds
+appear whole or not at all, and two processes never build the same class at once.
 """
 
 from __future__ import annotations
@@ -17,22 +17,18 @@ import shutil
 import subprocess
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from typing import Generic, TypeVar
 
+from ragseal.circuits.circuit import HERE, Circuit, circuit_of, hash_parts, library_integrity, read_source
 from ragseal.circuits.packages import node_modules, way_out
-from ragseal.kernel import noise
+from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.hints import CLEAR_NAMES, Layout
-from ragseal.kernel.params import CircuitClass, class_from_mapping
+from ragseal.kernel.params import CircuitClass
 
-HERE = Path(__file__).resolve().parent
-CLASSES_FILE = HERE / "classes.toml"
-CLASS_TAG = b"ragseal.circuit-class.v1"
 #: Rows are written as products only, so the simplification of signal equalities and constants is enough.
 FLAGS = ("--r1cs", "--wasm", "--sym", "--O1")
 CONSTANTS = "poseidon_constants.circom"
@@ -59,111 +55,30 @@ def default_cache() -> Path:
 DEFAULT_CACHE = default_cache()
 
 Progress = Callable[[str], None]
+C = TypeVar("C", CircuitClass, EstimateClass)
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltCircuit:
+class BuiltCircuit(Generic[C]):
     """A compiled class.  ``constraints`` and ``public`` are read from the R1CS's own header."""
 
-    cls: CircuitClass
+    cls: C
+    noun: str
     folder: Path
     constraints: int
     public: int
 
     @property
     def r1cs(self) -> Path:
-        return self.folder / "attestation.r1cs"
+        return self.folder / f"{self.noun}.r1cs"
 
     @property
     def wasm(self) -> Path:
-        return self.folder / "attestation.wasm"
+        return self.folder / f"{self.noun}.wasm"
 
     @property
     def sym(self) -> Path:
-        return self.folder / "attestation.sym"
-
-
-def load_classes(path: Path | None = None) -> dict[str, CircuitClass]:
-    """The classes of a parameter file (default: the one that comes with ragseal), by name.
-
-    Raises:
-        ConfigurationError: the file cannot be read or is no TOML.
-        PolicyError: a class's parameters are contradictory.
-    """
-    source = path or CLASSES_FILE
-    try:
-        tables = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"circuit classes: cannot read {source}: {error}") from None
-    classes = {}
-    for name, values in tables.items():
-        if not isinstance(values, dict):
-            raise ConfigurationError(f"circuit classes: {source}: {name} stands outside of a [class] table")
-        classes[name] = class_from_mapping({"name": name, **values})
-    return classes
-
-
-def sources() -> list[Path]:
-    """The circuits' own .circom files, in a fixed order."""
-    return [HERE / "attestation.circom", *sorted((HERE / "lib").glob("*.circom"))]
-
-
-@lru_cache(maxsize=32)
-def main_component(cls: CircuitClass) -> str:
-    """Source of a class's main component: constant tables, public signals, parameters."""
-    table = noise.build_table(cls.law)
-    bounds = ", ".join(map(str, noise.coarse_bounds(table, cls.m, cls.s)))
-    cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
-    layout = Layout(cls)
-    public = [*CLEAR_NAMES, "w", *(group.name for group in layout.groups), "blind"]
-    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.s, layout.grid, table.cut)
-    return (
-        f"// Generated for circuit class {cls.name}.\npragma circom 2.1.6;\n\n"
-        'include "attestation.circom";\n\n'
-        f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
-        f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = Attestation({', '.join(map(str, sizes))});\n"
-    )
-
-
-def library_integrity() -> str:
-    """The pinned digest of circomlib, whose constants the circuits include."""
-    try:
-        packages = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))["packages"]
-        return str(packages["node_modules/circomlib"]["integrity"])
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigurationError(f"circuits/package-lock.json does not pin circomlib ({error}); restore it") from None
-
-
-def hash_parts(parts: list[bytes]) -> hashlib._Hash:
-    """SHA-256 over length-prefixed parts."""
-    h = hashlib.sha256()
-    for part in parts:
-        h.update(len(part).to_bytes(8, "big") + part)
-    return h
-
-
-@lru_cache(maxsize=32)
-def class_digest(cls: CircuitClass) -> bytes:
-    """What policies name: SHA-256 over parameters, constant tables and circuit sources, 32 bytes.
-
-    It says which statement is proven, not which compiler wrote it down: keys have a digest of their own.
-
-    Raises:
-        ConfigurationError: circuit sources are missing.
-    """
-    parts = [CLASS_TAG, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main_component(cls).encode()]
-    parts.append(library_integrity().encode())
-    for path in sources():
-        parts += [path.name.encode(), read_source(path)]
-    return hash_parts(parts).digest()
-
-
-def read_source(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"circuit source {path.name} cannot be read: {error}; reinstall ragseal") from None
+        return self.folder / f"{self.noun}.sym"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,23 +176,11 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def cached(
-    main: str,
-    label: str,
-    cache_dir: Path,
-    record: dict[str, object],
-    progress: Progress | None = None,
-    own: list[Path] | None = None,
-    noun: str = "attestation",
-) -> Path:
-    """Folder of a compiled main component: found in the cache, or built and moved there in one step.
-
-    ``own``: the sources that it includes, by default the attestation's; ``noun`` names the compiled files.
-    """
+def cached(circuit: Circuit, label: str, cache_dir: Path, progress: Progress | None = None) -> Path:
+    """Folder of a compiled circuit: found in the cache, or built and moved there in one step."""
     compiler = find_compiler()
-    files = sources() if own is None else own
-    parts = [main.encode(), compiler.version.encode(), " ".join(FLAGS).encode(), library_integrity().encode()]
-    for path in files:
+    parts = [circuit.main.encode(), compiler.version.encode(), " ".join(FLAGS).encode(), library_integrity().encode()]
+    for path in circuit.sources:
         parts += [path.name.encode(), read_source(path)]
     digest = hash_parts(parts).hexdigest()[:16]
     folder = cache_dir / f"{label}-{digest}"
@@ -296,9 +199,10 @@ def cached(
         with tempfile.TemporaryDirectory(prefix=f".{label}-", dir=cache_dir) as scratch:
             work = Path(scratch) / "build"
             work.mkdir()
-            compile_main(main, work, compiler, [*files, *([_constants()] if own is None else [])], noun)
+            files = [*circuit.sources, *([_constants()] if circuit.library else [])]
+            compile_main(circuit.main, work, compiler, files, circuit.noun)
             seconds = round(time.monotonic() - began, 1)
-            about = {**record, "compiler": compiler.version, "flags": list(FLAGS), "seconds": seconds}
+            about = {**circuit.about, "compiler": compiler.version, "flags": list(FLAGS), "seconds": seconds}
             (work / "class.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
             if folder.exists():
                 shutil.rmtree(folder)  # no class.json in it: not one of ours
@@ -308,19 +212,21 @@ def cached(
     return folder
 
 
-def build(cls: CircuitClass, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> BuiltCircuit:
-    """Compile a class, or find it in the cache.  5 s for "tiny", 15 s for "base", 70 s for "large" on an idle machine.
+def build(cls: C, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> BuiltCircuit[C]:
+    """Compile a class, or find it in the cache.
+
+    5 s for "tiny", 15 s for "base", 20 s for "estimate-112", 70 s for "large" on an idle machine.
 
     Args:
-        cache_dir: holds one folder a build.
+        cache_dir: holds one folder per build.
         progress: called with one line at the start and the end of a compilation.
 
     Raises:
         ConfigurationError: no compiler, no npm packages, folder not writable; each with the way out.
     """
-    record: dict[str, object] = {"class": cls.to_mapping(), "class_digest": class_digest(cls).hex()}
-    folder = cached(main_component(cls), cls.name, cache_dir, record, progress)
-    constraints, public = header(folder / "attestation.r1cs")
-    if public != Layout(cls).public:
-        raise ConfigurationError(f"circuit {cls.name} has {public} public signals, its layout {Layout(cls).public}")
-    return BuiltCircuit(cls, folder, constraints, public)
+    circuit = circuit_of(cls)
+    folder = cached(circuit, cls.name, cache_dir, progress)
+    constraints, public = header(folder / f"{circuit.noun}.r1cs")
+    if public != circuit.public:
+        raise ConfigurationError(f"circuit {cls.name} has {public} public signals, its layout {circuit.public}")
+    return BuiltCircuit(cls, circuit.noun, folder, constraints, public)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragseal.kernel import noise, overflow
+from ragseal.circuits.bound import find_bound
+from ragseal.circuits.circuit import Shape
+from ragseal.kernel import noise
+from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.hints import Layout
 from ragseal.kernel.params import COARSE_CANONICAL_BITS, MODULUS_BITS, CircuitClass
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
+from ragseal.kernel.statement import Layout
 
 TOTAL_CHUNK = 128  #: wires that lib/logup.circom adds up in one row
 COARSE_BITS_MAX = 208  #: q * m at most (params.CircuitClass)
@@ -54,8 +57,18 @@ def _poseidon(inputs: int) -> int:
     return 3 * inputs + _permute(inputs + 2) + 1
 
 
-def count_rows(cls: CircuitClass) -> Rows:
-    """Constraints and public inputs of a class's circuit.
+def count_rows(cls: Shape) -> Rows:
+    """Constraints and public inputs of a class's circuit."""
+    return _attestation_rows(cls) if isinstance(cls, CircuitClass) else _estimate_rows(cls)
+
+
+def _estimate_rows(cls: EstimateClass) -> Rows:
+    """18 constraints per pair (distance, 16 bits, product with r), 36 per record, one for s."""
+    return Rows(18 * cls.pairs + 36 * cls.n + 1, cls.public, cls.hidden + 2, cls.clear, 0)
+
+
+def _attestation_rows(cls: CircuitClass) -> Rows:
+    """Of an attestation.
 
     Scaling rows are those of slots, coarse elements and blocks: the score and four hints of a slot and its six
     constraints, hints and range checks of an element, permutations, and the partial sums over slots.  Everything else,
@@ -107,7 +120,7 @@ def complete(name: str, law: str, N: int, K: int, m: int, q: int, c: int, s: int
     Raises:
         PolicyError: no R is enough, or the shape is not a class.
     """
-    R, a, b = overflow.find_bound(N, K, m, noise.build_table(law))
+    R, a, b = find_bound(N, K, m, noise.build_table(law))
     return CircuitClass(name, law, N, K, R, m, q, c, s, a, b)
 
 

@@ -2,8 +2,8 @@
 """What each circuit class costs, as lines of circuits/stats.csv: a change of a circuit is a change of a line.
 
 Definitions.  hidden: public inputs that nobody publishes (scores, hints, blinder).  clear: the other public inputs.
-domain: the power of two that holds constraints + public inputs + 1, which a Groth16 key pays for.  rows_per_slot: the
-rows (constraints and public inputs) of slots, coarse elements and Poseidon blocks, divided by N; fixed_rows: all
+domain: the power of two that holds constraints + public inputs + 1, which a Groth16 key pays for.  rows: constraints
+and public inputs.  rows_per_slot: the rows of slots, coarse elements and Poseidon blocks, divided by N; fixed_rows: all
 others.  Constraints and public inputs are read from the compiled R1CS and must equal the formula of search.py that
 splits them.
 """
@@ -15,16 +15,36 @@ import io
 from collections.abc import Iterable
 from pathlib import Path
 
-from ragseal.circuits.build import HERE, BuiltCircuit
+from ragseal.circuits.build import BuiltCircuit
+from ragseal.circuits.circuit import HERE, Shape, circuit_of
 from ragseal.circuits.search import count_rows
+from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.params import CircuitClass
 
 STATS_FILE = HERE / "stats.csv"
-COLUMNS = ("class", "N", "K", "R", "m", "constraints", "hidden", "clear", "domain", "rows_per_slot", "fixed_rows")
+COLUMNS = (
+    "class", "circuit", "shape", "constraints", "hidden", "clear", "rows", "domain", "rows_per_slot", "fixed_rows",
+)  # fmt: skip
 
 
-def line(built: BuiltCircuit) -> dict[str, str]:
-    """One class's numbers.
+def line(cls: Shape) -> dict[str, str]:
+    """One class's numbers, by formula."""
+    rows = count_rows(cls)
+    if isinstance(cls, CircuitClass):
+        shape = f"N={cls.N} K={cls.K} R={cls.R} m={cls.m}"
+        split = f"{rows.scaling / cls.N:.3f}", str(rows.rows - rows.scaling)
+    else:
+        shape, split = f"n={cls.n}", ("", "")
+    values = (
+        cls.name, circuit_of(cls).noun, shape, rows.constraints, rows.hidden, rows.clear, rows.rows, rows.domain,
+        *split,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, map(str, values), strict=True))
+
+
+def measured(built: BuiltCircuit[CircuitClass] | BuiltCircuit[EstimateClass]) -> dict[str, str]:
+    """As :func:`line`, held to what was compiled.
 
     Raises:
         ConfigurationError: the compiled circuit differs from the formula of search.py.
@@ -35,11 +55,7 @@ def line(built: BuiltCircuit) -> dict[str, str]:
             f"circuit {cls.name} has {built.constraints} constraints and {built.public} public inputs, "
             f"search.count_rows says {rows.constraints} and {rows.public}: one of them changed without the other"
         )
-    values = (
-        cls.name, cls.N, cls.K, cls.R, cls.m, rows.constraints, rows.hidden, rows.clear, rows.domain,
-        f"{rows.scaling / cls.N:.3f}", rows.rows - rows.scaling,
-    )  # fmt: skip
-    return dict(zip(COLUMNS, map(str, values), strict=True))
+    return line(cls)
 
 
 def read(path: Path = STATS_FILE) -> dict[str, dict[str, str]]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Phase B at the account: what it checks before it signs, what it signs, and what it checks in the answer.
 
-Protocol section 5.  Pure: bytes and messages in, nothing or an error out; no I/O, clock or randomness.  Whatever a
+SPEC B.1 to B.4.  Pure: bytes and messages in, nothing or an error out; no I/O, clock or randomness.  Whatever a
 provider could get wrong in its own favour is one named check here, and each of them raises instead of warning: a wrong
 commitment to e before the nonce is known, an answer to other bytes than those signed, returned slots or texts that are
 not the committed ones, a receipt that no ledger entry backs.
@@ -20,8 +20,8 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account, Manifest, TenantIndex, embedding_commitment, text_leaf
 from ragseal.kernel.errors import AttestationError, BudgetError, EncodingError, LedgerError
 from ragseal.kernel.fixedpoint import check_embedding
-from ragseal.kernel.hints import places_commitment
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier

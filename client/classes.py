@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask a provider and believe nothing: the library that an account's own software calls.  Protocol section 5.
+"""Ask a provider and believe nothing: the library that an account's own software calls.  SPEC B.
 
     >>> from ragseal.client import Client
     >>> client = Client(PROVIDER, STATE, log_key=LOG_KEY, embedder="minilm")

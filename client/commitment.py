@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase A at the account: whether a window may be used at all.  Protocol section 3.
+"""Phase A at the account: whether a window may be used at all.  SPEC A.
 
 Pure.  The manifest is signed by the provider key this account pinned, names the pinned log, and its registry holds
 this account's line with its own public key: the verifier reads a record's tenant from there, so a wrong line would move

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a caller gets: checked texts, re-ranked on this machine.  Protocol section 4, item 5.
+"""What a caller gets: checked texts, re-ranked on this machine.  SPEC M.5.
 
 The provider releases a set in slot order, since the order of noisy scores carries more; ranking the texts one already
 holds with the public embedder costs no privacy.

@@ -19,7 +19,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from ragseal.circuits.build import BUILD_VARIABLE, build, load_classes
+from ragseal.circuits.build import BUILD_VARIABLE, build
+from ragseal.circuits.circuit import load_classes
 from ragseal.client import Client
 from ragseal.client.remote import ProviderOverGrpc
 from ragseal.client.result import Result

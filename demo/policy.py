@@ -17,7 +17,7 @@ import numpy as np
 
 from ragseal.accounting.audit import epsilon_audit
 from ragseal.accounting.rounding import upward
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import COLLUDING
 from ragseal.demo.scenario import Scenario
 from ragseal.embedder import Embedder, quantise

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError

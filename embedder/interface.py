@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every embedder offers, and the canonical description that C_emb commits to.  Protocol section 3, C_emb (R1)."""
+"""What every embedder offers, and the canonical description that C_emb commits to.  SPEC A.2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 #: Some models put another instruction before a query than before a document; the default model treats both alike.
 Role = Literal["query", "document"]
 
-#: The one quantisation of the protocol (section 4, item 1): see :func:`ragseal.embedder.quantise`.
+#: The one quantisation of the protocol (SPEC M.1): see :func:`ragseal.embedder.quantise`.
 QUANTISATION = "int8/127/half-even"
 
 #: Longest text that an embedder reads.  Models cut far earlier; this only bounds the work a hostile text can cause.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Embedders by name, and the one call a client needs for its own e.  Protocol section 5, message 1."""
+"""Embedders by name, and the one call a client needs for its own e.  SPEC B.1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From float vectors to the protocol's integers.  Protocol section 4, item 1."""
+"""From float vectors to the protocol's integers.  SPEC M.1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Digests of a model's content, whatever file format or library carries it.  Protocol section 3, C_emb."""
+"""Digests of a model's content, whatever file format or library carries it.  SPEC A.2."""
 
 from __future__ import annotations
 

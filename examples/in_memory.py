@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from ragseal.client.link import Announced, Retrieved
 from ragseal.kernel.inquiry import Ask
 from ragseal.ledger.published import PublicLog
-from ragseal.prover.commitment.manifest import window_index
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.storage.history import Stage
+from ragseal.prover.storage.window_secrets import window_index
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from examples.in_memory import LedgerForAccounts, ProviderForAccounts, ProviderForAuditor, Running
 from ragseal.backends.group import default_group
-from ragseal.circuits.build import build, class_digest, default_cache, load_classes
-from ragseal.circuits.estimate import build_estimate, estimate_digest, fitting
+from ragseal.circuits.build import build, default_cache
+from ragseal.circuits.circuit import class_digest, fitting, load_classes
 from ragseal.client import AccountState, Client
 from ragseal.embedder import load_embedder, quantise
 from ragseal.groth16.keys import make_keys
@@ -30,8 +30,8 @@ from ragseal.prover import assembly
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import ingest
-from ragseal.prover.commitment.manifest import Registration, add_accounts
 from ragseal.prover.commitment.policy_file import Binding, read_policy
+from ragseal.prover.commitment.registry import Registration, add_accounts
 from ragseal.prover.provider import Conduct, Provider
 from ragseal.prover.storage import state as provider_folder
 from ragseal.verifier.audit import class_build, estimate_build
@@ -48,14 +48,15 @@ TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() so
 
 def one_window(folder: Path, question: str) -> Verdict:
     cls, size, embedder = load_classes()["tiny"], fitting("tiny"), load_embedder("minilm")
-    digests = {cls: class_digest(cls), size: estimate_digest(size)}
+    digests: dict[Any, bytes] = {circuit: class_digest(circuit) for circuit in (cls, size)}
 
     # The auditor makes its identity and its keys: nobody else's keys are sound for it.  [A.9]
     auditor = Auditor.create(folder / "auditor", Ed25519PrivateKey.generate())
     keys = {}
-    for made_for, circuit in ((cls, build(cls, default_cache())), (size, build_estimate(size, default_cache()))):
-        keys[made_for] = make_keys(circuit.r1cs, made_for, digests[made_for], auditor.directory / "keys")
-        auditor.add_key(auditor.line_of(keys[made_for], made_for, digests[made_for], AUDITOR))
+    for circuit, digest in digests.items():
+        r1cs = build(circuit, default_cache()).r1cs
+        keys[circuit] = make_keys(r1cs, circuit, digest, auditor.directory / "keys")
+        auditor.add_key(auditor.line_of(keys[circuit], circuit, digest, AUDITOR))
 
     # An account makes its key.  The provider makes its folder, embeds documents and registers the account.
     account = AccountState.create(folder / "alice", "alice")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proving and verifying keys of a circuit class.  Protocol section 3, "Keys".
+"""Proving and verifying keys of a circuit class.  SPEC A.9.
 
 A verifying key's IC points are the bases that hidden inputs and blinders are committed on; :mod:`ragseal.groth16.views`
 names those slices.  Keys live in a folder named by the digest of the verifying key, so that a key made
@@ -14,13 +14,15 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
-from ragseal.backends.group import available, native, native_errors
+from ragseal.backends.native import available, native, native_errors
+from ragseal.circuits.circuit import Shape
 from ragseal.groth16 import zkey as plain_zkey
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import EstimateView as EstimateView
 from ragseal.groth16.views import KeyView as KeyView
+from ragseal.groth16.views import VerifyingKeyData
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass
@@ -45,15 +47,11 @@ class KeyPaths:
         return self.directory / VKEY
 
 
-#: What a key is of.
-Shape = CircuitClass | EstimateClass
-
-
 @overload
-def view_of(cls: CircuitClass, vk: Any) -> KeyView: ...
+def view_of(cls: CircuitClass, vk: VerifyingKeyData) -> KeyView: ...
 @overload
-def view_of(cls: EstimateClass, vk: Any) -> EstimateView: ...
-def view_of(cls: Shape, vk: Any) -> KeyView | EstimateView:
+def view_of(cls: EstimateClass, vk: VerifyingKeyData) -> EstimateView: ...
+def view_of(cls: Shape, vk: VerifyingKeyData) -> KeyView | EstimateView:
     """A verifying key as its class reads it.  ProofError: it has another number of public inputs."""
     return EstimateView(cls, vk) if isinstance(cls, EstimateClass) else KeyView(cls, vk)
 
@@ -82,8 +80,7 @@ def read_key(path: Path, cls: Shape) -> KeyView | EstimateView:
     except OSError as error:
         raise ConfigurationError(f"cannot read the verifying key {file}: {error.strerror}") from None
     with native_errors():
-        source = native().VerifyingKey if available() else VerifyingKey
-        return view_of(cls, source.from_bytes(data))
+        return view_of(cls, (native.VerifyingKey if available() else VerifyingKey).from_bytes(data))
 
 
 def install_key(zkey: Path, cls: Shape, directory: Path) -> KeyPaths:
@@ -93,11 +90,11 @@ def install_key(zkey: Path, cls: Shape, directory: Path) -> KeyPaths:
         ProofError: the key is refused.
     """
     with native_errors():
-        vk = native().ProvingKey.load(str(zkey)).verifying_key() if available() else plain_zkey.verifying_key(zkey)
+        vk = native.ProvingKey.load(str(zkey)).verifying_key() if available() else plain_zkey.verifying_key(zkey)
     view = view_of(cls, vk)
     target = directory / f"{cls.name}-{view.digest.hex()[:24]}"
     target.mkdir(parents=True, exist_ok=True)
-    for name, data in ((VKEY, bytes(vk.to_bytes())), (VKEY_JSON, vk.to_json().encode())):
+    for name, data in ((VKEY, vk.to_bytes()), (VKEY_JSON, vk.to_json().encode())):
         _write(target / name, data)
     os.replace(zkey, target / ZKEY)
     return KeyPaths(target, view.digest)
@@ -123,7 +120,6 @@ def make_keys(
         paths = KeyPaths(directory / f"{cls.name}-{digest.hex()[:24]}", digest)
         if paths.zkey.exists() and read_key(paths.vkey, cls).digest == digest:
             return paths
-    maker = native()
     if progress:
         progress(f"making keys for class {cls.name} (one party, once)")
     handle, name = tempfile.mkstemp(dir=directory, suffix=".zkey.part")
@@ -131,7 +127,7 @@ def make_keys(
     part = Path(name)
     try:
         with native_errors():
-            maker.setup(str(r1cs), str(part))
+            native.setup(str(r1cs), str(part))
         paths = install_key(part, cls, directory)
     finally:
         part.unlink(missing_ok=True)

@@ -9,16 +9,45 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Protocol
 
-from ragseal.backends.group import default_group, native_errors
+from ragseal.backends.group import default_group
+from ragseal.backends.native import native_errors
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hints import CLEAR, Layout
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.statement import CLEAR, Layout
+
+
+class VerifyingKeyData(Protocol):
+    """A parsed key: ``ragseal_native.VerifyingKey``, or :class:`ragseal.groth16.verifying_key.VerifyingKey`."""
+
+    @property
+    def n_public(self) -> int:
+        """Number of public inputs."""
+
+    def to_bytes(self) -> bytes:
+        """The canonical form that the digest is of."""
+
+    def to_json(self) -> str:
+        """snarkjs' verification_key.json."""
+
+    def digest(self) -> bytes:
+        """SHA-256 of :meth:`to_bytes`."""
+
+    def ic(self, start: int, count: int, /) -> bytes:
+        """IC points [start, start + count)."""
+
+    def verify(self, proof: bytes, clear: bytes, commitments: bytes, /) -> None:
+        """Raises unless the proof holds."""
+
+    def verify_batch(
+        self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], weights: bytes, /
+    ) -> None:
+        """Raises unless all proofs hold; 16 unpredictable bytes of weights for each proof."""
 
 
 class View:
@@ -28,7 +57,7 @@ class View:
         ProofError: the key has another number of public inputs.
     """
 
-    def __init__(self, name: str, public: int, clear: int, vk: Any) -> None:
+    def __init__(self, name: str, public: int, clear: int, vk: VerifyingKeyData) -> None:
         self.vk = vk
         self._clear = clear
         if vk.n_public != public:
@@ -40,11 +69,11 @@ class View:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the canonical verifying key."""
-        return bytes(self.vk.digest())
+        return self.vk.digest()
 
     def bases(self, at: int, count: int) -> bytes:
         """Points of ``count`` public inputs from ``at`` on; IC_0 belongs to the constant."""
-        return bytes(self.vk.ic(at + 1, count))
+        return self.vk.ic(at + 1, count)
 
     def _check(self, clear: Sequence[int]) -> None:
         if len(clear) != self._clear:
@@ -80,7 +109,7 @@ class View:
 class KeyView(View):
     """The attestation's key."""
 
-    def __init__(self, cls: CircuitClass, vk: Any) -> None:
+    def __init__(self, cls: CircuitClass, vk: VerifyingKeyData) -> None:
         self.cls = cls
         self.layout = Layout(cls)
         super().__init__(cls.name, self.layout.public, CLEAR, vk)
@@ -112,7 +141,7 @@ class KeyView(View):
 class EstimateView(View):
     """The key of the estimate's circuit."""
 
-    def __init__(self, cls: EstimateClass, vk: Any) -> None:
+    def __init__(self, cls: EstimateClass, vk: VerifyingKeyData) -> None:
         self.cls = cls
         super().__init__(cls.name, cls.public, cls.clear, vk)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reading a snarkjs .zkey without native code: its verifying key, and what protects the secrets of who proves with it.
 
-Checked, as the native module does when it loads a key (protocol section 3, Keys): sizes, both fields, every coordinate
+Checked, as the native module does when it loads a key (SPEC A.9): sizes, both fields, every coordinate
 reduced, every point on its curve, G2 points in the subgroup, no identity where proofs would lose their randomness (IC
 with B, alpha, beta, gamma, delta), gamma != delta, ``e(beta_1, G2) = e(G1, beta_2)``, the same for delta, and
 ``e(B1_i, G2) = e(G1, B2_i)`` for every wire; coefficients inside their matrices, reduced and not zero.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase B, attestation: requests, records, answers, receipts, and what a proof states.  SPEC B; protocol section 5.
+"""Phase B, attestation: requests, records, answers, receipts, and what a proof states.  SPEC B.
 
 One request takes two messages.  The provider fixes C_e before it sees the client's signed nonce, so it cannot choose e
 knowing the noise; the client signs everything the noise depends on, so the provider cannot choose the noise either.
@@ -360,7 +360,7 @@ class ProofBatch(Message):
 
 
 def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
-    """alpha and beta of one record (protocol section 2, condition 3).
+    """alpha and beta of one record (SPEC B.5).
 
     The record's digest covers the manifest hash.  Raises ProofError if one of them is zero.
     """
@@ -409,7 +409,7 @@ def batch_context(key_digest: bytes, manifest_digest: bytes, items: Sequence[Bat
 
 
 def hint_relation(w_bases: bytes, b: bytes, items: Sequence[BatchItem]) -> Relation:
-    """C_h in the span of {W_j, B} and of nothing else (condition 3)."""
+    """C_h in the span of {W_j, B} and of nothing else (SPEC B.7)."""
     size = len(w_bases) // POINT_BYTES
     return Relation(w_bases + b, ((0, size + 1),), tuple(item.entry.c_h for item in items))
 
@@ -421,7 +421,7 @@ def link_context(context: bytes, tenant: str, index_digest: bytes) -> bytes:
 def link_relations(
     generator_bases: bytes, columns: bytes, b: bytes, items: Sequence[BatchItem]
 ) -> tuple[Relation, Relation]:
-    """C_e over {H_0..H_d} and C_y over {C_0..C_(d-1), B} with one e (condition 2).
+    """C_e over {H_0..H_d} and C_y over {C_0..C_(d-1), B} with one e (SPEC B.7).
 
     The witness is (e_0 .. e_(d-1), r, rho).
     """

@@ -3,7 +3,7 @@
 
 :class:`Group` is what kernel code asks of a curve; :class:`PurePythonGroup` is the reference and the fallback, the
 native module's adapter answers the same calls.  Points are 64 bytes x || y, big-endian; the identity is written as 64
-zero bytes inside a computation and refused on every wire (protocol section 2, condition 5).
+zero bytes inside a computation and refused on every wire (SPEC G.3).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase A, commitment: what the provider fixes before a window opens.  SPEC A; protocol section 3.
+"""Phase A, commitment: what the provider fixes before a window opens.  SPEC A.
 
 Ledger entries of this phase, in order: :class:`SignedManifest`, a :class:`BeaconCommit` of every other participant,
 the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, :class:`WindowOpen`; at the
@@ -47,7 +47,7 @@ GENERATOR_DOMAIN = b"ragseal/v1/embedding-generators"
 
 @dataclass(frozen=True, slots=True)
 class TenantIndex(Message):
-    """C_idx of one tenant and index version (R6).  The points and the proof of opening are files beside the ledger."""
+    """C_idx of one tenant and index version, SPEC A.3.  Points and proof of opening are files beside the ledger."""
 
     TAG: ClassVar[str] = "tenant-index"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, U16, HASH, HASH, HASH)
@@ -276,7 +276,7 @@ def beacon_value(manifest: bytes, openings: Sequence[tuple[str, bytes]]) -> int:
     return tagged_element("beacon", manifest, *(part for owner, nonce in openings for part in (owner.encode(), nonce)))
 
 
-# --- index columns (protocol section 2, condition 1) -----------------------------------------------------------------
+# --- index columns (SPEC A.3) ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,9 @@ def verify_columns(group: Group, bases: ScoreBases, key_digest: bytes, dimension
         ProofError: a column outside the span, or a malformed point.
     """
     if len(file.columns) != POINT_BYTES * dimension:
-        raise CommitmentError(f"the index file holds {len(file.columns) / POINT_BYTES} columns, not {dimension}")
+        raise CommitmentError(
+            f"the index file holds {len(file.columns)} bytes of columns, not {POINT_BYTES} for each of {dimension}"
+        )
     context = columns_context(key_digest, file.columns)
     relation = _columns_relation(bases, file.columns)
     verify_opening(group, "columns", context, [relation], bases.capacity + 1, file.opening)
@@ -362,7 +364,7 @@ def registry_leaves(accounts: Sequence[Account]) -> list[bytes]:
 
 
 def generators(group: Group, dimension: int) -> bytes:
-    """H_0 .. H_d: hash-to-curve generators of C_e = sum_j e_j H_j + r H_d (protocol section 2, condition 2)."""
+    """H_0 .. H_d: hash-to-curve generators of C_e = sum_j e_j H_j + r H_d (SPEC G.9)."""
     return group.hash_to_curve(GENERATOR_DOMAIN, dimension + 1)
 
 

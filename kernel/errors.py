@@ -49,7 +49,7 @@ class BudgetError(AuditError):
 
 
 class UnprovableError(AuditError):
-    """A query that the circuit class cannot prove: a named completeness failure of protocol section 4."""
+    """A query that the circuit class cannot prove: a named completeness failure of SPEC M.8."""
 
 
 class ConfigurationError(AuditError):

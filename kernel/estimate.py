@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The coalition estimate: records of a tenant that are too alike, and how many accounts they join.  Protocol section 6.
+"""The coalition estimate: records of a tenant that are too alike, and how many accounts they join.  SPEC C.1.
 
 Records of one tenant and window are numbered by rank in ledger order, 0, 1, 2, ...  Two of them, at most tau apart, are
 linked if <e_a, e_b> >= theta * 127^2.  Components are components of *records*; c is the largest number of distinct
@@ -94,7 +94,8 @@ def _linked(embeddings: Embeddings, tau: int, threshold: int) -> Iterator[Pairs]
     largest = int(np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.int64).max(initial=0))
     if largest >= _EXACT64:
         raise EstimateError("embeddings have too many entries for exact products")
-    kind: np.dtype[np.floating] = np.dtype(np.float32 if largest < _EXACT32 else np.float64)
+    single = largest < _EXACT32
+    kind: np.dtype[np.floating] = np.dtype(np.float32 if single else np.float64)  # exact: sums < 2^24 or 2^53
     for top in range(0, n, _ROWS):
         rows = embeddings[top : top + _ROWS].astype(kind)
         last = min(n, top + len(rows) + tau)

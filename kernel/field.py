@@ -59,7 +59,7 @@ def unpack(data: bytes) -> list[int]:
 
 
 def digest_element(digest: bytes) -> int:
-    """First 31 bytes of a SHA-256 digest as a field element (protocol section 2, condition 6)."""
+    """First 31 bytes of a SHA-256 digest as a field element (SPEC G.2)."""
     if len(digest) != 32:
         raise EncodingError("a digest has 32 bytes")
     return int.from_bytes(digest[:31], "big")

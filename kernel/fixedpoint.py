@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Integer scores and the score window.  Protocol section 4, items 1-3."""
+"""Integer scores and the score window.  SPEC M.1 to M.3."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def clip(w: int, hmax: int) -> int:
 
 def score_limit(dimension: int) -> int:
     """Largest |y|: a document vector's norm is at most 127 + sqrt(d)/2 by rounding, a query's 127 + 3 sqrt(d)/2, since
-    a client's entries may differ by 1 from the provider's own (protocol sections 3 and 5)."""
+    a client's entries may differ by 1 from the provider's own (SPEC B.1)."""
     root = math.isqrt(dimension) + 1
     return (2 * SCORE_UNIT + root) * (2 * SCORE_UNIT + 3 * root) // 4 + 1
 

@@ -55,12 +55,12 @@ class _Ask(Message):
         """The auditor's signature."""
         return signature.sign(key, "ask", self.encode())
 
-    def verify(self, auditor_key: bytes, proof: bytes, now: float) -> None:
-        """Raises AttestationError unless the window's auditor asks, now."""
+    def verify(self, auditor_key: bytes, proof: bytes, now: int) -> None:
+        """Raises AttestationError unless the window's auditor asks, now: seconds since 1970."""
         signature.verify(auditor_key, "ask", self.encode(), proof)
         if abs(now - self.time) > ASK_SECONDS:
             raise AttestationError(
-                f"the ask's time is {abs(now - self.time):.0f} s away from this provider's clock, at most "
+                f"the ask's time is {abs(now - self.time)} s away from this provider's clock, at most "
                 f"{ASK_SECONDS} s are allowed: set the clocks of auditor and provider"
             )
 

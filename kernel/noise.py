@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The noise table: an integer law of total mass 2^128, its rules and its inverse CDF.  SPEC: mechanism, noise table.
+"""The noise table: an integer law of total mass 2^128, its rules and its inverse CDF.  SPEC M.4.
 
 Everything here is exact integer arithmetic; no float ever touches a mass, a quantile or a decision.
 

@@ -4,8 +4,8 @@
 Commitments D_1..D_T over stated bases are combined with powers of chi, which hashes all of them, and knowledge of an
 opening x of D = sum_t chi^t D_t over exactly those bases is proven: announcement A = <r, G>, challenge c, and instead
 of the response z = r + c x a folding argument for <z, G> = A + c D (kernel/folding.py).  Three uses: the columns of
-an index (condition 1), C_e and C_y of the same e (condition 2, two relations that share a witness), and the hints C_h
-(condition 3).  A component along any other base, or the use of a challenge before what it follows was fixed, forges
+an index (SPEC A.3), C_e and C_y of the same e (SPEC B.7, two relations that share a witness), and the hints C_h
+(SPEC B.7).  A component along any other base, or the use of a challenge before what it follows was fixed, forges
 anything; both are refused by construction, as the verifier recomputes chi, c and every u.
 
 Soundness.  The proof is (T, 2, 3, ..., 3)-special sound, with T choices of chi, two of c and three of u in each of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many places a class opens, and how fine its threshold grid is.  SPEC: mechanism, lazily opened noise.
+"""How many places a class opens, and how fine its threshold grid is.  SPEC M.7 and M.8.
 
 A query overflows when more than R slots must open their fine bits.  Fix any score vector and let slot j be the K-th
 winner, with noisy score v*.  Of the other slots at most K - 1 lie above v*, each is flagged independently, and if the
@@ -11,15 +11,13 @@ exponential-moment bound, and a union over j, give
 A(z) = P(z_b > z), P(z) = P(Q(k) >= z) - A(z): z is how far the slot's clipped score lies below v*, in table steps, so
 the maximum covers every score vector.  z beyond the table gives the factor 1, so exponent N instead of N - 1 is safe.
 
-Decisions are exact: integers, and fixed point that is only ever rounded against the claim.  Floats serve only to look
-for good a and b, which are then checked.
+Decisions are exact: integers, and fixed point that is only ever rounded against the claim.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -29,7 +27,6 @@ from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, UNIFORM_BITS
 
 _FRACTION_BITS = 320  # of the upward-rounded powers
 _UNIT = 1 << _FRACTION_BITS
-_SEARCH_DENOMINATOR = 10_000
 
 
 def power_up(base: int, exponent: int, bits: int = _FRACTION_BITS) -> int:
@@ -72,7 +69,7 @@ def overflow_bound(N: int, K: int, R: int, m: int, a: Fraction, b: Fraction, tab
     scale = a.denominator * b.denominator * TOTAL
     base = -(-(scale + worst) * _UNIT // scale)
     moment = Fraction(power_up(base, N), _UNIT)
-    return N * moment / (a ** (R - K + 1) * b ** (K - 1))
+    return N * moment / (a ** (R - K + 1) * b ** (K - 1))  # exact: fractions
 
 
 def overflow_bound_holds(cls: CircuitClass, table: NoiseTable) -> bool:
@@ -85,85 +82,6 @@ def overflow_bound_holds(cls: CircuitClass, table: NoiseTable) -> bool:
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
     bound = overflow_bound(cls.N, cls.K, cls.R, cls.m, cls.a, cls.b, table)
     return bound <= Fraction(1, 1 << OVERFLOW_EXPONENT)
-
-
-def _upper_hull(points: tuple[tuple[int, int], ...]) -> list[tuple[float, float]]:
-    """The points that can maximise (a-1) P - (1-b) A for some a > 1 > b: upper hull of (A, P), as floats."""
-    hull: list[tuple[int, int]] = []
-    for x, y in sorted(points):
-        while len(hull) > 1:
-            (x0, y0), (x1, y1) = hull[-2:]
-            if (x1 - x0) * (y - y0) < (y1 - y0) * (x - x0):
-                break
-            hull.pop()
-        if hull and hull[-1][0] == x:
-            hull.pop()  # same A, larger P: points are sorted
-        hull.append((x, y))
-    return [(x / TOTAL, y / TOTAL) for x, y in hull]
-
-
-_GOLDEN = (math.sqrt(5) - 1) / 2
-_SEARCH_LIMIT = 6.0  #: of ln a and -ln b
-
-
-def _golden(function: Callable[[float], float], low: float, high: float) -> float:
-    """Argument of the minimum of a convex function on [low, high], to about 1e-5."""
-    x0, x1 = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    y0, y1 = function(x0), function(x1)
-    while high - low > 1e-5:
-        if y0 < y1:
-            high, x1, y1 = x1, x0, y0
-            x0 = high - _GOLDEN * (high - low)
-            y0 = function(x0)
-        else:
-            low, x0, y0 = x0, x1, y1
-            x1 = low + _GOLDEN * (high - low)
-            y1 = function(x1)
-    return (low + high) / 2
-
-
-def _search(N: int, K: int, R: int, hull: list[tuple[float, float]]) -> tuple[float, float, float]:
-    """(ln bound, a, b), approximately minimal: the logarithm of the bound is convex in (ln a, -ln b)."""
-
-    def log_bound(u: float, w: float) -> float:
-        worst = max(math.expm1(u) * flagged + math.expm1(-w) * above for above, flagged in hull)
-        return math.log(N) - (R - K + 1) * u + (K - 1) * w + N * math.log1p(worst)
-
-    def best_w(u: float) -> float:
-        return _golden(lambda w: log_bound(u, w), 1e-3, _SEARCH_LIMIT)
-
-    u = _golden(lambda u: log_bound(u, best_w(u)), 1e-3, _SEARCH_LIMIT)
-    w = best_w(u)
-    return log_bound(u, w), math.exp(u), math.exp(-w)
-
-
-def find_bound(N: int, K: int, m: int, table: NoiseTable) -> tuple[int, Fraction, Fraction]:
-    """The smallest R for which this bound gives 2^-64, with rationals a and b that prove it (checked exactly).
-
-    Raises:
-        PolicyError: no R <= N is enough.
-    """
-    hull = _upper_hull(exceed_and_flag(table, m))
-    target = -OVERFLOW_EXPONENT * math.log(2)
-    low, high = K, N  # the bound fails at low, is hoped for at high
-    found: dict[int, tuple[Fraction, Fraction]] = {}
-    while high - low > 1:
-        R = (low + high) // 2
-        value, a, b = _search(N, K, R, hull)
-        if value <= target:
-            rationals = _rational(a), _rational(b)
-            if overflow_bound(N, K, R, m, *rationals, table) <= Fraction(1, 1 << OVERFLOW_EXPONENT):
-                found[R] = rationals
-                high = R
-                continue
-        low = R
-    if high not in found:
-        raise PolicyError(f"no number of places proves 2^-{OVERFLOW_EXPONENT} for N={N}, K={K}, m={m}; use a larger N")
-    return (high, *found[high])
-
-
-def _rational(x: float) -> Fraction:
-    return Fraction(round(x * _SEARCH_DENOMINATOR), _SEARCH_DENOMINATOR)
 
 
 def few_exceed_bound(N: int, K: int, mass: int) -> Fraction:

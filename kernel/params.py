@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Constants of the protocol and the shape of a circuit class.  SPEC: parameter table.
+"""Constants of the protocol and the shape of a circuit class.  SPEC G.11.
 
 A *class* is what one circuit, one proving key and one noise table belong to: capacity, open places, widths of the
 decompositions and the noise law.  Everything a policy may choose freely (score window, gain, budgets) is not in it.
@@ -27,12 +27,13 @@ SCORE_UNIT = 127  #: quantisation: |e| is about 127, cosine 1 is 127^2
 # Poseidon domain tags (first input, or added at 2^32 to a counter).
 TAG_SEED, TAG_KEY, TAG_COARSE, TAG_FINE, TAG_PLACES = 1, 2, 3, 4, 5
 
-#: Completeness and privacy margins of protocol section 4.
+#: Completeness and privacy margins of SPEC M.7 and M.8.
 COARSE_CANONICAL_BITS = 44
 PLACE_CANONICAL_BITS = 72
 OVERFLOW_EXPONENT = 64
 GRID_EXPONENT = 80
 
+PACKED_BITS = 248  #: of slot ids in one field element of the commitment to T
 ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
 LAWS = ("gaussian", "geometric")
@@ -40,7 +41,7 @@ LAWS = ("gaussian", "geometric")
 
 @dataclass(frozen=True, slots=True)
 class CircuitClass:
-    """One circuit class (protocol section 4).  ``a`` and ``b`` are the free rationals of the overflow bound."""
+    """One circuit class (SPEC M.9).  ``a`` and ``b`` are the free rationals of the overflow bound."""
 
     name: str
     law: str  #: "gaussian" or "geometric"
@@ -142,7 +143,7 @@ class CircuitClass:
     @property
     def ids_per_element(self) -> int:
         """Slot ids packed into one field element of the commitment to T."""
-        return 248 // self.L
+        return PACKED_BITS // self.L
 
     @property
     def packed_elements(self) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""C_policy: everything the guarantee of a window depends on.  Protocol section 3.
+"""C_policy: everything the guarantee of a window depends on.  SPEC A.6.
 
 A policy is checked against its circuit class before a window opens: score window, gain and budgets must not overflow
 the class's comparison width (completeness), and what it advertises must follow from the noise (privacy).
@@ -185,7 +185,7 @@ def comparison_room(cls: CircuitClass) -> int:
 
 
 def comparison_need(policy: Policy, cls: CircuitClass) -> int:
-    """Upper bound of every value that the circuit compares in 2c bits (protocol section 3, completeness only)."""
+    """Upper bound of every value that the circuit compares in 2c bits (SPEC A.10, completeness only)."""
     table = noise.build_table(cls.law)
     limit = score_limit(policy.dimension)
     noise_max = ((table.cut + 1) << cls.s) - 1

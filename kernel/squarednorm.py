@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A sigma proof that a committed scalar is the squared norm of a committed vector.  SPEC C.5; protocol section 6.
+"""A sigma proof that a committed scalar is the squared norm of a committed vector.  SPEC C.5.
 
 Statement: P = sum_j p_j H_j + u H_d and C = <p, p> S + w B.  The prover announces X = sum_j x_j H_j + v H_d and the two
 cross terms T1 = 2 <x, p> S + t1 B and T0 = <x, x> S + t0 B, gets c, and answers q = x + c p, v + c u and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hashes with a domain tag each, and Fiat-Shamir challenges.  Protocol section 2, condition 6.
+"""Hashes with a domain tag each, and Fiat-Shamir challenges.  SPEC G.2 and G.10.
 
 ``tagged_hash(tag, a, b, ...)`` is SHA-256 over ``u8 len || "ragseal/v1/" + tag`` and, for every part, its u64 length
 and bytes: no concatenation is ambiguous and no digest of one purpose can serve another.

@@ -6,6 +6,7 @@ concatenations.  Every function raises NativeError on malformed input and runs w
 """
 
 from os import PathLike
+from typing import TypedDict
 
 __version__: str
 
@@ -79,17 +80,25 @@ class Committer:
     def commit(self, e: bytes, rho: bytes) -> bytes:
         """sum_j e_j C_j + rho B for int8 entries of e."""
 
+class Selection(TypedDict):
+    """The mechanism's answer; see kernel/mechanism.py."""
+
+    ids: list[int]
+    v: int
+    i_star: int
+    theta: int
+
 class Engine:
     """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
 
     def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
         """params: N, K, R, m, q, c, s; bounds: B(k); cdf: 17 big-endian bytes of F(-1), F(0), ..., F(cut)."""
 
-    def answer(self, key: bytes, w: bytes, hmax: int) -> dict[str, object]:
+    def answer(self, key: bytes, w: bytes, hmax: int) -> Selection:
         """ids (K, increasing), v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""
 
     def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
-        """The hint vector of kernel/hints.py, packed."""
+        """The hint vector of kernel/statement.py, packed."""
 
 class VerifyingKey:
     """A Groth16 verifying key; its IC points are the basis of the commitments that stand for hidden public inputs."""
@@ -140,7 +149,7 @@ class Witness:
     def from_wtns(path: str | PathLike[str]) -> Witness: ...
 
 class ProvingKey:
-    """A snarkjs .zkey, checked when loaded (protocol section 3, Keys)."""
+    """A snarkjs .zkey, checked when loaded (SPEC A.9)."""
 
     @property
     def n_vars(self) -> int: ...
@@ -208,6 +217,6 @@ class R1cs:
     def propagate(self, known: bytes, skip_rows: bytes) -> bytes:
         """One byte (0 or 1) a wire: which wires the known ones determine through rows that are not skipped.
 
-        A row determines its only unknown wire if that occurs linearly with a divisor that is a constant (protocol
-        section 4, item 6).  Wire 0 is always known.
+        A row determines its only unknown wire if that occurs linearly with a divisor that is a constant (SPEC
+        B.6.6).  Wire 0 is always known.
         """

@@ -17,26 +17,27 @@ import click
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.circuits.circuit import class_digest
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import assembly, remote, service, spending
 from ragseal.prover.attestation import proofs as proofs_of_records
-from ragseal.prover.commitment import consent, index, manifest
+from ragseal.prover.commitment import consent, index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import KINDS, open_corpus
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.index import Matrix
-from ragseal.prover.commitment.manifest import Registration
 from ragseal.prover.commitment.policy_file import Binding, load_policy
+from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.options import STATE
 from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.provider import Conduct, Provider
-from ragseal.prover.storage import fsck
+from ragseal.prover.storage import fsck, window_secrets
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.terminal import (
     CONTEXT,
@@ -174,7 +175,7 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
     """Register an account for the windows committed from now on."""
     public = _hex(key, 32, "--key")
     with State(directory) as state:
-        manifest.add_accounts(state, [Registration(name, tenant, public)])
+        registry.add_accounts(state, [Registration(name, tenant, public)])
         known = state.rows("SELECT 1 FROM tenants WHERE name = ?", (tenant,))
     note = "" if known else f"; tenant {tenant} has no documents yet, and no window can be committed until it has some"
     _tell(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
@@ -187,7 +188,7 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
 def remove_account(directory: Path, name: str, as_json: bool) -> None:
     """Take an account out of the windows committed from now on; a window that has it keeps it."""
     with State(directory) as state:
-        manifest.remove_account(state, name)
+        registry.remove_account(state, name)
     _tell(as_json, {"removed": name}, f"account {name} is in no window that is committed from now on")
 
 
@@ -220,7 +221,7 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
             raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
         found.append(Registration(name, values["tenant"], _hex(values["key"], 32, f"key of [{name}]")))
     with State(directory) as state:
-        added = manifest.add_accounts(state, found)
+        added = registry.add_accounts(state, found)
     values = {"added": added, "skipped": len(found) - added}
     _tell(as_json, values, f"{added} accounts added, {len(found) - added} were there already")
 
@@ -231,7 +232,7 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
 def list_accounts(directory: Path, as_json: bool) -> None:
     """The registered accounts, by name."""
     with State(directory) as state:
-        found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in manifest.accounts(state)]
+        found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in registry.accounts(state)]
     lines = "\n".join(f"{a['name']}  {a['tenant']}  {a['key']}" for a in found)
     _tell(as_json, {"accounts": found}, lines or "no accounts")
 
@@ -262,14 +263,14 @@ def fetch_keys(
         def moved(done: int, total: int) -> None:
             bars.update(task, completed=done, total=total)
 
-        fetched = remote.fetch_key(verifier, tls, cls, assembly.class_digest(cls), wanted, ring, moved)
+        fetched = remote.fetch_key(verifier, tls, cls, class_digest(cls), wanted, ring, moved)
         paths = fetched.paths
         state.remember_auditor(paths.digest, fetched.auditor_key)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
         size = assembly.fitting_estimate(cls)
         rings = assembly.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         (blocks,) = [
-            remote.fetch_key(verifier, tls, size, assembly.estimate_digest(size), None, one, moved).paths
+            remote.fetch_key(verifier, tls, size, class_digest(size), None, one, moved).paths
             for one in rings
             if one.cls == size
         ]
@@ -324,7 +325,7 @@ def commit(
         before = provider.journal.history.newest
         binding = Binding(
             cls,
-            assembly.class_digest(cls),
+            class_digest(cls),
             provider.machinery.embedder.dimension,
             int(provider.edges.clock()),
             None if before is None else before.manifest.policy.period_start,
@@ -338,7 +339,7 @@ def commit(
         consent.require(terms, agreed)
         entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named)
         made = provider.journal.history.named(window)
-        shared = manifest.shared_documents(provider.state, made.digest)
+        shared = window_secrets.shared_documents(provider.state, made.digest)
     values = {
         "window": window,
         "manifest": made.digest.hex(),
@@ -444,7 +445,7 @@ def status(directory: Path, as_json: bool) -> None:
             **_identity(provider.state),
             "ledger_size": provider.ledger.size,
             "tenants": dict(index.tenants(provider.state)),
-            "accounts": len(manifest.accounts(provider.state)),
+            "accounts": len(registry.accounts(provider.state)),
             "windows": [
                 {
                     "window": w.manifest.window,

@@ -14,20 +14,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
 from ragseal.accounting.pld import infinite_loss_mass
-from ragseal.backends.group import default_group, slow_path_notice
+from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
-from ragseal.circuits import build as circuits
-from ragseal.circuits import estimate as estimates
+from ragseal.backends.native import slow_path_notice
+from ragseal.circuits.build import BuiltCircuit, build, default_cache
+from ragseal.circuits.circuit import class_digest, fitting, load_classes
 from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
-from ragseal.groth16.estimate import open_estimate_backend
-from ragseal.groth16.proving import Backend, open_backend
+from ragseal.groth16.provers import AttestationBackend, BlockBackend, open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
-from ragseal.prover.keys.keyring import EstimateRing, KeyRing
+from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, attestation_keys, block_keys
 from ragseal.prover.provider import Machinery
 from ragseal.prover.storage.state import KEY_FILE, State
 from ragseal.runtime.keyfile import load_key
@@ -40,62 +40,48 @@ Progress = Callable[[str], None]
 
 def circuit_class(name: str) -> CircuitClass:
     """A class of the parameter file by name; ConfigurationError lists those there are."""
-    classes = circuits.load_classes()
+    classes = load_classes()
     if name not in classes:
         raise ConfigurationError(f"there is no circuit class {name!r}, only {', '.join(classes)}")
     return classes[name]
 
 
-def class_digest(cls: CircuitClass) -> bytes:
-    """What policies and keys name."""
-    return circuits.class_digest(cls)
-
-
 def build_directory() -> Path:
     """Where compiled circuits lie: RAGSEAL_BUILD, RAGSEAL_CACHE, or the user's cache folder."""
-    return circuits.default_cache()
+    return default_cache()
 
 
-def open_keys(state: State, cls: CircuitClass, progress: Progress) -> KeyRing:
+def open_keys(state: State, cls: CircuitClass, progress: Progress) -> AttestationKeys:
     """The state's keys; the circuit is compiled when one is taken in or first used.  Says if the slow path is taken."""
 
-    def circuit() -> circuits.BuiltCircuit:
-        return circuits.build(cls, build_directory(), progress)
+    def circuit() -> BuiltCircuit[CircuitClass]:
+        return build(cls, build_directory(), progress)
 
-    def backend(folder: Path) -> Backend:
-        built = circuit()
-        kind = os.environ.get(BACKEND_VARIABLE, "auto")
-        return open_backend(cls, built.r1cs, built.wasm, folder, node_modules(), kind)
+    def backend(folder: Path) -> AttestationBackend:
+        return open_backend(circuit(), folder, node_modules(), os.environ.get(BACKEND_VARIABLE, "auto"))
 
     notice = slow_path_notice()
     if notice is not None:
         progress(notice)
-    return KeyRing(state.keys_directory, cls, lambda: circuit().r1cs, backend)
+    return attestation_keys(state.keys_directory, cls, lambda: circuit().r1cs, backend)
 
 
 def fitting_estimate(cls: CircuitClass) -> EstimateClass:
     """The size of the estimate's circuit that goes with a class."""
-    return estimates.fitting(cls.name)
+    return fitting(cls.name)
 
 
-def estimate_digest(cls: EstimateClass) -> bytes:
-    """What keys of the estimate's circuit name."""
-    return estimates.estimate_digest(cls)
+def open_estimate_keys(state: State, progress: Progress) -> tuple[BlockKeys, ...]:
+    """The state's keys of the estimate's circuit, one ring per size; compiled as in :func:`open_keys`."""
 
+    def ring(cls: EstimateClass) -> BlockKeys:
+        def circuit() -> BuiltCircuit[EstimateClass]:
+            return build(cls, build_directory(), progress)
 
-def open_estimate_keys(state: State, progress: Progress) -> tuple[EstimateRing, ...]:
-    """The state's keys of the estimate's circuit, one ring a size; compiled as in :func:`open_keys`."""
+        def backend(folder: Path) -> BlockBackend:
+            return open_backend(circuit(), folder, node_modules())
 
-    def ring(cls: EstimateClass) -> EstimateRing:
-        def circuit() -> Path:
-            return estimates.build_estimate(cls, build_directory(), progress).r1cs
-
-        return EstimateRing(
-            state.keys_directory,
-            cls,
-            circuit,
-            lambda folder: open_estimate_backend(cls, circuit(), folder, node_modules()),
-        )
+        return block_keys(state.keys_directory, cls, lambda: circuit().r1cs, backend)
 
     return tuple(ring(cls) for cls in CLASSES.values())
 
@@ -149,7 +135,7 @@ def advertised_epsilon(policy: Policy, cls: CircuitClass) -> Fraction:
     Raises:
         PolicyError: the policy overflows its class or its noise gives no finite epsilon; says what would do.
     """
-    check_policy(policy, cls, class_digest(cls), circuits.load_classes().values())  # first: less gain mends both
+    check_policy(policy, cls, class_digest(cls), load_classes().values())  # first: less gain mends both
     report = account_report(policy, cls)
     _require_finite(report, policy, cls, "an account's")
     return Fraction(math.ceil(Fraction(report.epsilon) * EPSILON_UNIT), EPSILON_UNIT)

@@ -19,7 +19,8 @@ from functools import cached_property
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.estimate import EstimateBackend, assign
+from ragseal.groth16.assignments import assign_block
+from ragseal.groth16.provers import BlockBackend
 from ragseal.kernel import certificate, field, signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
@@ -33,12 +34,13 @@ from ragseal.kernel.squarednorm import nonces_needed, prove_squared_norm
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.proofs import stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
-from ragseal.prover.commitment.manifest import WindowSecrets, embedding_generators
-from ragseal.prover.keys.keyring import EstimateRing
+from ragseal.prover.commitment.columns import embedding_generators
+from ragseal.prover.keys.keyring import BlockKeys
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT = 2  #: windows whose records stay in memory
 
@@ -89,7 +91,7 @@ class Estimates:
         state: State,
         journal: Journal,
         group: Group,
-        rings: Sequence[EstimateRing],
+        rings: Sequence[BlockKeys],
         secrets_of: Callable[[bytes], WindowSecrets],
         signing_key: Ed25519PrivateKey,
         draw: Draw,
@@ -244,7 +246,7 @@ class Estimates:
                 log.error("a block of the estimate cannot be proven, the key is stopped: %s", error)
             raise
 
-    def _backend(self, digest: bytes) -> EstimateBackend:
+    def _backend(self, digest: bytes) -> BlockBackend:
         for ring in self._rings:
             if ring.folder(digest).is_dir():
                 return ring.backend(digest)
@@ -268,7 +270,7 @@ class BlockProver:
     """Proves blocks of one tenant."""
 
     group: Group
-    backend: EstimateBackend
+    backend: BlockBackend
     scope: Scope
     records: TenantRecords
     draw: Draw
@@ -317,7 +319,7 @@ class BlockProver:
         r = certificate.block_challenges(scope, statement, digest)
 
         clear = certificate.clear_inputs(scope, statement, r)
-        assignment = assign(cls, clear, norms, products, (rho + rho_form) % R)
+        assignment = assign_block(cls, clear, norms, products, (rho + rho_form) % R)
         c_s = group.msm(key.form + key.blinder, field.pack([assignment.form, rho_form]))
         held = r[: len(statement.ranks)]
         rows = [field.pack(row) for row in chosen.tolist()]

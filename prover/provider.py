@@ -27,17 +27,19 @@ from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.turns import Turns
-from ragseal.prover.commitment import manifest as commitment
+from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
-from ragseal.prover.commitment.manifest import Progress, WindowSecrets
+from ragseal.prover.commitment.manifest import Progress
 from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
-from ragseal.prover.keys.keyring import EstimateRing, KeyRing
+from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys
 from ragseal.prover.randomness import Draw
+from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.history import Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT_WINDOWS = 2  #: windows whose matrices, and whose registries, stay in memory
 
@@ -58,9 +60,9 @@ class Machinery:
 
     group: Group
     engine: Engine
-    keys: KeyRing
+    keys: AttestationKeys
     embedder: Embedder
-    estimate_keys: Sequence[EstimateRing] = ()
+    estimate_keys: Sequence[BlockKeys] = ()
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,8 @@ class Provider:
             self.ledger.close()
             raise
         self.turns = Turns()  #: of proofs and blocks: each takes every core
-        self.windows = Loaded(lambda manifest: commitment.load_window(state, manifest), self._newest, KEPT_WINDOWS)
-        self.registries = Loaded(lambda manifest: commitment.open_registry(state, manifest), self._newest, KEPT_WINDOWS)
+        self.windows = Loaded(lambda manifest: window_secrets.load_window(state, manifest), self._newest, KEPT_WINDOWS)
+        self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._newest, KEPT_WINDOWS)
 
     def _newest(self) -> bytes | None:
         newest = self.journal.history.newest
@@ -160,7 +162,7 @@ class Provider:
             if known.manifest.window == window:
                 raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
         machinery = self.machinery
-        made = commitment.prepare_window(
+        made = manifest.prepare_window(
             self.state,
             machinery.group,
             machinery.keys.newest(),
@@ -172,7 +174,7 @@ class Provider:
             progress,
         )
         self.journal.history.check_manifest(made.signed)
-        commitment.store_window(self.state, made)
+        window_secrets.store_window(self.state, made)
         progress("entering the manifest in the ledger")
         return self.journal.append_now(lambda: made.signed)
 

@@ -14,12 +14,13 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.keys import KeyPaths, Shape
+from ragseal.circuits.circuit import Shape
+from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError, ProofError, TransportError
 from ragseal.kernel.publickey import check_public_key
-from ragseal.prover.keys.keyring import Ring
+from ragseal.prover.keys.keyring import KeyRing
 from ragseal.runtime.rpc import call, chunks, dial
 from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_pb2_grpc
@@ -48,7 +49,7 @@ def fetch_key(
     cls: Shape,
     class_digest: bytes,
     wanted: bytes | None,
-    ring: Ring[Any, Any],
+    ring: KeyRing[Any, Any],
     moved: Moved,
 ) -> Fetched:
     """Get a class's proving key from an auditor, check it, and keep it.
@@ -62,7 +63,7 @@ def fetch_key(
 
     Raises:
         ConfigurationError: the auditor holds no key of this class, or of another build of it.
-        ProofError: what was sent is not what was announced, or breaks a rule of protocol section 3.
+        ProofError: what was sent is not what was announced, or breaks a rule of SPEC A.9.
         TransportError: out of reach, or cut off.
     """
     return asyncio.run(_fetch_key(address, tls, cls, class_digest, wanted, ring, moved))
@@ -74,7 +75,7 @@ async def _fetch_key(
     cls: Shape,
     class_digest: bytes,
     wanted: bytes | None,
-    ring: Ring[Any, Any],
+    ring: KeyRing[Any, Any],
     moved: Moved,
 ) -> Fetched:
     async with dial(address, tls) as channel:

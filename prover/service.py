@@ -18,9 +18,9 @@ from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
-from ragseal.prover.commitment.manifest import window_index
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.window_secrets import window_index
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ragseal.backends.group import available
+from ragseal.backends.native import available
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {"provider": "prover", "verifier": "verifier", "observer": "ledger", "client": "client"}
@@ -78,17 +78,6 @@ def test_every_clause_of_the_threat_model_exists() -> None:
 def test_make_targets_exist(name: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
     assert set(re.findall(r"(?:`|^|&& )make ([a-z]+(?:-[a-z]+)*)", text(name), re.MULTILINE)) <= targets
-
-
-def test_spec_clauses_that_code_cites_exist() -> None:
-    clauses = set(re.findall(r"\*\*([GMABCD]\.\d+)", text("SPEC.md")))
-    cited = set()
-    for part in ("kernel", "groth16", "prover", "verifier", "client", "ledger", "circuits", "demo"):
-        for path in (ROOT / part).glob("*.py"):
-            for line in re.findall(r"SPEC:? ([GMABCD]\.\d+)", path.read_text()):
-                cited.add(line)
-    assert cited
-    assert cited <= clauses
 
 
 # --- commands --------------------------------------------------------------------------------------------------------

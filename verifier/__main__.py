@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.estimate import build_estimate, estimate_digest, fitting
+from ragseal.circuits.circuit import class_digest, fitting
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
@@ -164,10 +164,10 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
         paths = make_keys(built.r1cs, cls, digest, state.directory / "keys", tell)
         size = fitting(class_name)
         tell(f"{size.name}: compiling")
-        blocks = build_estimate(size, cache, tell)
-        also = make_keys(blocks.r1cs, size, estimate_digest(size), state.directory / "keys", tell)
+        blocks = build(size, cache, tell)
+        also = make_keys(blocks.r1cs, size, class_digest(size), state.directory / "keys", tell)
     state.add_key(state.line_of(paths, cls, digest, AUDITOR))
-    state.add_key(state.line_of(also, size, estimate_digest(size), AUDITOR))
+    state.add_key(state.line_of(also, size, class_digest(size), AUDITOR))
     seconds = time.monotonic() - begun
     values = {
         "class": class_name, "key_digest": paths.digest.hex(), "path": str(paths.directory), "seconds": seconds,

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragseal.circuits.build import class_digest, load_classes
-from ragseal.circuits.estimate import estimate_digest
-from ragseal.groth16.keys import Shape
+from ragseal.circuits.circuit import Shape, class_digest, load_classes
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.printable import printable
@@ -58,13 +56,13 @@ def class_build() -> Classes:
 
 def estimate_build() -> Sizes:
     """The sizes of the estimate's circuit of this installation with their digests."""
-    return {name: (cls, estimate_digest(cls)) for name, cls in CLASSES.items()}
+    return {name: (cls, class_digest(cls)) for name, cls in CLASSES.items()}
 
 
 def find_shape(name: str) -> tuple[Shape, bytes]:
     """A circuit class or a size of the estimate's circuit.  Raises CommitmentError: names the classes there are."""
     if name in CLASSES:
-        return CLASSES[name], estimate_digest(CLASSES[name])
+        return CLASSES[name], class_digest(CLASSES[name])
     return find_class(class_build(), name)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Taking part in a window's beacon as its last owner.  SPEC A.8; protocol section 3.
+"""Taking part in a window's beacon as its last owner.  SPEC A.8.
 
 The auditor commits to a nonce once the manifest is in the log and passes every check of phase A, so that a window that
 could only fail is refused before anybody asks a question in it.  It opens when the seal in the log names it last and

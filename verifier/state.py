@@ -29,7 +29,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.keys import VKEY, ZKEY, EstimateView, KeyPaths, KeyView, Shape, install_key, load_key, read_key
+from ragseal.circuits.circuit import Shape
+from ragseal.groth16.keys import VKEY, ZKEY, EstimateView, KeyPaths, KeyView, install_key, load_key, read_key
 from ragseal.kernel import signature
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase D, verification: the numbered checklist that ends in a verdict.  SPEC D; protocol section 7.
+"""Phase D, verification: the numbered checklist that ends in a verdict.  SPEC D.
 
  1. log            the checkpoint's signature; every entry re-hashed to its root; append-only from every receipt's root
                    and from the checkpoint that this auditor remembers
@@ -20,7 +20,7 @@ other error, of whatever kind, ends it in NO VERDICT: bytes that somebody else c
 or busy, the auditor's own files, clock, build or keys.  All steps passed: PASS or SAMPLED-PASS.  What the caller still
 owes: an honest
 configuration (log key, verifying keys, class build), receipts of accounts it trusts, and reading what a verdict does
-not say (protocol section 8; :mod:`ragseal.verifier.report.document` prints it).
+not say (SPEC D.17; :mod:`ragseal.verifier.report.document` prints it).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from bench.attacks.roc import Vector
 from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.circuits.search import complete, largest_q
-from ragseal.kernel import hints, noise
+from ragseal.kernel import mechanism, noise
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.params import R as FIELD_ORDER
 
@@ -193,7 +193,7 @@ def noise_keys(seed: int) -> Callable[[int], list[int]]:
     every one of them again for its blocks.
     """
     rng = np.random.default_rng(seed)
-    start = hints.noise_key((seed & (1 << 128) - 1, seed >> 128), 1, 2)
+    start = mechanism.noise_key((seed & (1 << 128) - 1, seed >> 128), 1, 2)
 
     def draw(count: int) -> list[int]:
         raw = rng.bytes(32 * count)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma circom 2.1.6;
 
+include "constants.circom";
 include "poseidon.circom";
 
-// The element Poseidon(key, slot + 4 2^32) of an open place: fb fine bits, s dither bits (both exact: a narrow chunk is
+// The element Poseidon(key, slot + TAG_FINE 2^32) of an open place: fb fine bits, s dither bits (both exact: a narrow chunk is
 // looked up scaled up as well), fill chunks, and a canonical top as in CoarseElements.
 // first1: first S-box of the key, shared by all places.
 template FineElement(fb, s, c, nf, fill, tc) {
@@ -23,7 +24,7 @@ template FineElement(fb, s, c, nf, fill, tc) {
     component core = Permute(3);
     core.first[0] <== C[0] ** 5;
     core.first[1] <== first1;
-    core.first[2] <== Fifth(C[2] + 4 * 2 ** 32)(slot);
+    core.first[2] <== Fifth(C[2] + TAG_FINE() * 2 ** 32)(slot);
 
     var position = fb + s + fill * c;
     var rest = M[0][0] * core.last[0] + M[1][0] * core.last[1] + M[2][0] * core.last[2];
@@ -89,7 +90,7 @@ template InverseCdf(fb, c, nf, nu) {
     sign * (sign - 1) === 0;
     var uniform = coarse * 2 ** fb;
     for (var j = 0; j < nf; j++) { uniform += fine[j] * 2 ** (c * j); }
-    signal flip <== sign * (2 ** 128 - 1 - 2 * uniform);
+    signal flip <== sign * (2 ** UNIFORM_BITS() - 1 - 2 * uniform);
     var folded = uniform + flip;
     minus <== sign * magnitude;
 

@@ -3,8 +3,8 @@ pragma circom 2.1.6;
 
 include "place.circom";
 
-// One open place (protocol section 4, items 3 and 5): opens slot pi's noise exactly and compares it with the threshold.
-// Inputs are named as the hints (kernel/hints.py). Outputs are this place's fractions of each look-up identity.
+// One open place (SPEC B.6.3 and B.6.5): opens slot pi's noise exactly and compares it with the threshold.
+// Inputs are named as in kernel/statement.py. Outputs are this place's fractions of each look-up identity.
 template ExactNoise(m, c, s, L, fb, nf, fill, tc, nu, ncmp, nth) {
     signal input alpha;
     signal input beta;

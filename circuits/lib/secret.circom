@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma circom 2.1.6;
 
+include "constants.circom";
 include "poseidon.circom";
 
 // C_seed = Poseidon(1, s_hi, s_lo).
 template SeedCommitment() {
     signal input seed[2];
     signal output out;
-    out <== Poseidon(1, 2)(seed);
+    out <== Poseidon(TAG_SEED(), 2)(seed);
 }
 
 // The key of one request's noise: Poseidon(2, s_hi, s_lo, beacon, ctx).
@@ -16,7 +17,7 @@ template NoiseKey() {
     signal input beacon;
     signal input ctx;
     signal output out;
-    out <== Poseidon(2, 4)([seed[0], seed[1], beacon, ctx]);
+    out <== Poseidon(TAG_KEY(), 4)([seed[0], seed[1], beacon, ctx]);
 }
 
 // Commitment to the returned slots: Poseidon(5, salt, packed ids ...), L bits an id, lowest first, 248 bits an element.
@@ -25,9 +26,9 @@ template PlacesCommitment(K, L) {
     signal input ids[K];
     signal output out;
 
-    var per = 248 \ L;
+    var per = PACKED_BITS() \ L;
     var elements = (K + per - 1) \ per;
-    component hash = Poseidon(5, 1 + elements);
+    component hash = Poseidon(TAG_PLACES(), 1 + elements);
     hash.in[0] <== salt;
     for (var e = 0; e < elements; e++) {
         var packed = 0;

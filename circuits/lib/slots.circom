@@ -3,7 +3,7 @@ pragma circom 2.1.6;
 
 include "logup.circom";
 
-// What every slot pays (protocol section 4, items 2 and 3): six rows.
+// What every slot pays (SPEC B.6.2 and B.6.3): six rows.
 //
 // coarse: (u, b) is a row of the coarse table.
 // range:  both chunks of X.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The mechanism for one circuit class (protocol section 4).
+//! The mechanism for one circuit class (SPEC M.5 to M.8).
 //!
 //! The answer path does the same work for every query: coarse bits of all slots, the bounds, and the fine bits of exactly
 //! R places.
 
 mod hints;
 
+use crate::constants::*;
 use crate::error::Result;
 use crate::poseidon::Parameters;
 use crate::{bail, ensure};
@@ -13,13 +14,6 @@ use ark_bn254::Fr;
 use ark_ff::{AdditiveGroup, BigInt, PrimeField};
 use rayon::prelude::*;
 
-const MODULUS_BITS: usize = 254;
-const UNIFORM_BITS: usize = 128;
-const COARSE_CANONICAL_BITS: usize = 44;
-const PLACE_CANONICAL_BITS: usize = 72;
-const TAG_COARSE: u64 = 3;
-const TAG_FINE: u64 = 4;
-const PER_BLOCK: usize = 16;
 /// Scores beyond this are no scores; keeps every integer below far from overflow.
 const SCORE_LIMIT: i64 = 1 << 40;
 
@@ -148,7 +142,7 @@ impl Engine {
 
     fn coarse(&self, key: Fr) -> Result<(Vec<BigInt<4>>, Vec<u32>)> {
         let wide = Parameters::of(17)?;
-        let blocks = self.elements().div_ceil(PER_BLOCK);
+        let blocks = self.elements().div_ceil(ELEMENTS_PER_BLOCK);
         let shared = wide.shared_by_blocks(key);
         let mut elements: Vec<BigInt<4>> = (0..blocks)
             .into_par_iter()

@@ -3,6 +3,7 @@
 
 pub mod columns;
 pub mod consistency;
+mod constants;
 pub mod container;
 pub mod curve;
 pub mod encoding;

@@ -75,7 +75,7 @@ fn montgomery() -> Fr {
 }
 
 impl ProvingKey {
-    /// Load and check a key (protocol section 3, Keys).
+    /// Load and check a key (SPEC A.9).
     pub fn load(path: &Path) -> Result<ProvingKey> {
         let file = Container::read(path, b"zkey", 1)?;
         ProvingKey::parse(&file).map_err(|e| Error(format!("{}: {e}", path.display())))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase B, attestation: Prepare fixes C_e, Retrieve answers.  SPEC B; protocol section 5.
+"""Phase B, attestation: Prepare fixes C_e, Retrieve answers.  SPEC B.
 
 The order of durable steps makes every crash harmless: secrets first, then the record.  So no record exists that cannot
 be proven and no answer leaves without its record.  An answer is a function of both, so the same request always gets the
@@ -45,13 +45,14 @@ from ragseal.prover.attestation.retrieval import (
     decode_embedding,
     query_place,
 )
-from ragseal.prover.commitment.manifest import WindowSecrets, window_account
+from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, Prepares
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.tokenbucket import TokenBuckets
 
 MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets share one transaction

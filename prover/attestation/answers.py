@@ -22,10 +22,10 @@ from ragseal.kernel.attestation import (
 )
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.attestation.retrieval import PLACE, QuerySecrets, query_place
-from ragseal.prover.commitment.manifest import WindowSecrets
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_secrets import WindowSecrets
 
 
 def secrets_of_record(state: State, record: Record) -> QuerySecrets:

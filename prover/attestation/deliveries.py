@@ -23,7 +23,7 @@ from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, 
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.prover.attestation.asked import Asked
 from ragseal.prover.attestation.proofs import Proofs
-from ragseal.prover.commitment.manifest import window_accounts
+from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
@@ -86,7 +86,7 @@ class Deliveries:
         window = self._journal.history.window(ask.manifest)
         auditor = window.manifest.auditor_key
         try:
-            ask.verify(auditor, proof, self._clock())
+            ask.verify(auditor, proof, int(self._clock()))
         except AttestationError as error:
             raise AttestationError(f"only the window's auditor is given this: {error}") from None
         keep = self._asked.take(auditor, ask, self._clock())

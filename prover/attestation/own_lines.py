@@ -8,7 +8,7 @@ import asyncio
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account, AccountAsk
 from ragseal.kernel.errors import AttestationError
-from ragseal.prover.commitment.manifest import OpenRegistry, named_account
+from ragseal.prover.commitment.registry import OpenRegistry, named_account
 from ragseal.prover.limits import LINES, LINES_A_SECOND
 from ragseal.prover.storage.history import History, Window
 from ragseal.prover.storage.loaded import Loaded, Loads

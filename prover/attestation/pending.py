@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepares that were answered and wait for their Retrieve.  SPEC B.1; protocol section 5."""
+"""Prepares that were answered and wait for their Retrieve.  SPEC B.1."""
 
 from __future__ import annotations
 

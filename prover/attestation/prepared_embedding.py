@@ -15,7 +15,7 @@ from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.attestation.retrieval import decode_embedding, encode_embedding
-from ragseal.prover.commitment.manifest import embedding_generators
+from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.randomness import derived_scalar
 
 

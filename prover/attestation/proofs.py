@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  Protocol section 2.
+"""Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  SPEC B.5 to B.8.
 
 Statements are fixed once a record is in the ledger, so proofs are made whenever it suits: eagerly by a worker, or when
 an audit asks.  Hints are recomputed from the seed, never stored.  Every proof and opening is verified exactly as the
@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView
-from ragseal.groth16.proving import Assignment, Backend
-from ragseal.kernel import attestation, field, hints
+from ragseal.groth16.provers import AttestationBackend
+from ragseal.kernel import attestation, field, mechanism
 from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, ProofEntry, Record, Statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
@@ -27,12 +28,13 @@ from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.retrieval import PLACE, QuerySecrets, decode_embedding, query_place, shifted_scores
 from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.commitment.manifest import WindowSecrets, embedding_generators
 from ragseal.prover.randomness import Draw, packed_scalars
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
 
@@ -93,7 +95,7 @@ class Proofs:
         group: Group,
         engine: Engine,
         key_of: Callable[[bytes], KeyView],
-        backend_of: Callable[[bytes], Backend],
+        backend_of: Callable[[bytes], AttestationBackend],
         secrets_of: Callable[[bytes], WindowSecrets],
         draw: Draw,
         turns: Turns | None = None,
@@ -177,7 +179,7 @@ class Proofs:
             ),
             kept=kept,
             version=secrets.versions[secrets.account(request.account).tenant],
-            key=hints.noise_key(secrets.limbs, window.beacon, request.ctx()),
+            key=mechanism.noise_key(secrets.limbs, window.beacon, request.ctx()),
         )
 
     def _hints(self, window: Window, case: _Case) -> bytes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The answer path: exact scores, committed noise, T, and the commitments a record carries.  SPEC B; protocol section 4.
+"""The answer path: exact scores, committed noise, T, and the commitments a record carries.  SPEC B.3, M.5 to M.8.
 
 Every query does the same work: all N scores, noise over every slot, no filter in front.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase A, beacon: commit, seal, open, with the auditor last.  SPEC A.8; protocol section 3.
+"""Phase A, beacon: commit, seal, open, with the auditor last.  SPEC A.8.
 
 The provider collects commitments, seals who takes part, opens its own nonce first, takes the others' and opens the
 window once the auditor has opened.  A missing opening removes its owner, but only before the auditor opens; without the
@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import MAX_PARTICIPANTS, BeaconCommit, BeaconOpening, BeaconSeal, WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
-from ragseal.prover.commitment.manifest import WindowSecrets
 from ragseal.prover.storage.history import AUDITOR, OBSERVER, PROVIDER, Stage, Window
 from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.window_secrets import WindowSecrets
 
 OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open
 POLL_SECONDS = 0.5  #: while the window's opening time is awaited, and after a step that was refused

@@ -79,7 +79,7 @@ def open_corpus(
         fields: for JSONL, which members to read.
         limits: sizes beyond which a source is refused.
         chunk_characters: for text folders, split files into documents of at most this many characters; None keeps
-            one document a file.  A file of c chunks weighs as c documents in the privacy claim (protocol section 4).
+            one document a file.  A file of c chunks weighs as c documents in the privacy claim (SPEC D.16).
         notes: told what is not taken in, complete once the iterator is at its end.
 
     Raises:

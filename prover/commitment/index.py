@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A tenant's index: which slot holds which document, and what of it a window commits to.  SPEC A; protocol section 3.
+"""A tenant's index: which slot holds which document, and what of it a window commits to.  SPEC A.3, A.4.
 
 Slots are assigned by a keyed function of the insertion counter, so a slot number says nothing about content or age.
 :class:`Version` is the index as one window sees it: int8 matrix, texts, salts and their Merkle tree, column blinders.

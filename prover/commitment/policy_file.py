@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""policy.toml: a window's policy as people write it.  SPEC A, C_policy; protocol section 3.
+"""policy.toml: a window's policy as people write it.  SPEC A.6.
 
 The score window may be written in cosines (``lo = 0.3``) or in integer units of y (``lo = 4839``), times as seconds
 since 1970 or left out (opens now, for ``duration``), rationals as text (``"1/1000000"``) or whole numbers.

@@ -8,16 +8,16 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
+from ragseal.circuits.circuit import Shape
+from ragseal.groth16.assignments import Assignment, BlockAssignment
 from ragseal.groth16.coefficients import check_coefficients
-from ragseal.groth16.estimate import EstimateBackend
-from ragseal.groth16.keys import EstimateView, KeyPaths, KeyView, Shape, install_key, load_key
-from ragseal.groth16.proving import Backend
+from ragseal.groth16.keys import EstimateView, KeyPaths, KeyView, install_key, read_key
+from ragseal.groth16.provers import AttestationBackend, Backend, BlockBackend
 from ragseal.groth16.views import View
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
@@ -27,40 +27,39 @@ from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block
 DIGEST_DIGITS = 24  #: hexadecimal digits of the digest in a key folder's name
 
 V = TypeVar("V", bound=View)
-B = TypeVar("B")
-
-#: A key folder -> the back end that proves with it.
-OpenBackend = Callable[[Path], Backend]
-#: The R1CS of the class, compiled if it is not yet.
-Circuit = Callable[[], Path]
+A = TypeVar("A")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[V, B]):
-    """What differs between the keys of an attestation class and those of an estimate's circuit."""
-
-    cls: Shape
-    load: Callable[[Path], V]
-    circuit: Circuit
-    open_backend: Callable[[Path], B]
-    view_of: Callable[[B], V]
-    rehearse: Callable[[B], None]
-
-
-class Ring(Generic[V, B]):
+class KeyRing(Generic[V, A]):
     """Keys of one circuit in the state folder.  Methods may be called from any thread."""
 
-    def __init__(self, directory: Path, kind: Kind[V, B]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        cls: Shape,
+        circuit: Callable[[], Path],
+        open_backend: Callable[[Path], Backend[V, A]],
+        rehearse: Callable[[Backend[V, A]], None],
+    ) -> None:
+        """
+        Args:
+            circuit: the R1CS of the class, compiled if it is not yet.
+            open_backend: a key folder -> what proves with it.
+            rehearse: proves made-up statements with a key that somebody else made; raises ProofError.
+        """
         self._directory = directory
-        self._kind = kind
+        self._cls = cls
+        self._circuit = circuit
+        self._open_backend = open_backend
+        self._rehearse = rehearse
         self._mutex = threading.Lock()
         self._views: dict[bytes, V] = {}
-        self._backends: dict[bytes, B] = {}
+        self._backends: dict[bytes, Backend[V, A]] = {}
 
     @property
     def cls(self) -> Shape:
         """The circuit's class."""
-        return self._kind.cls
+        return self._cls
 
     @property
     def directory(self) -> Path:
@@ -81,7 +80,7 @@ class Ring(Generic[V, B]):
             raise ConfigurationError(
                 f"no proving key of class {self.cls.name!r} here: get the auditor's with `ragseal-provider fetch-keys`"
             )
-        return self._kind.load(max(found, key=lambda p: p.stat().st_mtime_ns))
+        return self._load(max(found, key=lambda p: p.stat().st_mtime_ns))
 
     def view(self, digest: bytes) -> V:
         """The verifying key with this digest.
@@ -92,15 +91,15 @@ class Ring(Generic[V, B]):
         """
         with self._mutex:
             if digest not in self._views:
-                self._views[digest] = self._checked(digest, self._kind.load(self._existing(digest)))
+                self._views[digest] = self._checked(digest, self._load(self._existing(digest)))
             return self._views[digest]
 
-    def backend(self, digest: bytes) -> B:
+    def backend(self, digest: bytes) -> Backend[V, A]:
         """The back end for the key with this digest, loaded at first use.  Raises as :meth:`view`."""
         with self._mutex:
             if digest not in self._backends:
-                backend = self._kind.open_backend(self._existing(digest))
-                self._views.setdefault(digest, self._checked(digest, self._kind.view_of(backend)))
+                backend = self._open_backend(self._existing(digest))
+                self._views.setdefault(digest, self._checked(digest, backend.key))
                 self._backends[digest] = backend
             return self._backends[digest]
 
@@ -110,7 +109,7 @@ class Ring(Generic[V, B]):
         Its coefficients must be those of this provider's own circuit, and it proves two made-up statements first.
 
         Raises:
-            ProofError: another key, of another class, malformed, one that breaks a rule of protocol section 3, one for
+            ProofError: another key, of another class, malformed, one that breaks a rule of SPEC A.9, one for
                 another circuit, or one that does not prove what is true.
         """
         incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._directory))
@@ -118,8 +117,8 @@ class Ring(Generic[V, B]):
             made = install_key(zkey, self.cls, incoming)
             if made.digest != announced:
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
-            check_coefficients(made.zkey, self._kind.circuit())
-            self._kind.rehearse(self._kind.open_backend(made.directory))
+            check_coefficients(made.zkey, self._circuit())
+            self._rehearse(self._open_backend(made.directory))
             target = self.folder(made.digest)
             if target.exists():
                 shutil.rmtree(target)
@@ -130,6 +129,9 @@ class Ring(Generic[V, B]):
         finally:
             zkey.unlink(missing_ok=True)
             shutil.rmtree(incoming, ignore_errors=True)
+
+    def _load(self, path: Path) -> V:
+        return cast(V, read_key(path, self._cls))
 
     def _existing(self, digest: bytes) -> Path:
         folder = self.folder(digest)
@@ -146,41 +148,24 @@ class Ring(Generic[V, B]):
         return view
 
 
-class KeyRing(Ring[KeyView, Backend]):
+AttestationKeys = KeyRing[KeyView, Assignment]
+BlockKeys = KeyRing[EstimateView, BlockAssignment]
+
+
+def attestation_keys(
+    directory: Path,
+    cls: CircuitClass,
+    circuit: Callable[[], Path],
+    open_backend: Callable[[Path], AttestationBackend],
+) -> AttestationKeys:
     """Keys of one class of the attestation."""
-
-    def __init__(self, directory: Path, cls: CircuitClass, circuit: Circuit, open_backend: OpenBackend) -> None:
-        super().__init__(
-            directory,
-            Kind(
-                cls,
-                lambda path: load_key(path, cls),
-                circuit,
-                open_backend,
-                lambda backend: backend.key,
-                lambda backend: rehearse(backend, open_engine(cls), default_group()),
-            ),
-        )
+    return KeyRing(
+        directory, cls, circuit, open_backend, lambda backend: rehearse(backend, open_engine(cls), default_group())
+    )
 
 
-class EstimateRing(Ring[EstimateView, EstimateBackend]):
+def block_keys(
+    directory: Path, cls: EstimateClass, circuit: Callable[[], Path], open_backend: Callable[[Path], BlockBackend]
+) -> BlockKeys:
     """Keys of one size of the estimate's circuit."""
-
-    def __init__(
-        self,
-        directory: Path,
-        cls: EstimateClass,
-        circuit: Circuit,
-        open_backend: Callable[[Path], EstimateBackend],
-    ) -> None:
-        super().__init__(
-            directory,
-            Kind(
-                cls,
-                lambda path: load_key(path, cls),
-                circuit,
-                open_backend,
-                lambda backend: backend.key,
-                lambda backend: rehearse_block(backend, default_group()),
-            ),
-        )
+    return KeyRing(directory, cls, circuit, open_backend, lambda backend: rehearse_block(backend, default_group()))

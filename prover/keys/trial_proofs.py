@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A key from somebody else is tried on made-up statements before it proves a real one.  SPEC A.9; protocol section 3.
+"""A key from somebody else is tried on made-up statements before it proves a real one.  SPEC A.9.
 
 A verifying key's digest covers none of the proving sections.  Coefficients can be compared with the circuit
 (:mod:`ragseal.groth16.coefficients`), points cannot: one of them moved, and proofs hold only where a score equals the
@@ -16,10 +16,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from ragseal.backends.mechanism import Engine, Scores
-from ragseal.groth16.estimate import EstimateBackend, assign
+from ragseal.groth16.assignments import Assignment, assign_block
 from ragseal.groth16.keys import KeyView
-from ragseal.groth16.proving import Assignment, Backend
-from ragseal.kernel import field, hints, noise
+from ragseal.groth16.provers import AttestationBackend, BlockBackend
+from ragseal.kernel import field, mechanism, noise, statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.certificate import RANGE_BITS
 from ragseal.kernel.errors import ProofError
@@ -40,16 +40,16 @@ def _scores(cls: CircuitClass, draw: Draw, wide: bool) -> tuple[Scores, int]:
     return w, hmax
 
 
-def _try(key: KeyView, backend: Backend, engine: Engine, group: Group, draw: Draw, wide: bool) -> None:
+def _try(key: KeyView, backend: AttestationBackend, engine: Engine, group: Group, draw: Draw, wide: bool) -> None:
     cls = key.cls
     seed = field.limbs(draw(32))
     beacon, ctx, alpha, beta = (int.from_bytes(draw(31), "big") | 1 for _ in range(4))
     t_salt, rho, rho_hint = scalar(draw), scalar(draw), scalar(draw)
-    noise_key = hints.noise_key(seed, beacon, ctx)
+    noise_key = mechanism.noise_key(seed, beacon, ctx)
     w, hmax = _scores(cls, draw, wide)
     h = engine.hints(noise_key, w, hmax)
-    t_commit = hints.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax))
-    clear = (hints.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
+    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax))
+    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
     integers = tuple(int(x) for x in w)
     proof = backend.prove(Assignment(clear, integers, h, (rho + rho_hint) % R, seed, t_salt))
     c_w = group.msm(key.scores.y + key.scores.b, field.pack([*integers, rho]))
@@ -57,7 +57,7 @@ def _try(key: KeyView, backend: Backend, engine: Engine, group: Group, draw: Dra
     key.verify(clear, c_w, c_h, proof)
 
 
-def _try_block(backend: EstimateBackend, group: Group, draw: Draw, full: bool) -> None:
+def _try_block(backend: BlockBackend, group: Group, draw: Draw, full: bool) -> None:
     cls, key = backend.key.cls, backend.key
     random = np.random.default_rng(int.from_bytes(draw(32), "big"))
     held = cls.n if full else cls.n // 2 + 1
@@ -71,14 +71,14 @@ def _try_block(backend: EstimateBackend, group: Group, draw: Draw, full: bool) -
     r = [int.from_bytes(draw(31), "big") for _ in range(held)] + [0] * (cls.n - held)
     clear = [threshold, low, high, *r, *present, *signs]
     rho, rho_form = scalar(draw), scalar(draw)
-    assignment = assign(cls, clear, norms, products, (rho + rho_form) % R)
+    assignment = assign_block(cls, clear, norms, products, (rho + rho_form) % R)
     proof = backend.prove(assignment)
     c_g = group.msm(key.products + key.blinder, field.pack([*norms, *products, rho]))
     c_s = group.msm(key.form + key.blinder, field.pack([assignment.form, rho_form]))
     key.verify(clear, c_g, c_s, proof)
 
 
-def rehearse(backend: Backend, engine: Engine, group: Group, draw: Draw = secrets.token_bytes) -> None:
+def rehearse(backend: AttestationBackend, engine: Engine, group: Group, draw: Draw = secrets.token_bytes) -> None:
     """Prove and verify two random statements.  Seconds; the statements have nothing to do with any index.
 
     Raises:
@@ -89,7 +89,7 @@ def rehearse(backend: Backend, engine: Engine, group: Group, draw: Draw = secret
             _try(backend.key, backend, engine, group, draw, wide)
 
 
-def rehearse_block(backend: EstimateBackend, group: Group, draw: Draw = secrets.token_bytes) -> None:
+def rehearse_block(backend: BlockBackend, group: Group, draw: Draw = secrets.token_bytes) -> None:
     """As :func:`rehearse`, for a key of the estimate's circuit: a full block, and one with fewer records."""
     for full in (True, False):
         with _named():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Theta for an embedder: how alike unrelated queries are, and how alike paraphrases.  Protocol section 6, calibration.
+"""Theta for an embedder: how alike unrelated queries are, and how alike paraphrases.  SPEC C.11.
 
 Theta is part of the public policy, so it may be computed from public queries (a benchmark's, documentation's) or from
 queries whose owners were paid for them, as the score window may; never from tenants' private queries: what is chosen by

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from ragseal.accounting.guess import best_guess
 from ragseal.accounting.rounding import per_cent, upward
-from ragseal.circuits.build import class_digest
+from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.audit import epsilon_audit
-from ragseal.circuits.build import class_digest
+from ragseal.circuits.circuit import class_digest
 from ragseal.circuits.search import complete
 from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError, PolicyError

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import LAWS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Score windows that may be used because they were chosen on public corpora only.  SPEC M.2; protocol section 4.
+"""Score windows that may be used because they were chosen on public corpora only.  SPEC M.2, A.6.
 
 A window chosen by looking at a tenant's scores tells about them, and no noise covers that.  So an embedder has a window
 here that was chosen once, on public texts, by ``python -m bench.plan calibrate``; an embedder without an entry gets

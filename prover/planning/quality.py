@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What privacy costs in answers: nDCG@10 and recall under the real mechanism, sampled.  Protocol section 4.
+"""What privacy costs in answers: nDCG@10 and recall under the real mechanism, sampled.  SPEC M, A.6.
 
 The mechanism is the served one: int8 scores, clipped to the window, times gain, plus noise of the class's integer table
 and dither over every slot of the capacity, empty ones too; the K largest are released as a set, and the client ranks

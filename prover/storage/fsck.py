@@ -31,13 +31,14 @@ from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
-from ragseal.prover.commitment.manifest import WindowSecrets, commit_columns, load_window
+from ragseal.prover.commitment.columns import commit_columns
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Machinery, Provider
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import Means, RecordCheck
 from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
+from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
 from ragseal.runtime.durable import spares_of
 from ragseal.runtime.terminal import JSON, named_bars
 

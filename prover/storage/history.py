@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of every window as the ledger tells it.  SPEC A and B; protocol sections 3 and 5.
+"""The life of every window as the ledger tells it.  SPEC A and B.
 
 The ledger is the one source of truth: :class:`History` replays it at the start and is fed every entry that is appended
 afterwards, so that a restart in the middle of a window continues exactly where the log ends.

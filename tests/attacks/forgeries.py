@@ -7,7 +7,7 @@ go through the whole system.
 
 from __future__ import annotations
 
-from ragseal.kernel import hints, noise
+from ragseal.kernel import mechanism, noise
 from tests.attacks.world import Draft, setting
 
 
@@ -32,12 +32,12 @@ def _unopened(d: Draft) -> int:
 
 def noise_of_another_request(d: Draft) -> None:
     """Coarse and fine bits of a ctx that the cheat likes better, under the request's own."""
-    key = hints.noise_key(d.seed, d.beacon, 12345)
-    d.elements = hints.coarse_elements(d.cls, key)
+    key = mechanism.noise_key(d.seed, d.beacon, 12345)
+    d.elements = mechanism.coarse_elements(d.cls, key)
     d.read_coarse()
     setting().choose(d)
     for p in d.places:
-        p.element = hints.fine_element(key, p.slot)
+        p.element = mechanism.fine_element(key, p.slot)
         d.with_noise(p)
     d.settle()
 
@@ -80,7 +80,7 @@ def id_beyond_the_capacity(d: Draft) -> None:
     """A winner under the id of a slot that does not exist."""
     p = d.place(max(d.ids))
     p.slot += 1 << d.cls.L
-    p.element = hints.fine_element(d.key, p.slot)
+    p.element = mechanism.fine_element(d.key, p.slot)
     d.with_noise(p)
     p.win = 1
     d.ids = sorted(q.slot for q in d.places if q.win)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
-
-import provider_scene as scene
-
-from ragseal.circuits.estimate import build_estimate, estimate_digest
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest
 from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.groth16.keys import KeyPaths, make_keys
@@ -28,6 +24,7 @@ from ragseal.prover.provider import Conduct
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.keyfile import save_key
 from tests.attacks.world import machine
+from tests.prover import provider_scene as scene
 
 SIZE = CLASSES["estimate-6"]
 
@@ -35,7 +32,7 @@ SIZE = CLASSES["estimate-6"]
 @cache
 def estimate_key() -> KeyPaths:
     """A key of the coalition estimate's small circuit, kept under var/."""
-    return make_keys(build_estimate(SIZE).r1cs, SIZE, estimate_digest(SIZE), scene.KEYS_CACHE)
+    return make_keys(build(SIZE).r1cs, SIZE, class_digest(SIZE), scene.KEYS_CACHE)
 
 
 class Live:

@@ -18,14 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.attacks import live as _live  # puts provider_scene on the path
-
-import provider_scene as scene  # isort: skip
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from ragseal.backends.group import default_group
-from ragseal.circuits.build import class_digest
+from ragseal.circuits.circuit import class_digest
 from ragseal.client.window import windows_of
 from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
@@ -44,8 +41,10 @@ from ragseal.verifier.evidence import Auditor, ConfiguredEstimate, ConfiguredKey
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
 from ragseal.verifier.verification import Surroundings, Verdict, audit
+from tests.attacks import live as _live
 from tests.attacks.proxy import Proxy
 from tests.attacks.world import machine
+from tests.prover import provider_scene as scene
 from tests.verifier.simulator import key_of
 
 QUERIES = ("canary-query-7f3a about the merger of 1997", "canary-query-b1c2 who signed", "canary-query-e94d budget")

@@ -7,26 +7,11 @@ A refusal leaves no record behind.  With the one check removed the same request 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
-
-from provider_scene import (
-    Asker,
-    Clock,
-    account_key,
-    make_policy,
-    open_provider,
-    open_window,
-    opened,
-    retrieved,
-    serving_on,
-)
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Prepare, SignedRequest
@@ -46,6 +31,17 @@ from tests.attacks.checks import (
 )
 from tests.attacks.removal import Removable
 from tests.attacks.world import GROUP, machine
+from tests.prover.provider_scene import (
+    Asker,
+    Clock,
+    account_key,
+    make_policy,
+    open_provider,
+    open_window,
+    opened,
+    retrieved,
+    serving_on,
+)
 
 N_MAX = 3
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Batched openings used for another batch than the one they were made for.  Protocol section 2, conditions 2, 3 and 6.
+"""Batched openings used for another batch than the one they were made for.  SPEC B.7, G.10.
 
 Every record here is honest and would be proven; what fails is the binding of an opening to its batch.
 """
@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from py_ecc.optimized_bn128 import FQ, FQ2, curve_order, multiply, normalize
 
-from ragseal.backends.group import native
+from ragseal.backends.native import native
 from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import BatchItem, ProofBatch
 from tests.attacks.checks import EXACT, HINTS, LINK, without
@@ -74,7 +74,7 @@ def test_valid_batch_of_other_records_than_asked(seqs: list[int]) -> None:
 
 def rerandomised(proof: bytes, factor: int) -> bytes:
     """(factor A, B / factor, C): another proof of the same statement, by anyone."""
-    a = native().g1_msm(proof[:64], field.pack([factor]))
+    a = native.g1_msm(proof[:64], field.pack([factor]))
     x1, x0, y1, y0 = (int.from_bytes(proof[64 + i : 96 + i], "big") for i in range(0, 128, 32))
     inverse = pow(factor, -1, curve_order)
     x, y = normalize(multiply((FQ2([x0, x1]), FQ2([y0, y1]), FQ2.one()), inverse))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No blinder and no nonce is ever used twice: protocol section 2, condition 4; SPEC B.8.
+"""No blinder and no nonce is ever used twice: SPEC B.8.
 
 The real provider, over windows, index versions, queries, batches that overlap, and a restart.  What it keeps and what
 it publishes is collected; two equal blinders, or two equal announcements (a nonce used twice), would open commitments.
@@ -8,17 +8,12 @@ it publishes is collected; two equal blinders, or two equal announcements (a non
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
-
-from provider_scene import NOW, Asker, Clock, batch, make_policy, open_provider, open_window, serving_on
 
 from ragseal.kernel import field as scalars
 from ragseal.kernel import opening, signature
@@ -31,6 +26,7 @@ from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.provider import Serving
 from ragseal.prover.storage.history import Window
 from tests.attacks.world import GROUP, AttackWorld, machine
+from tests.prover.provider_scene import NOW, Asker, Clock, batch, make_policy, open_provider, open_window, serving_on
 
 QUERIES = (("alice", "report about topic 5"), ("carol", "globex"), ("alice", "report about topic 5"))
 BATCHES: Sequence[list[int]] = ([], [0], [0, 1], [1, 2], [0, 2])

@@ -3,7 +3,7 @@
 
 A look-up says sum 1/(alpha - x) = sum mult_j/(alpha - j).  At a known alpha one multiplicity makes up for any x that
 is in no table.  So each forgery below satisfies every row of the compiled circuit and has a valid Groth16 proof, for
-an alpha and a beta that the verifier does not take from anyone: it hashes C_h.  Protocol section 2, condition 3.
+an alpha and a beta that the verifier does not take from anyone: it hashes C_h.  SPEC B.5.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.groth16.proving import Assignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.kernel.errors import ProofError
 from tests.attacks import forgeries
 from tests.attacks.checks import PAIRING, without

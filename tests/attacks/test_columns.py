@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Index columns with a component outside {Y_i, B}: every C_w then carries it.  Protocol section 2, condition 1."""
+"""Index columns with a component outside {Y_i, B}: every C_w then carries it.  SPEC A.3."""
 
 from __future__ import annotations
 

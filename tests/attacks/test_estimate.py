@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.build import DEFAULT_CACHE
-from ragseal.circuits.estimate import build_estimate, estimate_digest
-from ragseal.groth16.estimate import EstimateBackend, assign, open_estimate_backend
+from ragseal.circuits.build import DEFAULT_CACHE, build
+from ragseal.circuits.circuit import class_digest
+from ragseal.groth16.assignments import assign_block
 from ragseal.groth16.keys import make_keys
+from ragseal.groth16.provers import BlockBackend, open_backend
 from ragseal.kernel import certificate, field
 from ragseal.kernel.certificate import Block, BlockBatch, LinkList, TenantLinks, pack_links
 from ragseal.kernel.errors import LedgerError, ProofError
@@ -47,14 +48,14 @@ LINKED = [(0, 1), (2, 3)]  #: by rank: alice and bob ask alike, twice
 
 
 @cache
-def backend() -> EstimateBackend:
-    built = build_estimate(SIZE, DEFAULT_CACHE)
-    paths = make_keys(built.r1cs, SIZE, estimate_digest(SIZE), KEYS)
-    return open_estimate_backend(SIZE, built.r1cs, paths.directory)
+def backend() -> BlockBackend:
+    built = build(SIZE, DEFAULT_CACHE)
+    paths = make_keys(built.r1cs, SIZE, class_digest(SIZE), KEYS)
+    return open_backend(built, paths.directory)
 
 
 def prove(case: Case) -> bytes:
-    return backend().prove(assign(SIZE, case.clear, case.norms, case.products, case.blind))
+    return backend().prove(assign_block(SIZE, case.clear, case.norms, case.products, case.blind))
 
 
 def unit(*direction: float) -> list[int]:

@@ -11,7 +11,6 @@ import asyncio
 import json
 import random
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
-
-from provider_scene import TrigramEmbedder
 
 from ragseal.client.__main__ import main as client
 from ragseal.kernel.errors import AuditError
@@ -36,6 +31,7 @@ from ragseal.prover.__main__ import main as provider
 from ragseal.verifier.__main__ import main as verifier
 from ragseal.verifier.state import State
 from tests.attacks.live import live
+from tests.prover.provider_scene import TrigramEmbedder
 from tests.verifier.simulator import World, key_of
 
 NOBODY = "127.0.0.1:9"

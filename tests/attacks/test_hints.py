@@ -2,7 +2,7 @@
 """C_h with a component outside {W_j, B}: the proof is of another statement, and no pairing can tell.
 
 C_h' = C_h + (x' - x) * IC_x makes a proof for x' pass where the ledger says x: vk_x is the same point.
-Protocol section 2, condition 3.
+SPEC B.7.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragseal.kernel import hints
+from ragseal.kernel import statement
 from ragseal.kernel.params import R
 from tests.attacks.checks import HINTS, predictable, without
 from tests.attacks.world import AttackWorld, Cheat, accepted, queried, refused
@@ -37,7 +37,7 @@ def _one_score(w: list[int]) -> list[int]:
 VARIANTS = {
     "ctx": Cheat(proven=lambda s, e: replace(s, ctx=12345), compensate=True),
     "c_seed": Cheat(
-        proven=lambda s, e: replace(s, c_seed=hints.seed_commitment(OTHER_SEED)), seed=OTHER_SEED, compensate=True
+        proven=lambda s, e: replace(s, c_seed=statement.seed_commitment(OTHER_SEED)), seed=OTHER_SEED, compensate=True
     ),
     "hmax": Cheat(proven=lambda s, e: replace(s, hmax=8 * s.hmax), compensate=True),
     "t_commit": Cheat(released=_another_set, compensate=True),

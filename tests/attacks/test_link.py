@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""C_y that is not C_e's e over the account's own columns.  Protocol section 2, condition 2; claim A4."""
+"""C_y that is not C_e's e over the account's own columns.  SPEC B.7, B.11."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bytes that name a value in a second way, or none: in proofs, commitments, openings, records and batches.
 
-Condition 5 of protocol section 2.  Where a second encoding names the same value, the canonical check is all that
+SPEC G.3.  Where a second encoding names the same value, the canonical check is all that
 refuses it: with a lenient reader in its place the evidence is accepted.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proofs that are right, of another record, window, key or class.  Protocol section 2, conditions 3 to 6."""
+"""Proofs that are right, of another record, window, key or class.  SPEC B.5, B.7, G.10."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation
 from ragseal.kernel.attestation import ProofEntry, Record
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hints import seed_commitment
+from ragseal.kernel.statement import seed_commitment
 from ragseal.verifier.evidence import ConfiguredKey
 from tests.attacks.checks import PAIRING, without
 from tests.attacks.world import (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """e chosen after the noise is known.  C_e is fixed before the client draws its nonce, and the noise's key hashes both.
 
-Whoever may still choose e, within the slack of 1 an entry that rounding needs, chooses the answer: protocol section 5.
+Whoever may still choose e, within the slack of 1 an entry that rounding needs, chooses the answer: SPEC B.2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ragseal.kernel.attestation import Prepare, Prepared
 from ragseal.kernel.bn254 import IDENTITY
 from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.errors import AttestationError, ProofError
-from ragseal.kernel.hints import noise_key
+from ragseal.kernel.mechanism import noise_key
 from tests.attacks.checks import CLIENT_OPENS_C_E, REQUEST_SIGNED, without
 from tests.attacks.world import (
     DIMENSION,

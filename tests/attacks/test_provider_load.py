@@ -7,6 +7,7 @@ import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.commitment import AccountAsk
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.prover.commitment import manifest as commitment
+from ragseal.prover.commitment import registry
 from ragseal.prover.limits import LINES, LOADS, REPEATS
+from ragseal.prover.storage import window_secrets
 from tests.attacks.live import scene
 from tests.attacks.old_windows import old_windows
 from tests.attacks.world import machine
@@ -24,16 +26,16 @@ from tests.attacks.world import machine
 ALICE = scene.account_key("alice")
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[bytes]:
-    """Manifests that ``name`` of the provider's commitments was called for."""
+def counted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[bytes]:
+    """Manifests that a provider's function was called for."""
     calls: list[bytes] = []
-    real = getattr(commitment, name)
+    real = getattr(module, name)
 
     def call(state: Any, manifest: bytes) -> Any:
         calls.append(manifest)
         return real(state, manifest)
 
-    monkeypatch.setattr(commitment, name, call)
+    monkeypatch.setattr(module, name, call)
     return calls
 
 
@@ -62,7 +64,7 @@ def test_an_account_does_not_have_windows_loaded_in_turn(tmp_path: Path, monkeyp
             first, second, newest = on.windows
             unpaid = on.serving.attestation._unpaid
             monkeypatch.setattr(unpaid, "_clock", lambda: 1e9)  # nothing flows back meanwhile
-            loaded = counted(monkeypatch, "load_window")
+            loaded = counted(monkeypatch, window_secrets, "load_window")
             over = [changed(on.asked[window.digest], ctr=ctr) for window in on.windows for ctr in (3, 4, 5)]
             refused = await outcomes(scene.retrieved(on.serving, one) for one in 10 * over)
             assert {type(one) for one in refused} == {AttestationError, BudgetError}
@@ -105,7 +107,7 @@ def test_nobody_waits_for_the_loading_of_another_window(tmp_path: Path, monkeypa
         async with old_windows(tmp_path) as on:
             first, second, _ = on.windows
             del on.serving.provider.windows._kept[second.digest]
-            begun, free, load = threading.Event(), threading.Event(), commitment.load_window
+            begun, free, load = threading.Event(), threading.Event(), window_secrets.load_window
 
             def slow(state: Any, manifest: bytes) -> Any:
                 if manifest == first.digest:
@@ -113,7 +115,7 @@ def test_nobody_waits_for_the_loading_of_another_window(tmp_path: Path, monkeypa
                     assert free.wait(60)
                 return load(state, manifest)
 
-            monkeypatch.setattr(commitment, "load_window", slow)
+            monkeypatch.setattr(window_secrets, "load_window", slow)
             try:
                 waiting = [asyncio.create_task(on.again(first)) for _ in range(LOADS)]
                 assert await asyncio.to_thread(begun.wait, 10)
@@ -140,7 +142,7 @@ def test_an_account_does_not_have_registries_opened_in_turn(tmp_path: Path, monk
             windows.append(provider.journal.history.newest)
         async with scene.serving_on(provider) as serving:
             monkeypatch.setattr(serving.own_lines._lines, "_clock", lambda: 1e9)
-            opened = counted(monkeypatch, "open_registry")
+            opened = counted(monkeypatch, registry, "open_registry")
 
             async def line(window: Any, name: str) -> bytes:
                 ask = AccountAsk(window.digest, name).encode()

@@ -19,15 +19,12 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "prover"))  # provider_scene: a provider with a small embedder
-
-from provider_scene import Asker, Clock, make_policy, open_provider, open_window, opened, retrieved
-
 from ragseal.prover.attestation import answering
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Conduct, Serving
 from tests.attacks.timing_scene import welch
 from tests.attacks.world import ROOT, machine
+from tests.prover.provider_scene import Asker, Clock, make_policy, open_provider, open_window, opened, retrieved
 
 SAMPLES = 1200  #: of each class
 MOST = 5.0  #: |t| beyond which two classes differ (dudect takes 4.5 as a hint, 10 as proof)

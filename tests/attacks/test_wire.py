@@ -21,7 +21,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf import message_factory
 
-from ragseal.circuits.build import class_digest
+from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.errors import AuditError
@@ -31,7 +31,7 @@ from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
 from ragseal.prover import remote as provider_remote
-from ragseal.prover.keys.keyring import KeyRing
+from ragseal.prover.keys.keyring import KeyRing, attestation_keys
 from ragseal.runtime.rpc import MAX_MESSAGE_BYTES, open_channel
 from ragseal.runtime.statuses import ERROR_KEY
 from ragseal.runtime.tls import BY_DEFAULT
@@ -41,6 +41,7 @@ from ragseal.verifier.state import KeyLine, State
 from tests.attacks.live import Live, live, scene
 from tests.attacks.proxy import Method, Proxy, methods
 from tests.attacks.world import machine
+from tests.prover import provider_scene
 from tests.verifier.simulator import World, key_of
 from tests.verifier.wire import provider as simulated
 from tests.verifier.wire import served
@@ -86,7 +87,7 @@ def servers(running: Live, auditor: State) -> Iterator[dict[str, str]]:
 
 def _real(running: Live) -> dict[str, Any]:
     """Values that mean something, by the name of the field."""
-    asker = __import__("provider_scene").Asker("alice", running.server.serving)
+    asker = provider_scene.Asker("alice", running.server.serving)
     prepare = asker.message("topic 3")
     canonical = prepare.encode()
     return {
@@ -341,7 +342,7 @@ def test_any_bytes_from_an_auditor_to_a_provider(
 
     def fetch(address: str, folder: Path) -> str:
         folder.mkdir(exist_ok=True)
-        ring = KeyRing(folder, tools.cls, None, None)  # type: ignore[arg-type]
+        ring = attestation_keys(folder, tools.cls, None, None)  # type: ignore[arg-type]
         monkeypatch.setattr(KeyRing, "install", lambda self, part, digest: (part.unlink(), digest)[1])
         provider_remote.fetch_key(
             address, BY_DEFAULT, tools.cls, class_digest(tools.cls), None, ring, lambda done, total: None

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ragseal.backends.group import native
 from ragseal.backends.mechanism import NativeEngine
-from ragseal.circuits.build import load_classes
+from ragseal.backends.native import native
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import field
 
 CLS = load_classes()["small"]
@@ -76,7 +76,7 @@ def main() -> None:
         def run() -> None:
             engine.answer(key, w, HMAX)
             for slot in (*np.flatnonzero(w > 0),) * 4:
-                native().poseidon([field.to_bytes(key), field.to_bytes(int(slot))])
+                native.poseidon([field.to_bytes(key), field.to_bytes(int(slot))])
 
         return run
 

@@ -2,7 +2,7 @@
 """A provider that cheats in one thing: real circuit, real keys, real Groth16 proofs, a whole window around them.
 
 :class:`AttackWorld` adds to the verifier tests' world (real log, signatures, beacon, receipts) what that leaves out:
-class tiny as compiled, a key made for it, the native prover, and the answer path of protocol sections 4 and 5.  A
+class tiny as compiled, a key made for it, the native prover, and the answer path of SPEC M and B.  A
 :class:`Cheat` says what the provider does differently for one query; everything that the cheat does not touch, and
 every proof and opening that still can be made for it, is made as well as an attacker could.
 """
@@ -14,7 +14,6 @@ import json
 import random
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -24,13 +23,15 @@ from typing import Any
 import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
-from ragseal.backends.group import default_group, native, native_errors
+from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import Engine, open_engine
-from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build, class_digest, load_classes
+from ragseal.backends.native import native, native_errors
+from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build
+from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key, make_keys
-from ragseal.groth16.proving import Assignment
 from ragseal.groth16.snarkjs import proof_bytes
-from ragseal.kernel import attestation, commitment, hints, signature
+from ragseal.kernel import attestation, commitment, mechanism, signature, statement
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
@@ -47,19 +48,17 @@ from ragseal.kernel.attestation import (
     Statement,
 )
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
-from ragseal.kernel.hints import noise_key, places_commitment, seed_commitment
+from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.verification import Verdict
+from tests.circuits.drafts import Draft as Draft
+from tests.circuits.drafts import Setting
 from tests.verifier import simulator
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "circuits"))  # drafts.py: a prover's inputs that may lie
-
-from drafts import Draft as Draft
-from drafts import Setting
 
 ROOT = Path(__file__).parents[2]
 KEYS = ROOT / "var" / "keys"
@@ -86,7 +85,7 @@ class Machine:
 
     def base(self, name: str) -> bytes:
         """The IC point of a clear input."""
-        return bytes(self.key.vk.ic(1 + hints.CLEAR_NAMES.index(name), 1))
+        return bytes(self.key.vk.ic(1 + statement.CLEAR_NAMES.index(name), 1))
 
     def witness(self, assignment: Assignment) -> Any:
         """All wires by propagation; nothing is checked."""
@@ -132,8 +131,8 @@ def open_machine(cls: CircuitClass, paths: KeyPaths, built: BuiltCircuit) -> Mac
         built=built,
         paths=paths,
         key=load_key(paths.directory, cls),
-        r1cs=native().R1cs.load(str(built.r1cs)),
-        proving=native().ProvingKey.load(str(paths.zkey)),
+        r1cs=native.R1cs.load(str(built.r1cs)),
+        proving=native.ProvingKey.load(str(paths.zkey)),
         engine=open_engine(cls),
     )
 
@@ -304,7 +303,7 @@ class AttackWorld(simulator.World):
             h = self.tools.engine.hints(noise_of, scores, proven.hmax)
         else:
             draft = Draft(cls, seed, proven.beacon, proven.ctx, proven.hmax, salt, 0, 0, blind, list(w), [])
-            draft.elements = hints.coarse_elements(cls, draft.key)
+            draft.elements = mechanism.coarse_elements(cls, draft.key)
             draft.read_coarse()
             setting().choose(draft)
             draft.settle()
@@ -325,7 +324,7 @@ class AttackWorld(simulator.World):
         stated = replace(stated, t_commit=entry.t_commit)
         extra: list[tuple[bytes, int]] = []
         if plan.compensate:
-            for name, real, mine in zip(hints.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
+            for name, real, mine in zip(statement.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
                 if real != mine:
                     extra.append((self.tools.base(name), mine - real))
             for i, (real, mine) in enumerate(zip(committed, w, strict=True)):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragseal.backends import mechanism
-from ragseal.backends.group import available
+from ragseal.backends.native import available
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass, R
 

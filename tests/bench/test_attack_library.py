@@ -12,7 +12,7 @@ import pytest
 from bench.attacks.adversaries import Coalition, diversified, likelihood_ratio, pooled_mean
 from bench.attacks.channels import HitChannel, ScoreChannel, _sum_law, masses, mechanism_class, noise_keys
 from bench.attacks.roc import counts_auc, delong, deviation
-from ragseal.kernel import hints
+from ragseal.kernel.params import R
 
 
 def test_delong_equals_the_u_statistic_over_all_pairs() -> None:
@@ -74,7 +74,7 @@ def test_hit_chances_of_all_slots_sum_to_k() -> None:
 def test_retrievals_use_fresh_keys_below_the_field_order() -> None:
     keys = noise_keys(1)(100) + noise_keys(2)(100)
     assert len(set(keys)) == 200
-    assert all(0 <= key < hints.R for key in keys)
+    assert all(0 <= key < R for key in keys)
 
 
 def test_likelihood_ratio_beats_the_mean_only_below_a_table_step() -> None:

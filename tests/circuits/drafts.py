@@ -3,7 +3,7 @@
 
 A :class:`Draft` starts honest.  Tests edit what a cheat would edit; :meth:`Draft.inputs` then recomputes everything
 that follows (chunks, multiplicities, commitments) without refusing anything, so that only the attacked rule is left
-violated.  It is written from protocol section 4 and shares no hint code with kernel/hints.py; tests compare the two.
+violated.  It is written from SPEC M and B.6 and shares no hint code with kernel/hints.py; tests compare the two.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from r1cs import P, R1cs
-
-from ragseal.kernel import hints, noise
+from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.errors import UnprovableError
 from ragseal.kernel.params import CircuitClass
+from tests.circuits.r1cs import P, R1cs
 
 
 @dataclass
@@ -86,7 +85,7 @@ class Draft:
 
     @property
     def key(self) -> int:
-        return hints.noise_key(self.seed, self.beacon, self.ctx)
+        return mechanism.noise_key(self.seed, self.beacon, self.ctx)
 
     def read_coarse(self) -> None:
         """u and b of every slot from the elements, taken as integers (an element may be given above the modulus)."""
@@ -96,7 +95,7 @@ class Draft:
 
     def open(self, slot: int) -> DraftPlace:
         """The honest place of a slot (its X is chosen by :meth:`settle`)."""
-        element = hints.fine_element(self.key, slot)
+        element = mechanism.fine_element(self.key, slot)
         return self.with_noise(DraftPlace(slot, self.w[slot], self.u[slot], self.b[slot], 0, element, 0, 0, 0, 0, 0, 0))
 
     def with_noise(self, place: DraftPlace) -> DraftPlace:
@@ -148,7 +147,7 @@ class Draft:
 
     @property
     def grid(self) -> int:
-        return hints.Layout(self.cls).grid
+        return statement.Layout(self.cls).grid
 
     def hints(self) -> list[int]:
         """The hint vector: chunks and multiplicities of whatever the draft says."""
@@ -178,7 +177,7 @@ class Draft:
             top = element >> position
             return low(top, count), low((P >> position) - 1 - top, count)
 
-        h: dict[str, list[int]] = {g.name: [] for g in hints.Layout(cls).groups}
+        h: dict[str, list[int]] = {g.name: [] for g in statement.Layout(cls).groups}
 
         def put(name: str, values: Sequence[int]) -> None:
             if values:
@@ -250,11 +249,11 @@ class Draft:
         h["mc"] = [coarse[k] + self.mc_edit.get(k, 0) for k in range(1 << cls.m)]
         h["mr"] = [seen[j] for j in range(1 << c)]
         h["mz"] = [rows[z] for z in range(self.table.cut + 1)]
-        return [x for g in hints.Layout(cls).groups for x in h[g.name]]
+        return [x for g in statement.Layout(cls).groups for x in h[g.name]]
 
     def public(self, h: Sequence[int] | None = None) -> list[int]:
-        t = hints.places_commitment(self.cls, self.salt, self.ids)
-        clear = [hints.seed_commitment(self.seed), self.beacon, self.ctx, self.hmax, t, self.alpha, self.beta]
+        t = statement.places_commitment(self.cls, self.salt, self.ids)
+        clear = [statement.seed_commitment(self.seed), self.beacon, self.ctx, self.hmax, t, self.alpha, self.beta]
         return [*clear, *self.w, *(self.hints() if h is None else h), self.blind]
 
     def inputs(self) -> dict[int, int]:
@@ -286,7 +285,7 @@ class Setting:
             w=w,
             elements=[],
         )
-        d.elements = hints.coarse_elements(self.cls, d.key)
+        d.elements = mechanism.coarse_elements(self.cls, d.key)
         d.read_coarse()
         return d
 

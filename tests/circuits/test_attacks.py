@@ -13,11 +13,11 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from drafts import Draft, DraftPlace, Setting, multiplier
-from r1cs import P, R1cs
 
-from ragseal.kernel import hints, noise
+from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.errors import UnprovableError
+from tests.circuits.drafts import Draft, DraftPlace, Setting, multiplier
+from tests.circuits.r1cs import P, R1cs
 
 
 def fractions(r1cs: R1cs, *patterns: str) -> tuple[set[int], set[int]]:
@@ -237,7 +237,7 @@ def test_noise_of_another_request(tiny: Setting) -> None:
     d.read_coarse()
     tiny.choose(d)
     for p in d.places:
-        p.element = hints.fine_element(other.key, p.slot)
+        p.element = mechanism.fine_element(other.key, p.slot)
         d.with_noise(p)
     d.settle()
     assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, r"block\[\d+\]\.f\[.*|place\[\d+\]\.element\.f\[\d+\]"))
@@ -286,7 +286,7 @@ def test_a_fine_element_above_the_modulus(tiny: Setting) -> None:
 def test_a_seed_that_was_not_committed(tiny: Setting) -> None:
     d = tiny.honest(1)
     inputs = d.inputs()
-    inputs[tiny.r1cs.wire_of["c_seed"]] = hints.seed_commitment((1, 2))
+    inputs[tiny.r1cs.wire_of["c_seed"]] = statement.seed_commitment((1, 2))
     assert_only_rule(tiny, inputs, linear_row(tiny.r1cs, "c_seed"))
 
 
@@ -419,7 +419,7 @@ def test_an_id_beyond_the_capacity(tiny: Setting) -> None:
             moved = DraftPlace(**{name: getattr(p, name) for name in DraftPlace.__dataclass_fields__})
             moved.slot = slot + (1 << d.cls.L)
             moved.w = d.hmax + 1
-            moved.element = hints.fine_element(d.key, moved.slot)
+            moved.element = mechanism.fine_element(d.key, moved.slot)
             d.with_noise(moved)
             swap(d, p, moved)
             d.settle()
@@ -597,6 +597,6 @@ def test_a_place_without_a_slot_hides_one(tiny: Setting) -> None:
 
 @pytest.mark.parametrize("group", ["pcl", "pch", "psg", "pwin", "pcnt", "sel"])
 def test_bits_are_bits(setting: Setting, group: str) -> None:
-    count = hints.Layout(setting.cls).by_name[group].count
+    count = statement.Layout(setting.cls).by_name[group].count
     for k in range(count):
         boolean_row(setting.r1cs, f"{group}[{k}]")

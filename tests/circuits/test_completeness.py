@@ -6,23 +6,23 @@ from __future__ import annotations
 import random
 
 import pytest
-from drafts import Draft, Setting
 
-from ragseal.kernel import hints
+from ragseal.kernel import hints, mechanism, statement
+from tests.circuits.drafts import Draft, Setting
 
 
 def reference(d: Draft) -> list[int]:
     """The kernel's own hints for the draft's statement."""
-    selection = hints.select(d.cls, d.key, d.w, d.hmax)
+    selection = mechanism.select(d.cls, d.key, d.w, d.hmax)
     assert list(selection.ids) == d.ids
     return hints.reference_hints(d.cls, selection, d.w, d.hmax)
 
 
 def test_public_signals_stand_in_layout_order(setting: Setting) -> None:
-    layout = hints.Layout(setting.cls)
+    layout = statement.Layout(setting.cls)
     names = [name.split("[")[0] for name in setting.r1cs.names[1:]]
     assert setting.r1cs.public == layout.public
-    assert tuple(names[: hints.CLEAR]) == hints.CLEAR_NAMES
+    assert tuple(names[: statement.CLEAR]) == statement.CLEAR_NAMES
     assert names[layout.scores_at : layout.hints_at] == ["w"] * setting.cls.N
     for group in layout.groups:
         at = layout.hints_at + group.offset
@@ -77,8 +77,8 @@ def test_changing_any_public_input_is_rejected(tiny: Setting) -> None:
     """Every clear input and a sample of every hint group, one at a time, all else recomputed."""
     d = tiny.honest(7)
     inputs, r1cs, rng = d.inputs(), tiny.r1cs, random.Random(5)
-    layout = hints.Layout(d.cls)
-    wires = [*range(1, 1 + hints.CLEAR - 2)]  # alpha and beta may be anything
+    layout = statement.Layout(d.cls)
+    wires = [*range(1, 1 + statement.CLEAR - 2)]  # alpha and beta may be anything
     wires += [1 + layout.hints_at + g.offset + rng.randrange(g.count) for g in layout.groups]
     for w in wires:
         forged = {**inputs, w: inputs[w] + 1}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Item 6 of the statement: whatever a challenge reads is committed, or determined by what is, without a challenge.
+"""SPEC B.6.6: whatever a challenge reads is committed, or determined by what is, without a challenge.
 
 Known are the clear inputs but alpha and beta, scores, hints, blinder, and the private seed and salt.  Propagating
 through the rows of the compiled circuit that contain neither a challenge nor anything made from one must reach every
@@ -13,11 +13,11 @@ import re
 from pathlib import Path
 
 import pytest
-from drafts import Setting
-from r1cs import R1cs
 
-from ragseal.circuits.build import sources
-from ragseal.kernel import hints
+from ragseal.circuits.circuit import sources
+from ragseal.kernel import statement
+from tests.circuits.drafts import Setting
+from tests.circuits.r1cs import R1cs
 
 #: The wires that a prover assigns: fractions and inverses.
 QUOTIENT = r"(.*\.)?f([A-Z0-9]\w*)?(\[\d+\])*"
@@ -69,7 +69,7 @@ def test_a_missing_secret_is_noticed(tiny: Setting, private: str) -> None:
 
 def test_every_commitment_is_needed(tiny: Setting) -> None:
     """Live: leave any one group out of the commitments, and all its wires are loose."""
-    names = ["w", *(g.name for g in hints.Layout(tiny.cls).groups)]
+    names = ["w", *(g.name for g in statement.Layout(tiny.cls).groups)]
     for name in names:
         wires = group_wires(tiny.r1cs, name)
         assert wires

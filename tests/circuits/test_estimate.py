@@ -11,20 +11,14 @@ import re
 from functools import cache
 
 import pytest
-from conftest import CACHE
-from r1cs import P, R1cs, read
 
-from ragseal.circuits.estimate import (
-    SOURCE,
-    STATS_FILE,
-    build_estimate,
-    count_constraints,
-    estimate_digest,
-    fitting,
-    main_component,
-    render,
-)
+from ragseal.circuits import stats
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import circuit_of, class_digest, fitting
+from ragseal.circuits.search import count_rows
 from ragseal.kernel.certificate import CLASSES, RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
+from tests.circuits.r1cs import P, R1cs, read
+from tests.circuits.scene import CACHE
 
 SIZE = CLASSES["estimate-6"]
 THRESHOLD, LOW, HIGH = 12_904, 13_737, 18_713
@@ -32,7 +26,7 @@ THRESHOLD, LOW, HIGH = 12_904, 13_737, 18_713
 
 @cache
 def circuit() -> R1cs:
-    built = build_estimate(SIZE, CACHE)
+    built = build(SIZE, CACHE)
     return read(built.r1cs, built.sym)
 
 
@@ -209,7 +203,7 @@ def test_every_committed_input_is_used() -> None:
 
 
 def test_nothing_is_assigned_freely_in_the_source() -> None:
-    text = re.sub(r"//.*", "", SOURCE.read_text(encoding="utf-8"))
+    text = re.sub(r"//.*", "", circuit_of(SIZE).sources[0].read_text(encoding="utf-8"))
     for forbidden in ("<--", "-->", "assert"):
         assert forbidden not in text
 
@@ -228,16 +222,18 @@ def test_order_of_inputs_is_the_kernels() -> None:
 
 
 def test_stats_are_current_and_fill_the_domain() -> None:
-    assert STATS_FILE.read_text(encoding="utf-8") == render()
-    assert build_estimate(SIZE, CACHE).constraints == count_constraints(SIZE) == len(circuit().rows)
+    lines = stats.read()
+    assert [lines[name] for name in CLASSES] == [stats.line(cls) for cls in CLASSES.values()]
+    assert stats.measured(build(SIZE, CACHE)) == stats.line(SIZE)
+    assert count_rows(SIZE).constraints == len(circuit().rows)
     large = CLASSES["estimate-112"]
-    assert count_constraints(large) + large.public + 1 <= 1 << 17
+    assert count_rows(large).rows + 1 <= 1 << 17
     larger = EstimateClass("larger", large.n + 2)
-    assert count_constraints(larger) + larger.public + 1 > 1 << 17
+    assert count_rows(larger).rows + 1 > 1 << 17
 
 
 def test_digests_are_the_estimates_own() -> None:
-    assert len({estimate_digest(cls) for cls in CLASSES.values()}) == len(CLASSES)
+    assert len({class_digest(cls) for cls in CLASSES.values()}) == len(CLASSES)
     assert fitting("tiny-geo") == SIZE
     assert fitting("base").n == 112
-    assert "Estimate(6)" in main_component(SIZE)
+    assert "Estimate(6)" in circuit_of(SIZE).main

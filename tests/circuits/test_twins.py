@@ -12,18 +12,20 @@ import random
 import re
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import CACHE
-from drafts import Setting
-from r1cs import P, R1cs, read
 
-from ragseal.circuits.build import HERE, cached, load_classes, main_component, sources
-from ragseal.circuits.estimate import SOURCE
-from ragseal.kernel import fixedpoint, hints, noise
+from ragseal.circuits.build import cached
+from ragseal.circuits.circuit import HERE, circuit_of, load_classes, sources
+from ragseal.kernel import fixedpoint, mechanism, noise, statement
+from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.poseidon import permute, poseidon
+from tests.circuits.drafts import Setting
+from tests.circuits.r1cs import P, R1cs, read
+from tests.circuits.scene import CACHE
 
 C = 9  #: chunk bits of parts.circom
 FINE, S = 120, 4
@@ -32,9 +34,10 @@ TWINS = tomllib.loads((HERE / "twins.toml").read_text(encoding="utf-8"))
 
 @cache
 def parts() -> R1cs:
-    tables = main_component(load_classes()["tiny"]).split("component main")[0]
+    tiny = circuit_of(load_classes()["tiny"])
+    tables = tiny.main.split("component main")[0]
     template = (Path(__file__).parent / "parts.circom").read_text(encoding="utf-8")
-    folder = cached(f"{tables}\n{template}\ncomponent main = Parts();\n", "test-parts", CACHE, {})
+    folder = cached(replace(tiny, main=f"{tables}\n{template}\ncomponent main = Parts();\n"), "test-parts", CACHE)
     return read(folder / "attestation.r1cs", folder / "attestation.sym")
 
 
@@ -50,14 +53,14 @@ class Case:
         rng = self.rng = random.Random(number)
         self.seed = (rng.getrandbits(128), rng.getrandbits(128))
         self.beacon, self.ctx, self.salt = (rng.getrandbits(248) for _ in range(3))
-        self.key = hints.noise_key(self.seed, self.beacon, self.ctx)
+        self.key = mechanism.noise_key(self.seed, self.beacon, self.ctx)
         self.slot = rng.randrange(100)
         self.table = noise.build_table("gaussian")
         self.alpha, self.beta = rng.getrandbits(250), rng.getrandbits(250)
         self.message = [rng.randrange(P), rng.randrange(P)]
         self.ids = sorted(rng.getrandbits(100) for _ in range(3))
         self.elements = permute([0, self.key, 3 << 32] + [0] * 14)[1:3]
-        self.element = hints.fine_element(self.key, self.slot)
+        self.element = mechanism.fine_element(self.key, self.slot)
         self.coarse_bits = rng.getrandbits(8)
         self.hmax = 1000
         self.w = rng.randrange(-3000, 5000) if w is None else w
@@ -137,7 +140,7 @@ def test_input_order_is_the_circuits() -> None:
 
 
 def test_every_template_has_a_twin() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (*sources(), SOURCE)]
+    texts = [path.read_text(encoding="utf-8") for path in (*sources(), *circuit_of(CLASSES["estimate-6"]).sources)]
     templates = {name for text in texts for name in re.findall(r"^template (\w+)", text, re.M)}
     assert templates == set(TWINS)
     for name, entry in TWINS.items():
@@ -152,7 +155,7 @@ def test_every_template_has_a_twin() -> None:
 
 def test_hashes() -> None:
     case = Case(1)
-    assert case.get("seedCommitment") % P == hints.seed_commitment(case.seed)
+    assert case.get("seedCommitment") % P == statement.seed_commitment(case.seed)
     assert case.get("noiseKey") % P == case.key
     assert case.get("hash") % P == poseidon(7, *case.message)
     packed = [case.ids[0] | case.ids[1] << 100, case.ids[2]]  # floor(248 / 100) ids an element

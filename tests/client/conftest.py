@@ -20,7 +20,7 @@ from ragseal.client.account import KEY_FILE, AccountKey, AccountState
 from ragseal.client.client import Client
 from ragseal.client.link import Announced, Retrieved
 from ragseal.embedder import EmbedderIdentity, Vectors, quantise
-from ragseal.kernel import hints, signature
+from ragseal.kernel import mechanism, signature, statement
 from ragseal.kernel.attestation import (
     ON_DEMAND,
     Answer,
@@ -293,13 +293,13 @@ class Provider:
         _, prepared = self.prepared[request.request_id]
         e = [x - 256 if x > 127 else x for x in prepared.embedding]
         w = [self.manifest.policy.gain * (sum(a * b for a, b in zip(row, e, strict=True)) - 4800) for row in self.rows]
-        chosen = hints.select(CLASS, hints.noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax)
+        chosen = mechanism.select(CLASS, mechanism.noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax)
         record = Record(
             manifest=self.manifest.digest(),
             seq=self.records,
             signed=signed,
             c_y=score_commitment(self.group, self.columns, self.bases, e, 5),
-            t_commit=hints.places_commitment(CLASS, 99, chosen.ids),
+            t_commit=statement.places_commitment(CLASS, 99, chosen.ids),
             time=NOW // 60 * 60,
             proof_mode=ON_DEMAND,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import doctest
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.build import DEFAULT_CACHE, build, class_digest, load_classes
+from ragseal.circuits.build import DEFAULT_CACHE, build
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.client import Client
 from ragseal.client import client as client_module
 from ragseal.client.account import KEY_FILE, AccountState
@@ -25,9 +25,7 @@ from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Conduct
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.keyfile import save_key
-
-sys.path.append(str(Path(__file__).parent.parent / "prover"))  # test modules are no package
-import provider_scene as scene
+from tests.prover import provider_scene as scene
 
 ACCOUNT = "alice"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.client.attestation import (
     build_request,
     check_answer,

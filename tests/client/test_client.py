@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asking, re-ranking, remembering, and going on after crashes and outages.  SPEC B; protocol section 5."""
+"""Asking, re-ranking, remembering, and going on after crashes and outages.  SPEC B."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel import hints, signature
+from ragseal.kernel import signature, statement
 from ragseal.kernel.attestation import (
     Answer,
     Openings,
@@ -165,7 +165,7 @@ def returning(bench: Any, answer: Answer, ids: list[int]) -> Answer:
 
 
 def committed(bench: Any, answer: Answer, slots: tuple[Any, ...]) -> Answer:
-    commitment = hints.places_commitment(bench.provider_class, 99, [s.slot for s in slots])
+    commitment = statement.places_commitment(bench.provider_class, 99, [s.slot for s in slots])
     return relogged(bench, answer, dataclasses.replace(answer.record, t_commit=commitment), Openings(99, slots))
 
 

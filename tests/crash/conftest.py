@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ragseal.circuits.build import DEFAULT_CACHE, build, class_digest, load_classes
+from ragseal.circuits.build import DEFAULT_CACHE, build
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.params import CircuitClass
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT), str(ROOT / "tests" / "prover"), str(ROOT / "tests" / "crash")]  # test modules are no package
 
-import provider_scene as scene  # noqa: E402
+from tests.prover import provider_scene as scene  # noqa: E402
 
 
 @pytest.fixture(scope="session")

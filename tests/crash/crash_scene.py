@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import provider_scene as scene
-
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.prover import assembly
 from ragseal.prover.provider import Machinery, Provider
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.state import State
+from tests.prover import provider_scene as scene
 
 
 def tools(state: State, progress: assembly.Progress) -> Machinery:

@@ -11,12 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import provider_scene as scene
-from crash_scene import examine
-from test_storage import asker, serving_copy
-
 from ragseal.kernel.attestation import Answer
 from ragseal.kernel.errors import AuditError
+from tests.crash.crash_scene import examine
+from tests.crash.test_storage import asker, serving_copy
+from tests.prover import provider_scene as scene
 
 SOURCE, MOUNT = Path(sys.argv[1]), Path(sys.argv[2])
 ROOM = 4 * 1024 * 1024

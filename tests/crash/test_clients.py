@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import provider_scene as scene
 import pytest
-from crash_scene import examine, open_copy
 
 from bench import load
 from bench.asker import Asker, Kept, provider_stub, retrieve
@@ -35,6 +33,8 @@ from ragseal.prover.service import Listening, Server
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel
 from ragseal.v1 import provider_pb2
+from tests.crash.crash_scene import examine, open_copy
+from tests.prover import provider_scene as scene
 
 Copy = Callable[..., Path]
 
@@ -184,7 +184,8 @@ def test_two_providers_on_one_ledger_or_one_port_are_refused(copy: Copy) -> None
             with pytest.raises(LedgerError, match="in use by another process"):
                 open_copy(directory)
             line = (
-                "import sys; from pathlib import Path; from crash_scene import open_copy; open_copy(Path(sys.argv[1]))"
+                "import sys; from pathlib import Path; from tests.crash.crash_scene import open_copy; "
+                "open_copy(Path(sys.argv[1]))"
             )
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *map(str, sys.path)])}
             child = subprocess.run(

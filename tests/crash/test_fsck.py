@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from crash_scene import examine, open_copy, tools
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
@@ -26,6 +25,7 @@ from ragseal.prover.storage import fsck
 from ragseal.prover.storage.record_check import commitments, request_digest
 from ragseal.prover.storage.state import KEY_FILE
 from ragseal.runtime.keyfile import load_key
+from tests.crash.crash_scene import examine, open_copy, tools
 
 Copy = Callable[..., Path]
 Damage = Callable[[Path], None]

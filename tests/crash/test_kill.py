@@ -7,9 +7,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-import provider_scene as scene
 import pytest
-from crash_scene import open_copy
 
 from bench import crash
 from bench.asker import Kept
@@ -23,6 +21,8 @@ from ragseal.ledger.note import NoteSigner
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.storage.state import Settings
 from ragseal.runtime.keyfile import load_key
+from tests.crash.crash_scene import open_copy
+from tests.prover import provider_scene as scene
 
 ROUNDS = 30
 

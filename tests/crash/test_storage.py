@@ -15,9 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import provider_scene as scene
 import pytest
-from crash_scene import examine, open_copy
 
 from bench.book import Book
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, LedgerError
@@ -25,6 +23,8 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.prover.provider import Provider, Serving
 from ragseal.prover.storage import fsck
 from ragseal.runtime import durable
+from tests.crash.crash_scene import examine, open_copy
+from tests.prover import provider_scene as scene
 
 Copy = Callable[..., Path]
 IN_W2 = scene.NOW + 180

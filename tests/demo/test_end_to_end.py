@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.backends.group import available
+from ragseal.backends.native import available
 from ragseal.demo.corpus import demo_documents
 
 ROOT = Path(__file__).resolve().parents[2]

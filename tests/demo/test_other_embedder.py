@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.backends.group import available
+from ragseal.backends.native import available
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.embedder.minilm import packaged_model

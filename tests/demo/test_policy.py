@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.policy import MINILM, Choice, coalition_epsilon, measured, policy_text
 from ragseal.demo.scenario import Scenario

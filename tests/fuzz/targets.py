@@ -21,8 +21,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.backends.group import native, native_errors
-from ragseal.circuits.build import load_classes
+from ragseal.backends.native import native, native_errors
+from ragseal.circuits.circuit import load_classes
 from ragseal.client.account import AccountKey, read_name
 from ragseal.client.attestation import decode_embedding as client_embedding
 from ragseal.client.attestation import encode_embedding
@@ -136,7 +136,7 @@ def _lines() -> list[bytes]:
 
 def _native_vkey(data: bytes) -> bytes:
     with native_errors():
-        return bytes(native().VerifyingKey.from_bytes(data).to_bytes())
+        return bytes(native.VerifyingKey.from_bytes(data).to_bytes())
 
 
 def _plain_vkey(data: bytes) -> bytes:
@@ -158,9 +158,9 @@ def _square() -> dict[str, bytes]:
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
         (folder / "c.r1cs").write_bytes(circuit.encode())
-        native().setup(str(folder / "c.r1cs"), str(folder / "c.zkey"), bytes(range(32)))
-        native().Witness.from_bytes(be(1) + be(9) + be(3)).to_wtns(str(folder / "c.wtns"))
-        key = native().ProvingKey.load(str(folder / "c.zkey")).verifying_key()
+        native.setup(str(folder / "c.r1cs"), str(folder / "c.zkey"), bytes(range(32)))
+        native.Witness.from_bytes(be(1) + be(9) + be(3)).to_wtns(str(folder / "c.wtns"))
+        key = native.ProvingKey.load(str(folder / "c.zkey")).verifying_key()
         files = {name: (folder / f"c.{name}").read_bytes() for name in ("r1cs", "zkey", "wtns")}
         return {**files, "vkey": bytes(key.to_bytes()), "json": key.to_json().encode()}
     finally:
@@ -169,7 +169,7 @@ def _square() -> dict[str, bytes]:
 
 def _json_vkey(data: bytes) -> None:
     with native_errors():
-        native().VerifyingKey.from_json(_text(data))
+        native.VerifyingKey.from_json(_text(data))
 
 
 def _embedding(data: bytes) -> bytes:
@@ -282,9 +282,9 @@ def targets() -> list[Target]:
         Target("verifying-key", _native_vkey, lambda: [square()["vkey"]]),
         Target("verifying-key-plain", _plain_vkey, lambda: [square()["vkey"]], slow=True),
         Target("verifying-key-json", _json_vkey, lambda: [square()["json"]]),
-        Target("zkey", partial(_container, lambda p: native().ProvingKey.load(p)), lambda: [square()["zkey"]], True),
-        Target("r1cs", partial(_container, lambda p: native().R1cs.load(p)), lambda: [square()["r1cs"]], True),
-        Target("wtns", partial(_container, lambda p: native().Witness.from_wtns(p)), lambda: [square()["wtns"]], True),
+        Target("zkey", partial(_container, lambda p: native.ProvingKey.load(p)), lambda: [square()["zkey"]], True),
+        Target("r1cs", partial(_container, lambda p: native.R1cs.load(p)), lambda: [square()["r1cs"]], True),
+        Target("wtns", partial(_container, lambda p: native.Witness.from_wtns(p)), lambda: [square()["wtns"]], True),
         Target("embedding", _embedding, lambda: [b"\x7f\x81\x00\x01"]),
         Target("policy-toml", _policy_file, lambda: [_POLICY], slow=True),
         Target("settings-toml", _settings, lambda: [Settings("a.example/b", "tiny", "x").encode()], True),

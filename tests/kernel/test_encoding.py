@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Canonical encoding: one value, one string; everything else is an EncodingError.  SPEC: encoding."""
+"""Canonical encoding: one value, one string; everything else is an EncodingError.  SPEC G.1."""
 
 from __future__ import annotations
 

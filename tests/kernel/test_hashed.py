@@ -16,7 +16,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
-from ragseal.kernel import attestation, certificate, commitment, folding, hints, opening, signature, transcript
+from ragseal.kernel import (
+    attestation,
+    certificate,
+    commitment,
+    folding,
+    mechanism,
+    opening,
+    signature,
+    statement,
+    transcript,
+)
 from ragseal.kernel.attestation import BatchItem, Prepare, ProofEntry, Record, Statement
 from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.certificate import CLASSES, BlockProof, LinkList, Listing, Scope, TenantLinks, make_block
@@ -197,18 +207,18 @@ def test_poseidon_commitments() -> None:
     # circomlib's own vector (test/poseidoncircuit.js): the permutation written out here is Poseidon
     assert apart.poseidon(1, 2) == 7853200120776062878684798364095072458815029376092732009249414926327459813530
     seed, beacon, ctx, salt = (RNG.getrandbits(128), RNG.getrandbits(128)), *(RNG.randrange(R) for _ in range(3))
-    assert hints.seed_commitment(seed) == apart.poseidon(1, *seed)
+    assert statement.seed_commitment(seed) == apart.poseidon(1, *seed)
     key = apart.poseidon(2, *seed, beacon, ctx)
-    assert hints.noise_key(seed, beacon, ctx) == key
-    assert hints.fine_element(key, 77) == apart.poseidon(key, 77 + 4 * 2**32)
+    assert mechanism.noise_key(seed, beacon, ctx) == key
+    assert mechanism.fine_element(key, 77) == apart.poseidon(key, 77 + 4 * 2**32)
     coarse = [x for block in range(CLS.blocks) for x in apart.permuted([0, key, block + 3 * 2**32] + [0] * 14)[1:17]]
-    assert hints.coarse_elements(CLS, key) == coarse[: CLS.N // CLS.q]
+    assert mechanism.coarse_elements(CLS, key) == coarse[: CLS.N // CLS.q]
     ids = sorted(RNG.sample(range(CLS.N), CLS.K))
     width = (CLS.N - 1).bit_length()
     per = 248 // width
     parts = [sum(i << (width * at) for at, i in enumerate(ids[j : j + per])) for j in range(0, CLS.K, per)]
-    assert hints.places_commitment(CLS, salt, ids) == apart.poseidon(5, salt, *parts)
-    assert hints.pack_ids(CLS, list(range(100))) == [
+    assert statement.places_commitment(CLS, salt, ids) == apart.poseidon(5, salt, *parts)
+    assert statement.pack_ids(CLS, list(range(100))) == [
         sum(i << (width * at) for at, i in enumerate(range(j, min(j + per, 100)))) for j in range(0, 100, per)
     ]
 

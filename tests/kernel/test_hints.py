@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.kernel import hints, noise
+from ragseal.kernel import hints, mechanism, noise, statement
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.kernel.poseidon import poseidon
@@ -22,7 +22,7 @@ def toy(law: str, **changes: int) -> CircuitClass:
 def noisy_scores(cls: CircuitClass, key: int, w: list[int], hmax: int) -> list[int]:
     """Every v_i from the definitions alone: U_i, inverse CDF by linear search over the table, dither."""
     table = noise.build_table(cls.law)
-    elements = hints.coarse_elements(cls, key)
+    elements = mechanism.coarse_elements(cls, key)
     out = []
     for i in range(cls.N):
         u = (elements[i // cls.q] >> (cls.m * (i % cls.q))) & ((1 << cls.m) - 1)
@@ -47,14 +47,14 @@ def test_select_is_the_exact_noisy_top_k(law: str) -> None:
         w = [rng.randrange(-3000, hmax + 3000) for _ in range(cls.N)]
         v = noisy_scores(cls, key, w, hmax)
         best = sorted(range(cls.N), key=lambda i: (-v[i], i))[: cls.K]
-        chosen = hints.select(cls, key, w, hmax)
+        chosen = mechanism.select(cls, key, w, hmax)
         assert chosen.ids == tuple(sorted(best))
         assert chosen.threshold == v[best[-1]]
         assert all(p.v == v[p.slot] for p in chosen.places)
 
 
 def named(cls: CircuitClass, h: list[int]) -> dict[str, list[int]]:
-    return {g.name: h[g.offset : g.offset + g.count] for g in hints.Layout(cls).groups}
+    return {g.name: h[g.offset : g.offset + g.count] for g in statement.Layout(cls).groups}
 
 
 def instances(cls: CircuitClass) -> list[tuple[list[int], int]]:
@@ -80,7 +80,7 @@ def test_look_ups_balance(law: str) -> None:
         return numerator * pow(denominator % R, R - 2, R) % R
 
     for key, (w, hmax) in enumerate(instances(cls)):
-        chosen = hints.select(cls, key, w, hmax)
+        chosen = mechanism.select(cls, key, w, hmax)
         h = named(cls, hints.reference_hints(cls, chosen, w, hmax))
         rows = list(zip(h["u"] + h["pu"], h["b"] + h["pb"], strict=True))
         left = sum(fraction(1, alpha - u - beta * b) for u, b in rows)
@@ -122,35 +122,35 @@ def test_look_ups_balance(law: str) -> None:
 def test_elements_at_the_edge_of_the_canonical_decomposition(monkeypatch: pytest.MonkeyPatch) -> None:
     """One draw in 2^72 is refused: the first that is, and the last that is not."""
     cls = toy("gaussian")
-    w, drawn = [0] * cls.N, hints.coarse_elements(cls, 1)
-    limit = hints.canonical_limit(cls.coarse_top_position)
+    w, drawn = [0] * cls.N, mechanism.coarse_elements(cls, 1)
+    limit = statement.canonical_limit(cls.coarse_top_position)
     for top, fits in ((limit - 1, True), (limit, False)):
         element = top << cls.coarse_top_position
-        monkeypatch.setattr(hints, "coarse_elements", lambda cls, key, e=element: [e, *drawn[1:]])
+        monkeypatch.setattr(mechanism, "coarse_elements", lambda cls, key, e=element: [e, *drawn[1:]])
         if fits:
-            assert hints.select(cls, 1, w, 6000).elements[0] == element
+            assert mechanism.select(cls, 1, w, 6000).elements[0] == element
         else:
             with pytest.raises(UnprovableError, match="a coarse element is outside"):
-                hints.select(cls, 1, w, 6000)
-    limit = hints.canonical_limit(cls.place_top_position)
-    hints.exact_noise(cls, 1, (limit - 1) << cls.place_top_position)
+                mechanism.select(cls, 1, w, 6000)
+    limit = statement.canonical_limit(cls.place_top_position)
+    mechanism.exact_noise(cls, 1, (limit - 1) << cls.place_top_position)
     with pytest.raises(UnprovableError, match="a fine element is outside"):
-        hints.exact_noise(cls, 1, limit << cls.place_top_position)
+        mechanism.exact_noise(cls, 1, limit << cls.place_top_position)
 
 
 def test_named_completeness_failures() -> None:
     with pytest.raises(UnprovableError, match="more than R"):
-        hints.select(toy("gaussian", R=4, m=2), 1, [0] * 120, 1)
+        mechanism.select(toy("gaussian", R=4, m=2), 1, [0] * 120, 1)
     with pytest.raises(AttestationError, match="capacity"):
-        hints.select(toy("gaussian"), 1, [0], 1)
+        mechanism.select(toy("gaussian"), 1, [0], 1)
     cls = toy("gaussian")
     w = [-(1 << 20)] * cls.N
     with pytest.raises(AttestationError, match="overflows its circuit class"):
-        hints.reference_hints(cls, hints.select(cls, 1, w, 6000), w, 6000)
+        hints.reference_hints(cls, mechanism.select(cls, 1, w, 6000), w, 6000)
 
 
 def test_layout_is_contiguous_and_named_once() -> None:
-    layout = hints.Layout(toy("gaussian"))
+    layout = statement.Layout(toy("gaussian"))
     at = 0
     for group in layout.groups:
         assert group.offset == at
@@ -162,8 +162,8 @@ def test_layout_is_contiguous_and_named_once() -> None:
 def test_packing_of_ids() -> None:
     cls = toy("gaussian", K=40, R=60)
     ids = list(range(0, 120, 3))
-    packed = hints.pack_ids(cls, ids)
+    packed = statement.pack_ids(cls, ids)
     assert len(packed) == cls.packed_elements == 2
     back = [(packed[j // 35] >> (7 * (j % 35))) & 127 for j in range(40)]
     assert back == ids
-    assert hints.places_commitment(cls, 1, ids) != hints.places_commitment(cls, 2, ids)
+    assert statement.places_commitment(cls, 1, ids) != statement.places_commitment(cls, 2, ids)

@@ -218,7 +218,7 @@ def test_the_shape_of_bases_and_columns() -> None:
     file = world.files["north"]
     dimension = world.manifest.policy.dimension
     for columns, count in ((file.columns[:-64], dimension - 1), (file.columns + file.columns[:64], dimension + 1)):
-        with pytest.raises(CommitmentError, match=f"holds {count}.0 columns, not {dimension}"):
+        with pytest.raises(CommitmentError, match=f"{64 * count} bytes of columns, not 64 for each of {dimension}"):
             commitment.verify_columns(
                 GROUP, ScoreBases(point, point), b"k" * 32, dimension, IndexFile(columns, file.opening)
             )

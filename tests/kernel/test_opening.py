@@ -99,7 +99,7 @@ def test_malformed(honest: tuple[Relation, bytes, Opening]) -> None:
 
 
 def test_two_relations_share_their_witness() -> None:
-    """The link: the same e under two sets of bases (protocol section 2, condition 2)."""
+    """The link: the same e under two sets of bases (SPEC B.7)."""
     other = GROUP.hash_to_curve(b"second bases", 4)
 
     def build(e_left: list[int], e_right: list[int]) -> None:

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from ragseal.circuits import bound as proven
 from ragseal.kernel import overflow
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table, coarse_quantiles
@@ -19,7 +20,7 @@ from ragseal.kernel.params import CircuitClass
 
 LIMIT = Fraction(1, 1 << 64)
 
-# N, K, m, law, smallest R (protocol section 4), and the grid size G.
+# N, K, m, law, smallest R (SPEC M.7), and the grid size G.
 PUBLISHED = [
     (5184, 10, 11, "gaussian", 42, 34),
     (5184, 10, 11, "geometric", 44, 34),
@@ -40,7 +41,7 @@ def circuit_class(N: int, K: int, R: int, m: int, law: str, a: Fraction, b: Frac
 @pytest.mark.parametrize(("N", "K", "m", "law", "R", "G"), PUBLISHED)
 def test_published_places_and_grid(N: int, K: int, m: int, law: str, R: int, G: int | None) -> None:
     table = build_table(law)
-    found, a, b = overflow.find_bound(N, K, m, table)
+    found, a, b = proven.find_bound(N, K, m, table)
     assert found == R
     cls = circuit_class(N, K, R, m, law, a, b)
     assert overflow.overflow_bound_holds(cls, table)
@@ -54,7 +55,7 @@ def test_published_places_and_grid(N: int, K: int, m: int, law: str, R: int, G: 
 
 def test_bad_moments_do_not_prove_a_good_class() -> None:
     table = build_table("gaussian")
-    _, a, b = overflow.find_bound(8352, 10, 11, table)
+    _, a, b = proven.find_bound(8352, 10, 11, table)
     good = circuit_class(8352, 10, 49, 11, "gaussian", a, b)
     assert overflow.overflow_bound_holds(good, table)
     assert not overflow.overflow_bound_holds(replace(good, a=a * 2), table)
@@ -67,7 +68,7 @@ def test_bad_moments_do_not_prove_a_good_class() -> None:
     with pytest.raises(PolicyError):
         overflow.overflow_bound(100, 10, 10, 11, a, b, table)
     with pytest.raises(PolicyError, match="places"):
-        overflow.find_bound(12, 10, 3, table)
+        proven.find_bound(12, 10, 3, table)
 
 
 def test_power_is_rounded_upwards() -> None:
@@ -145,8 +146,8 @@ def test_bound_is_not_vacuous_at_moderate_size() -> None:
     kth = np.sort(values, axis=1)[:, N - K]
     flagged = (reach >= kth[:, None]).sum(axis=1)
     for R in (20, 24, 28):
-        hull = overflow._upper_hull(overflow.exceed_and_flag(table, m))
-        _, a, b = overflow._search(N, K, R, hull)
+        hull = proven._upper_hull(overflow.exceed_and_flag(table, m))
+        _, a, b = proven._search(N, K, R, hull)
         bound = overflow.overflow_bound(N, K, R, m, Fraction(a), Fraction(b), table)
         assert (flagged > R).mean() <= bound
     assert (flagged > 8).mean() > 0.01

@@ -24,8 +24,8 @@ import pytest
 
 from ragseal.accounting.attack import log_chance
 from ragseal.backends.mechanism import NativeEngine
-from ragseal.circuits.build import load_classes
-from ragseal.kernel import hints
+from ragseal.circuits.circuit import load_classes
+from ragseal.kernel import mechanism, statement
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 from ragseal.kernel.params import CircuitClass, R
 
@@ -50,7 +50,7 @@ def key(record: int) -> int:
 def stream(name: str) -> tuple[Whole, Whole]:
     """(table noise, dither) of the native engine, one row a record, one column a slot."""
     cls = opened(name)
-    engine, layout = NativeEngine(cls), hints.Layout(cls)
+    engine, layout = NativeEngine(cls), statement.Layout(cls)
     rows = []
     for record in range(RECORDS):
         data = engine.hints(key(record), np.zeros(cls.N, dtype=np.int64), 16)
@@ -166,10 +166,10 @@ def test_the_kernels_sampler_gives_the_same_values(name: str) -> None:
     cls = opened(name)
     z, dither = stream(name)
     for record in (0, 7):
-        elements = hints.coarse_elements(cls, key(record))
+        elements = mechanism.coarse_elements(cls, key(record))
         coarse = [(e >> (cls.m * j)) & ((1 << cls.m) - 1) for e in elements for j in range(cls.q)]
         for slot in range(0, cls.N, 9):
-            _, d, value = hints.exact_noise(cls, coarse[slot], hints.fine_element(key(record), slot))
+            _, d, value = mechanism.exact_noise(cls, coarse[slot], mechanism.fine_element(key(record), slot))
             assert (value, d) == (z[record, slot], dither[record, slot])
 
 

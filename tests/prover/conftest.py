@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build, class_digest, load_classes
+from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.params import CircuitClass
-
-sys.path.insert(0, str(Path(__file__).parent))  # for provider_scene: test modules are no package
 
 KEYS_CACHE = Path("var/keys")
 

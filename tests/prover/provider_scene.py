@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
-from ragseal.circuits.build import class_digest
+from ragseal.circuits.circuit import class_digest
 from ragseal.embedder import quantise
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors
 from ragseal.groth16.keys import KeyPaths
@@ -40,8 +40,7 @@ from ragseal.kernel.sealing import public_of
 from ragseal.prover import assembly
 from ragseal.prover.attestation.answering import Answered
 from ragseal.prover.attestation.retrieval import encode_embedding
-from ragseal.prover.commitment import index
-from ragseal.prover.commitment import manifest as commitment
+from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, read_policy
@@ -107,8 +106,8 @@ def new_state(directory: Path) -> State:
     embedder = TrigramEmbedder()
     for tenant, names in TENANTS.items():
         index.ingest(state, tenant, 126, DIMENSION, documents(tenant), embed_with(embedder), Edges().draw)
-        new = [commitment.Registration(name, tenant, signature.public_bytes(account_key(name))) for name in names]
-        commitment.add_accounts(state, new)
+        new = [registry.Registration(name, tenant, signature.public_bytes(account_key(name))) for name in names]
+        registry.add_accounts(state, new)
     return state
 
 
@@ -158,7 +157,7 @@ class Participant:
 
 def pseudonym_of(state: State, manifest: bytes, name: str) -> str:
     """What a window calls an account; a stranger goes by its name."""
-    found = commitment.named_account(state, manifest, name)
+    found = registry.named_account(state, manifest, name)
     return name if found is None else found.pseudonym
 
 
@@ -272,7 +271,7 @@ async def retrieved(serving: Serving, signed: bytes, as_account: str | None = No
     with suppress(AuditError):
         if as_account is None:
             request = SignedRequest.decode(signed).request
-            name = commitment.window_account(serving.provider.state, request.manifest, request.account).name
+            name = registry.window_account(serving.provider.state, request.manifest, request.account).name
     return (await serving.attestation.retrieve(signed, signature.sign(account_key(name), "retrieve", signed))).canonical
 
 

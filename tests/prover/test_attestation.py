@@ -12,27 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from provider_scene import (
-    DIMENSION,
-    NOW,
-    ORIGIN,
-    Asker,
-    Clock,
-    TrigramEmbedder,
-    account_key,
-    embed_with,
-    make_policy,
-    open_provider,
-    open_window,
-    opened,
-    retrieved,
-    serving_on,
-)
 from pymerkle import SqliteTree
 
 from ragseal.backends.group import default_group
 from ragseal.groth16.keys import KeyPaths
-from ragseal.kernel import fixedpoint, hints, signature
+from ragseal.kernel import fixedpoint, mechanism, signature, statement
 from ragseal.kernel.attestation import Answer, Prepare, Prepared, Record, SignedRequest
 from ragseal.kernel.commitment import embedding_commitment, generators, text_leaf
 from ragseal.kernel.errors import (
@@ -51,6 +35,22 @@ from ragseal.prover.attestation import answering
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
 from ragseal.prover.provider import Serving
+from tests.prover.provider_scene import (
+    DIMENSION,
+    NOW,
+    ORIGIN,
+    Asker,
+    Clock,
+    TrigramEmbedder,
+    account_key,
+    embed_with,
+    make_policy,
+    open_provider,
+    open_window,
+    opened,
+    retrieved,
+    serving_on,
+)
 
 Scene = Callable[[Serving], Awaitable[None]]
 
@@ -87,7 +87,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             ids = [o.slot for o in openings.slots]
             assert len(ids) == tiny.K
             assert all(a < b for a, b in itertools.pairwise(ids))
-            assert hints.places_commitment(tiny, openings.t_salt, ids) == record.t_commit
+            assert statement.places_commitment(tiny, openings.t_salt, ids) == record.t_commit
             root = window.manifest.index_of("acme").text_root
             for o in openings.slots:
                 leaf = text_leaf(o.salt, o.slot, o.text.encode() if o.present else None)
@@ -103,12 +103,12 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             assert record.time == NOW // 60 * 60
             # T is the mechanism's, recomputed by the kernel from the seed
             assert window.beacon is not None
-            key = hints.noise_key(secrets.limbs, window.beacon, record.signed.request.ctx())
+            key = mechanism.noise_key(secrets.limbs, window.beacon, record.signed.request.ctx())
             e = decode_embedding(alice.message(query).embedding)
             rows = secrets.versions["acme"].matrix.tolist()
             policy = window.manifest.policy
             w = [policy.gain * (fixedpoint.score(row, e) - policy.lo) for row in rows]
-            assert list(hints.select(tiny, key, w, policy.hmax).ids) == ids
+            assert list(mechanism.select(tiny, key, w, policy.hmax).ids) == ids
 
     play(scene, tmp_path / "p", tiny, keys)
 

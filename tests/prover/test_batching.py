@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from ragseal.backends import poseidon
-from ragseal.circuits.build import load_classes
-from ragseal.kernel import hints
+from ragseal.circuits.circuit import load_classes
+from ragseal.kernel import mechanism, statement
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import R
 from ragseal.prover.attestation.group_commit import Batches
@@ -82,10 +82,10 @@ def test_a_wrong_number_of_outcomes_leaves_nobody_waiting() -> None:
 def test_native_commitments_are_the_kernels() -> None:
     dice = random.Random(3)
     seed, beacon, ctx = (dice.getrandbits(128), dice.getrandbits(128)), dice.randrange(R), dice.getrandbits(248)
-    assert poseidon.noise_key(seed, beacon, ctx) == hints.noise_key(seed, beacon, ctx)
-    assert poseidon.seed_commitment(seed) == hints.seed_commitment(seed)
+    assert poseidon.noise_key(seed, beacon, ctx) == mechanism.noise_key(seed, beacon, ctx)
+    assert poseidon.seed_commitment(seed) == statement.seed_commitment(seed)
     for name in ("tiny", "small", "large"):
         cls = load_classes()[name]
         ids = sorted(dice.sample(range(cls.N), cls.K))
         salt = dice.randrange(R)
-        assert poseidon.places_commitment(cls, salt, ids) == hints.places_commitment(cls, salt, ids)
+        assert poseidon.places_commitment(cls, salt, ids) == statement.places_commitment(cls, salt, ids)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from provider_scene import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
 
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
@@ -24,6 +23,7 @@ from ragseal.prover.commitment import beacon
 from ragseal.prover.commitment.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
 from ragseal.prover.provider import Conduct, Provider, Serving
 from ragseal.prover.storage.history import Stage, Window, coarse
+from tests.prover.provider_scene import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
 
 Enter = Callable[[Callable[[], Any]], Awaitable[Any]]
 OWN = Ed25519PrivateKey.generate()

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from provider_scene import AUDITOR as AUDITOR_BYTES
-from provider_scene import account_key
 
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
@@ -25,6 +23,8 @@ from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.policy import Policy
 from ragseal.prover.__main__ import main
 from ragseal.prover.storage.state import State
+from tests.prover.provider_scene import AUDITOR as AUDITOR_BYTES
+from tests.prover.provider_scene import account_key
 
 AUDITOR = AUDITOR_BYTES.hex()
 SMALL = 'class = "tiny"\nlo = 0.3\nhi = 0.7\ngain = 1\nn_max = 25\nk_max = 2\ndelta = "1/1000000"\n'

@@ -12,7 +12,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from provider_scene import (
+
+from ragseal.backends.group import default_group
+from ragseal.circuits.circuit import class_digest
+from ragseal.groth16.keys import KeyPaths, KeyView, load_key
+from ragseal.kernel import commitment as kernel
+from ragseal.kernel import field, signature, statement
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest
+from ragseal.kernel.errors import (
+    AttestationError,
+    CommitmentError,
+    ConfigurationError,
+    LedgerError,
+    PolicyError,
+    ProofError,
+)
+from ragseal.kernel.params import CircuitClass, R
+from ragseal.prover import assembly
+from ragseal.prover.commitment import index, manifest, registry
+from ragseal.prover.commitment.beacon import BeaconRules
+from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
+from ragseal.prover.provider import Conduct, Provider, Serving
+from ragseal.prover.storage import window_secrets
+from ragseal.prover.storage.history import History, Stage, Window
+from tests.prover.provider_scene import (
     AUDITOR,
     AUDITOR_KEY,
     DIMENSION,
@@ -29,31 +54,6 @@ from provider_scene import (
     open_window,
     serving_on,
 )
-
-from ragseal.backends.group import default_group
-from ragseal.circuits.build import class_digest
-from ragseal.groth16.keys import KeyPaths, KeyView, load_key
-from ragseal.kernel import commitment as kernel
-from ragseal.kernel import field, hints, signature
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest
-from ragseal.kernel.errors import (
-    AttestationError,
-    CommitmentError,
-    ConfigurationError,
-    LedgerError,
-    PolicyError,
-    ProofError,
-)
-from ragseal.kernel.params import CircuitClass, R
-from ragseal.prover import assembly
-from ragseal.prover.commitment import index
-from ragseal.prover.commitment import manifest as commitment
-from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.commitment.manifest import combine_columns, commit_columns, make_version
-from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
-from ragseal.prover.provider import Conduct, Provider, Serving
-from ragseal.prover.storage.history import History, Stage, Window
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +104,7 @@ def test_a_committed_window_is_what_its_manifest_says(tmp_path: Path, tiny: Circ
     window = provider.journal.history.named("w1")
     window.signed.verify()
     manifest, held = window.manifest, provider.window_secrets(window.digest)
-    assert manifest.c_seed == hints.seed_commitment(field.limbs(held.seed))
+    assert manifest.c_seed == statement.seed_commitment(field.limbs(held.seed))
     assert [t.tenant for t in manifest.tenants] == ["acme", "globex"]
     assert manifest.accounts == 3
     for tenant in manifest.tenants:
@@ -149,11 +149,11 @@ def test_a_repeated_seed_or_nonce_is_refused(tmp_path: Path, tiny: CircuitClass,
     first = provider.journal.history.named("w1").manifest
     for change, text in (({}, "seed"), ({"c_seed": 5}, "nonce")):
         again = dataclasses.replace(first, window="w2", **change)  # type: ignore[arg-type]
-        signed = commitment.sign_manifest(provider.state.key, again)
+        signed = manifest.sign_manifest(provider.state.key, again)
         with pytest.raises(CommitmentError, match=text):
             provider.journal.append_now(lambda signed=signed: signed)  # type: ignore[misc]
     same = dataclasses.replace(first, c_seed=5, beacon_commitment=bytes(32))
-    renamed = commitment.sign_manifest(provider.state.key, same)
+    renamed = manifest.sign_manifest(provider.state.key, same)
     with pytest.raises(CommitmentError, match="opened twice"):
         provider.journal.append_now(lambda: renamed)
     forged = SignedManifest(dataclasses.replace(first, window="w3", c_seed=5), bytes(64))
@@ -171,13 +171,13 @@ def test_documents_of_two_tenants_are_said(tmp_path: Path, tiny: CircuitClass, k
     index.ingest(provider.state, "globex", tiny.N, DIMENSION, both, embed, secrets.token_bytes)
     provider.commit(make_policy(tiny), "w1")
     digest = provider.journal.history.named("w1").digest
-    assert commitment.shared_documents(provider.state, digest) == [("acme", "globex", 1)]
+    assert window_secrets.shared_documents(provider.state, digest) == [("acme", "globex", 1)]
     provider.close()
 
 
 def test_an_interrupted_commit_is_made_anew(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     provider = open_provider(tmp_path / "p", tiny, keys, Clock())
-    made = commitment.prepare_window(
+    made = manifest.prepare_window(
         provider.state,
         provider.machinery.group,
         provider.machinery.keys.newest(),
@@ -187,7 +187,7 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path, tiny: CircuitClass, 
         AUDITOR,
         secrets.token_bytes,
     )
-    commitment.store_window(provider.state, made)  # and then the power went
+    window_secrets.store_window(provider.state, made)  # and then the power went
     provider.commit(make_policy(tiny), "w1")
     assert len(provider.state.rows("SELECT manifest FROM windows")) == 1
     digest = provider.journal.history.named("w1").digest
@@ -222,8 +222,8 @@ def test_secrets_that_are_not_the_manifests_are_refused(
 
 def test_a_window_needs_documents_accounts_and_a_key(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     state = new_state(tmp_path / "p")
-    commitment.add_accounts(
-        state, [commitment.Registration("dave", "nowhere", signature.public_bytes(account_key("dave")))]
+    registry.add_accounts(
+        state, [registry.Registration("dave", "nowhere", signature.public_bytes(account_key("dave")))]
     )
     state.close()
     provider = open_provider(tmp_path / "p", tiny, keys, Clock())
@@ -243,20 +243,20 @@ def test_a_window_needs_documents_accounts_and_a_key(tmp_path: Path, tiny: Circu
 def test_accounts_have_their_own_names_and_keys(tmp_path: Path) -> None:
     state = new_state(tmp_path / "p")
     alice = signature.public_bytes(account_key("alice"))
-    good = commitment.Registration("dave", "acme", signature.public_bytes(account_key("dave")))
+    good = registry.Registration("dave", "acme", signature.public_bytes(account_key("dave")))
     assert (
-        commitment.add_accounts(state, [commitment.Registration("alice", "acme", alice)]) == 0
+        registry.add_accounts(state, [registry.Registration("alice", "acme", alice)]) == 0
     )  # the same again is no change
     for account in (
-        commitment.Registration("alice", "acme", signature.public_bytes(account_key("x"))),
-        commitment.Registration("alice", "globex", alice),
-        commitment.Registration("other", "acme", alice),
-        commitment.Registration("has space", "acme", signature.public_bytes(account_key("x"))),
-        commitment.Registration("short", "acme", b"k"),
+        registry.Registration("alice", "acme", signature.public_bytes(account_key("x"))),
+        registry.Registration("alice", "globex", alice),
+        registry.Registration("other", "acme", alice),
+        registry.Registration("has space", "acme", signature.public_bytes(account_key("x"))),
+        registry.Registration("short", "acme", b"k"),
     ):
         with pytest.raises(CommitmentError):
-            commitment.add_accounts(state, [good, account])
-    assert [a.name for a in commitment.accounts(state)] == ["alice", "bob", "carol"]
+            registry.add_accounts(state, [good, account])
+    assert [a.name for a in registry.accounts(state)] == ["alice", "bob", "carol"]
     state.close()
 
 

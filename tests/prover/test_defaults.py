@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ragseal.accounting.guess import best_guess
-from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import PolicyError

@@ -8,13 +8,13 @@ import logging
 from pathlib import Path
 
 import pytest
-from provider_scene import NOW, Clock, make_policy, open_provider, open_window, serving_on
 
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover import ending
 from ragseal.prover.ending import Ending
+from tests.prover.provider_scene import NOW, Clock, make_policy, open_provider, open_window, serving_on
 
 
 def test_the_operator_is_told(

@@ -14,7 +14,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from provider_scene import (
+
+from ragseal.backends.group import default_group
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest
+from ragseal.embedder import quantise
+from ragseal.groth16.assignments import BlockAssignment
+from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.groth16.provers import BlockBackend
+from ragseal.kernel import certificate, signature
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope, SignedLinks
+from ragseal.kernel.commitment import generators
+from ragseal.kernel.errors import AttestationError, ConfigurationError, EstimateError, ProofError
+from ragseal.kernel.estimate import labels_of
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import Policy
+from ragseal.prover import assembly
+from ragseal.prover.attestation.proofs import release, stopped
+from ragseal.prover.commitment.registry import window_accounts
+from ragseal.prover.estimate import Estimates
+from ragseal.prover.provider import Serving
+from tests.prover.provider_scene import (
     DIMENSION,
     Asker,
     Clock,
@@ -26,25 +47,6 @@ from provider_scene import (
     open_window,
     serving_on,
 )
-
-from ragseal.backends.group import default_group
-from ragseal.circuits.estimate import build_estimate, estimate_digest
-from ragseal.embedder import quantise
-from ragseal.groth16.estimate import BlockAssignment, EstimateBackend
-from ragseal.groth16.keys import KeyPaths, make_keys
-from ragseal.kernel import certificate, signature
-from ragseal.kernel.attestation import Record
-from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope, SignedLinks
-from ragseal.kernel.commitment import generators
-from ragseal.kernel.errors import AttestationError, ConfigurationError, EstimateError, ProofError
-from ragseal.kernel.estimate import labels_of
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import Policy
-from ragseal.prover import assembly
-from ragseal.prover.attestation.proofs import release, stopped
-from ragseal.prover.commitment.manifest import window_accounts
-from ragseal.prover.estimate import Estimates
-from ragseal.prover.provider import Serving
 
 SIZE = CLASSES["estimate-6"]
 KEYS_CACHE = Path("var/keys")
@@ -66,7 +68,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 @pytest.fixture(scope="module")
 def block_keys() -> KeyPaths:
-    return make_keys(build_estimate(SIZE).r1cs, SIZE, estimate_digest(SIZE), KEYS_CACHE)
+    return make_keys(build(SIZE).r1cs, SIZE, class_digest(SIZE), KEYS_CACHE)
 
 
 @asynccontextmanager
@@ -219,7 +221,7 @@ async def test_requests_that_are_refused(
 class Failing:
     """A back end whose proofs do not hold."""
 
-    def __init__(self, real: EstimateBackend) -> None:
+    def __init__(self, real: BlockBackend) -> None:
         self.key = real.key
         self.other = real
         self.last = b""

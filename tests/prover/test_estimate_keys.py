@@ -9,31 +9,31 @@ import struct
 from pathlib import Path
 
 import pytest
-from test_keyring import sections, written
 
 from ragseal.backends.group import default_group
-from ragseal.circuits.estimate import build_estimate, estimate_digest
-from ragseal.groth16.estimate import BlockAssignment, EstimateBackend, open_estimate_backend
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest
+from ragseal.groth16.assignments import BlockAssignment
 from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.groth16.provers import BlockBackend, open_backend
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ConfigurationError, ProofError
-from ragseal.prover.keys.keyring import EstimateRing
+from ragseal.prover.keys.keyring import BlockKeys, block_keys
 from ragseal.prover.keys.trial_proofs import rehearse_block
+from tests.prover.zkeys import sections, written
 
 SIZE = CLASSES["estimate-6"]
 
 
 @pytest.fixture(scope="module")
 def made() -> KeyPaths:
-    return make_keys(build_estimate(SIZE).r1cs, SIZE, estimate_digest(SIZE), Path("var/keys"))
+    return make_keys(build(SIZE).r1cs, SIZE, class_digest(SIZE), Path("var/keys"))
 
 
 @pytest.fixture
-def ring(tmp_path: Path) -> EstimateRing:
-    built = build_estimate(SIZE)
-    return EstimateRing(
-        tmp_path, SIZE, lambda: built.r1cs, lambda folder: open_estimate_backend(SIZE, built.r1cs, folder)
-    )
+def ring(tmp_path: Path) -> BlockKeys:
+    built = build(SIZE)
+    return block_keys(tmp_path, SIZE, lambda: built.r1cs, lambda folder: open_backend(built, folder))
 
 
 def copy(data: bytes, folder: Path) -> Path:
@@ -42,7 +42,7 @@ def copy(data: bytes, folder: Path) -> Path:
     return path
 
 
-def test_a_good_key_is_kept_and_proves(ring: EstimateRing, made: KeyPaths) -> None:
+def test_a_good_key_is_kept_and_proves(ring: BlockKeys, made: KeyPaths) -> None:
     paths = ring.install(copy(made.zkey.read_bytes(), ring.directory), made.digest)
     assert paths.digest == made.digest
     assert ring.view(made.digest).products == ring.newest().products
@@ -51,7 +51,7 @@ def test_a_good_key_is_kept_and_proves(ring: EstimateRing, made: KeyPaths) -> No
         ring.view(secrets.token_bytes(32))
 
 
-def test_keys_that_are_refused(ring: EstimateRing, made: KeyPaths, keys: KeyPaths) -> None:
+def test_keys_that_are_refused(ring: BlockKeys, made: KeyPaths, keys: KeyPaths) -> None:
     """Another digest, the attestation's key, a cut file, and one coefficient changed: nothing is left behind."""
     good = made.zkey.read_bytes()
     parts = sections(good)
@@ -73,7 +73,7 @@ def test_keys_that_are_refused(ring: EstimateRing, made: KeyPaths, keys: KeyPath
 class Guessing:
     """A back end that proves only blocks whose first product has a guessed low bit, as a crafted key would."""
 
-    def __init__(self, real: EstimateBackend) -> None:
+    def __init__(self, real: BlockBackend) -> None:
         self._real = real
         self.key = real.key
 
@@ -84,12 +84,12 @@ class Guessing:
 
 
 def test_a_key_that_proves_some_statements_only_is_found_out(made: KeyPaths) -> None:
-    real = open_estimate_backend(SIZE, build_estimate(SIZE).r1cs, made.directory)
+    real = open_backend(build(SIZE), made.directory)
     with pytest.raises(ProofError, match="made-up statement"):
         rehearse_block(Guessing(real), default_group())
 
 
-def test_a_folder_with_another_key_is_refused(ring: EstimateRing, made: KeyPaths) -> None:
+def test_a_folder_with_another_key_is_refused(ring: BlockKeys, made: KeyPaths) -> None:
     shutil.copytree(made.directory, ring.folder(b"x" * 32))
     with pytest.raises(ProofError, match="holds another key"):
         ring.view(b"x" * 32)

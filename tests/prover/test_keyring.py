@@ -13,23 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from provider_scene import AUDITOR
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
-from ragseal.circuits.build import HERE, BuiltCircuit, class_digest, load_classes
+from ragseal.circuits.build import BuiltCircuit
+from ragseal.circuits.circuit import HERE, class_digest, load_classes
 from ragseal.groth16.keys import KeyPaths, install_key
-from ragseal.groth16.proving import Backend, open_backend
-from ragseal.kernel import hints, noise
+from ragseal.groth16.provers import AttestationBackend, open_backend
+from ragseal.kernel import noise, statement
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
 from ragseal.kernel.msm import multi_scalar
 from ragseal.kernel.params import CircuitClass, P, R
-from ragseal.prover.keys.keyring import KeyRing
+from ragseal.prover.keys.keyring import AttestationKeys, attestation_keys
 from ragseal.prover.keys.trial_proofs import rehearse
 from ragseal.prover.remote import fetch_key
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
+from tests.prover.provider_scene import AUDITOR
+from tests.prover.zkeys import sections, written
 
 
 @dataclass
@@ -62,11 +64,11 @@ async def serving(sender: Sender) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def ring(tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit) -> KeyRing:
-    def backend(folder: Path) -> Backend:
-        return open_backend(tiny, built.r1cs, built.wasm, folder, HERE / "node_modules")
+def ring(tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit) -> AttestationKeys:
+    def backend(folder: Path) -> AttestationBackend:
+        return open_backend(built, folder, HERE / "node_modules")
 
-    return KeyRing(tmp_path, tiny, lambda: built.r1cs, backend)
+    return attestation_keys(tmp_path, tiny, lambda: built.r1cs, backend)
 
 
 @pytest.fixture
@@ -82,7 +84,9 @@ def sender(tiny: CircuitClass, keys: KeyPaths) -> Sender:
     return Sender(data, info)
 
 
-def fetch(sender: Sender, ring: KeyRing, tiny: CircuitClass, wanted: bytes | None = None) -> tuple[KeyPaths, list[int]]:
+def fetch(
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, wanted: bytes | None = None
+) -> tuple[KeyPaths, list[int]]:
     moved: list[int] = []
 
     async def run() -> KeyPaths:
@@ -103,11 +107,11 @@ def fetch(sender: Sender, ring: KeyRing, tiny: CircuitClass, wanted: bytes | Non
     return asyncio.run(run()), moved
 
 
-def leftovers(ring: KeyRing) -> list[str]:
+def leftovers(ring: AttestationKeys) -> list[str]:
     return [p.name for p in ring.directory.iterdir()]
 
 
-def test_the_announced_key_is_kept(sender: Sender, ring: KeyRing, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_the_announced_key_is_kept(sender: Sender, ring: AttestationKeys, tiny: CircuitClass, keys: KeyPaths) -> None:
     paths, moved = fetch(sender, ring, tiny)
     assert paths.digest == keys.digest
     assert paths.zkey.read_bytes() == sender.data
@@ -118,7 +122,9 @@ def test_the_announced_key_is_kept(sender: Sender, ring: KeyRing, tiny: CircuitC
     assert leftovers(ring) == [paths.directory.name]
 
 
-def test_what_is_not_the_announced_key_leaves_nothing_behind(sender: Sender, ring: KeyRing, tiny: CircuitClass) -> None:
+def test_what_is_not_the_announced_key_leaves_nothing_behind(
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass
+) -> None:
     good_data, good_info = sender.data, sender.info
     flipped = bytearray(good_data)
     flipped[-1000] ^= 1  # a point; for wrong coefficients see below
@@ -145,20 +151,6 @@ def test_what_is_not_the_announced_key_leaves_nothing_behind(sender: Sender, rin
         fetch(sender, ring, tiny)
     with pytest.raises(ConfigurationError, match="fetch-keys"):
         ring.newest()
-
-
-def sections(zkey: bytes) -> dict[int, bytes]:
-    """A container's sections by kind, in the file's order."""
-    found, at = {}, 12
-    while at < len(zkey):
-        kind, size = struct.unpack_from("<IQ", zkey, at)
-        found[kind] = zkey[at + 12 : at + 12 + size]
-        at += 12 + size
-    return found
-
-
-def written(zkey: bytes, parts: dict[int, bytes]) -> bytes:
-    return zkey[:12] + b"".join(struct.pack("<IQ", kind, len(part)) + part for kind, part in parts.items())
 
 
 def with_predicate(zkey: bytes, wire: int, guess: int) -> bytes:
@@ -192,7 +184,7 @@ def moved(zkey: bytes, kind: int, wire: int, guess: int) -> bytes:
 
 def wire_of(tiny: CircuitClass, group: str, at: int) -> int:
     """The wire of a hint: public inputs follow the constant."""
-    layout = hints.Layout(tiny)
+    layout = statement.Layout(tiny)
     return 1 + layout.hints_at + layout.by_name[group].offset + at
 
 
@@ -202,26 +194,26 @@ def send(sender: Sender, data: bytes) -> None:
 
 
 def test_a_key_whose_failures_tell_a_score_is_refused(
-    sender: Sender, ring: KeyRing, tiny: CircuitClass, keys: KeyPaths
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, keys: KeyPaths
 ) -> None:
     """The verifying key, its digest and every consistency of the file are untouched."""
     assert with_predicate(sender.data, 1, 0) != sender.data
     assert written(sender.data, sections(sender.data)) == sender.data  # the attack writes a key but for the predicate
-    send(sender, with_predicate(sender.data, 1 + hints.Layout(tiny).scores_at + 17, 4711))
+    send(sender, with_predicate(sender.data, 1 + statement.Layout(tiny).scores_at + 17, 4711))
     with pytest.raises(ProofError, match="coefficients are not those of the circuit"):
         fetch(sender, ring, tiny)
     assert leftovers(ring) == []
 
 
 def test_a_predicate_that_made_up_statements_satisfy_is_refused(
-    sender: Sender, ring: KeyRing, tiny: CircuitClass, built: BuiltCircuit, tmp_path: Path
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, built: BuiltCircuit, tmp_path: Path
 ) -> None:
     """One coefficient more: proofs hold unless a place has the table's largest noise.  No rehearsal shows it."""
     honest = sender.data
     quiet = with_predicate(honest, wire_of(tiny, "mz", noise.build_table(tiny.law).cut), 0)
     (tmp_path / "quiet.zkey").write_bytes(quiet)
     made = install_key(tmp_path / "quiet.zkey", tiny, tmp_path / "quiet")
-    backend = open_backend(tiny, built.r1cs, built.wasm, made.directory, HERE / "node_modules")
+    backend = open_backend(built, made.directory, HERE / "node_modules")
     rehearse(backend, open_engine(tiny), default_group())
     shutil.rmtree(tmp_path / "quiet")
     send(sender, quiet)
@@ -231,9 +223,9 @@ def test_a_predicate_that_made_up_statements_satisfy_is_refused(
 
 
 def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
-    sender: Sender, ring: KeyRing, tiny: CircuitClass
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass
 ) -> None:
-    honest, score = sender.data, 1 + hints.Layout(tiny).scores_at + 17
+    honest, score = sender.data, 1 + statement.Layout(tiny).scores_at + 17
     send(sender, moved(honest, 5, score, 4711))
     with pytest.raises(ProofError, match="made-up statement"):
         fetch(sender, ring, tiny)
@@ -243,16 +235,18 @@ def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
     assert leftovers(ring) == []
 
 
-def test_a_key_of_another_class_is_refused(sender: Sender, ring: KeyRing, tiny: CircuitClass, tmp_path: Path) -> None:
+def test_a_key_of_another_class_is_refused(
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, tmp_path: Path
+) -> None:
     other = load_classes()["tiny-geo"]
     (tmp_path / "geo").mkdir()
-    geo = KeyRing(tmp_path / "geo", other, lambda: tmp_path, lambda folder: None)  # type: ignore[arg-type, return-value]
+    geo = attestation_keys(tmp_path / "geo", other, lambda: tmp_path, lambda folder: None)  # type: ignore[arg-type, return-value]
     sender.info = {**sender.info, "class_name": "tiny-geo", "class_digest": class_digest(other)}
     with pytest.raises(ProofError, match="never cross"):
         fetch(sender, geo, other)
 
 
-def test_a_damaged_key_folder_is_noticed(ring: KeyRing, keys: KeyPaths) -> None:
+def test_a_damaged_key_folder_is_noticed(ring: AttestationKeys, keys: KeyPaths) -> None:
     with pytest.raises(ConfigurationError, match="does not hold"):
         ring.view(keys.digest)
     wrong = b"w" * 32

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from provider_scene import (
+
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel.errors import AttestationError, BudgetError
+from ragseal.kernel.inquiry import ProofsAsk
+from ragseal.kernel.params import CircuitClass
+from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
+from ragseal.prover.limits import PREPARES_A_QUERY, PREPARES_SPARE, REPEATS
+from tests.prover.provider_scene import (
     AUDITOR_KEY,
     NOW,
     Asker,
@@ -22,13 +29,6 @@ from provider_scene import (
     retrieved,
     serving_on,
 )
-
-from ragseal.groth16.keys import KeyPaths
-from ragseal.kernel.errors import AttestationError, BudgetError
-from ragseal.kernel.inquiry import ProofsAsk
-from ragseal.kernel.params import CircuitClass
-from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
-from ragseal.prover.limits import PREPARES_A_QUERY, PREPARES_SPARE, REPEATS
 
 
 def test_prepares_without_a_retrieve_end(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:

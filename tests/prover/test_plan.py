@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from provider_scene import DIMENSION, NOW, TrigramEmbedder
 
 from ragseal.accounting.audit import epsilon_audit
-from ragseal.circuits.build import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError, EncodingError
@@ -27,6 +26,7 @@ from ragseal.prover.planning import page as planpage
 from ragseal.prover.planning import plan, public_score_ranges
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.workload import load_workload, pseudo_queries
+from tests.prover.provider_scene import DIMENSION, NOW, TrigramEmbedder
 
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from provider_scene import account_key, make_policy
 
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
@@ -19,6 +18,7 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
+from tests.prover.provider_scene import account_key, make_policy
 
 
 def refusal(policy_of: object, tiny: CircuitClass) -> str:

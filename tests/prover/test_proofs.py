@@ -10,7 +10,21 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from provider_scene import (
+
+from ragseal.backends.group import default_group
+from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.keys import KeyPaths, KeyView, load_key
+from ragseal.groth16.provers import AttestationBackend
+from ragseal.kernel import attestation
+from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record, Statement
+from ragseal.kernel.commitment import Manifest, generators
+from ragseal.kernel.errors import AttestationError, ProofError
+from ragseal.kernel.params import CircuitClass
+from ragseal.prover.attestation.answers import Answers
+from ragseal.prover.attestation.proofs import Proofs, hint_blinder, release
+from ragseal.prover.provider import Serving
+from ragseal.prover.storage.history import Window
+from tests.prover.provider_scene import (
     DIMENSION,
     Asker,
     Clock,
@@ -21,19 +35,6 @@ from provider_scene import (
     pseudonym_of,
     serving_on,
 )
-
-from ragseal.backends.group import default_group
-from ragseal.groth16.keys import KeyPaths, KeyView, load_key
-from ragseal.groth16.proving import Assignment, Backend
-from ragseal.kernel import attestation
-from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record, Statement
-from ragseal.kernel.commitment import Manifest, generators
-from ragseal.kernel.errors import AttestationError, ProofError
-from ragseal.kernel.params import CircuitClass
-from ragseal.prover.attestation.answers import Answers
-from ragseal.prover.attestation.proofs import Proofs, hint_blinder, release
-from ragseal.prover.provider import Serving
-from ragseal.prover.storage.history import Window
 
 
 @asynccontextmanager
@@ -174,7 +175,7 @@ async def last_receipt(serving: Serving) -> bytes:
 class Forger:
     """A back end that hands out what is no proof of the statement."""
 
-    def __init__(self, honest: Backend, change: str) -> None:
+    def __init__(self, honest: AttestationBackend, change: str) -> None:
         self.key = honest.key
         self._honest = honest
         self._change = change

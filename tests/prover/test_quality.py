@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 from ragseal.backends.mechanism import open_engine
-from ragseal.circuits.build import load_classes
-from ragseal.kernel import hints
+from ragseal.circuits.circuit import load_classes
+from ragseal.kernel import mechanism
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import LAWS, CircuitClass
 from ragseal.prover.planning.quality import Judge, Measurement, Setting, TableSampler, clipped, largest_slots
@@ -61,10 +61,10 @@ def test_draws_follow_the_table(law: str) -> None:
 def tiny_noise(cls: CircuitClass, key: int) -> list[int]:
     """z of every slot as the circuit derives it."""
     mask = (1 << cls.m) - 1
-    coarse = [(e >> (cls.m * j)) & mask for e in hints.coarse_elements(cls, key) for j in range(cls.q)]
+    coarse = [(e >> (cls.m * j)) & mask for e in mechanism.coarse_elements(cls, key) for j in range(cls.q)]
     out = []
     for slot, u in enumerate(coarse):
-        _, dither, z = hints.exact_noise(cls, u, hints.fine_element(key, slot))
+        _, dither, z = mechanism.exact_noise(cls, u, mechanism.fine_element(key, slot))
         out.append((z << cls.s) + dither)
     return out
 
@@ -77,7 +77,7 @@ def test_the_selection_is_the_served_one(name: str) -> None:
     for trial in range(20):
         y = rng.integers(0, 16129, 60).astype(np.int32)
         lo, hi, gain = 4000, 9000, int(rng.integers(1, 9))
-        key = hints.noise_key((1, trial), 2, 3)
+        key = mechanism.noise_key((1, trial), 2, 3)
         w = np.full(cls.N, -gain * lo, dtype=np.int64)
         w[:60] = gain * (y.astype(np.int64) - lo)
         v = np.array([tiny_noise(cls, key)], dtype=np.int64)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from provider_scene import Clock, account_key, make_policy, new_state, open_provider
 
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel.params import CircuitClass
@@ -23,6 +22,7 @@ from ragseal.prover import service
 from ragseal.prover.provider import Conduct
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.rpc import open_channel
+from tests.prover.provider_scene import Clock, account_key, make_policy, new_state, open_provider
 
 NAMED = NoteSigner("watch.example", account_key("watch"), COSIGNATURE)
 

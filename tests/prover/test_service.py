@@ -14,7 +14,6 @@ import grpc
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from provider_scene import AUDITOR_KEY, NOW, Asker, Clock, Participant, make_policy, open_provider, opened
 
 from ragseal.backends.group import default_group
 from ragseal.groth16.keys import KeyPaths, load_key
@@ -34,6 +33,7 @@ from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.runtime.tls import BY_DEFAULT, ServerTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
+from tests.prover.provider_scene import AUDITOR_KEY, NOW, Asker, Clock, Participant, make_policy, open_provider, opened
 
 Scene = Callable[[Server, Any, Any], Awaitable[None]]
 

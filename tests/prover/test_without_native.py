@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.backends.group import available
+from ragseal.backends.native import available
 from ragseal.circuits.build import BuiltCircuit
 from ragseal.demo.processes import command, free_port
 

@@ -57,12 +57,12 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hints import places_commitment
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import CircuitClass, R, class_from_mapping
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner

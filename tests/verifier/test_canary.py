@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragseal.circuits.build import load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict

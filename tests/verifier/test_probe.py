@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import Engine, Scores, open_engine
-from ragseal.circuits.build import DEFAULT_CACHE, build, class_digest, load_classes
+from ragseal.circuits.build import DEFAULT_CACHE, build
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.client.account import AccountState
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.ledger.note import NoteVerifier
@@ -34,9 +34,7 @@ from ragseal.verifier.audit import Target
 from ragseal.verifier.evidence import Refused
 from ragseal.verifier.probe.commands import read_plant, scores_of, window_of
 from ragseal.verifier.steps.log import read_log
-
-sys.path.append(str(Path(__file__).parent.parent / "prover"))  # test modules are no package
-import provider_scene as scene
+from tests.prover import provider_scene as scene
 
 QUERIES = 40
 TINY = load_classes()["tiny"]

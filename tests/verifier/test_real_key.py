@@ -15,13 +15,16 @@ import pytest
 
 from ragseal.backends import group
 from ragseal.backends.mechanism import Engine, open_engine
-from ragseal.circuits.build import HERE, build, class_digest, find_compiler
+from ragseal.circuits.build import build, find_compiler
+from ragseal.circuits.circuit import HERE, class_digest
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyPaths, make_keys
-from ragseal.groth16.proving import Assignment, Backend, open_backend
+from ragseal.groth16.provers import AttestationBackend, open_backend
 from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import ProofEntry, Record, Request
 from ragseal.kernel.errors import ConfigurationError, ProofError
-from ragseal.kernel.hints import noise_key, seed_commitment
+from ragseal.kernel.mechanism import noise_key
+from ragseal.kernel.statement import seed_commitment
 from ragseal.verifier.state import State
 from tests.verifier.simulator import CLS, GROUP, Kept, Tenant, World, key_of
 
@@ -31,7 +34,7 @@ SEED = (12345, 67890)
 @dataclass(frozen=True)
 class Real:
     paths: KeyPaths
-    backend: Backend
+    backend: AttestationBackend
     engine: Engine
     tenants: dict[str, Tenant]
 
@@ -46,7 +49,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
     except ConfigurationError as error:
         pytest.skip(f"no circuit: {error}")
     paths = make_keys(built.r1cs, CLS, class_digest(CLS), tmp_path_factory.mktemp("keys"))
-    backend = open_backend(CLS, built.r1cs, built.wasm, paths.directory, HERE / "node_modules")
+    backend = open_backend(built, paths.directory, HERE / "node_modules")
     tenants = {name: Tenant.make(name, random.Random(name), backend.key) for name in ("north", "south")}
     return Real(paths, backend, open_engine(CLS), tenants)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a verdict claims and what it does not, as printed with every epsilon.  Protocol sections 4 and 8."""
+"""What a verdict claims and what it does not, as printed with every epsilon.  SPEC D.17 and the claim."""
 
 from __future__ import annotations
 

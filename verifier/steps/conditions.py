@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The conditions of the top-K accountants, and what of this audit shows each of them.  SPEC D.11.
+"""The conditions of the top-K accountants, and what of this audit shows each of them.  SPEC D.14.4.
 
 Each one is necessary: without the clip at lo, for one, other documents far below the window make a released slot
 certain and the bounds fail.  What is arithmetic is checked in the accounting itself (an accountant that does not apply

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A second implementation of the audited number, by somebody else: dp-accounting, where it is installed.  SPEC D.11.
+"""A second implementation of the audited number, by somebody else: dp-accounting, where it is installed.  SPEC D.14.7.
 
 It composes the ideal law's losses of the reported accountant for the same number of queries.  It is a check, never the
 number: an audit must not print another epsilon where an optional package is missing.  It is an extra because it brings

@@ -113,7 +113,7 @@ def _pairings(basis: Basis, items: Sequence[BatchItem]) -> None:
 
 
 def _links(basis: Basis, items: Sequence[BatchItem], batch: ProofBatch, context: bytes) -> None:
-    """C_e and C_y of one e, over each tenant's own columns: that is claim A4."""
+    """C_e and C_y of one e, over each tenant's own columns: that is SPEC B.11."""
     tenants = sorted({item.tenant for item in items})
     if [link.tenant for link in batch.links] != tenants:
         raise ProofError(f"the batch needs one link opening for each of {tenants}")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ragseal.kernel.attestation import Answer, Receipt, Record
 from ragseal.kernel.commitment import text_leaf
 from ragseal.kernel.errors import AttestationError, AuditError
-from ragseal.kernel.hints import places_commitment
+from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier

@@ -27,7 +27,7 @@ class Logged:
     index: int
     record: Record
     digest: bytes
-    tenant: str  #: from the registry, never from the record (claim A4)
+    tenant: str  #: from the registry, never from the record (SPEC B.11)
 
 
 def check_registry(window: Window, asker: Asker, say: Say = quiet) -> Mapping[str, Account]:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The committed hints of a record's proof, in the order of `kernel/hints.py`, whose plain integers are the reference.
+//! The committed hints of a record's proof, in the order of `kernel/statement.py`; `kernel/hints.py` is the reference.
 
-use super::{bits, Engine, Selection, COARSE_CANONICAL_BITS, MODULUS_BITS, PLACE_CANONICAL_BITS, UNIFORM_BITS};
+use super::{bits, Engine, Selection};
+use crate::constants::{COARSE_CANONICAL_BITS, MODULUS_BITS, PLACE_CANONICAL_BITS, UNIFORM_BITS};
 use crate::ensure;
 use crate::error::Result;
 use ark_bn254::Fr;
@@ -77,7 +78,7 @@ impl Ranges {
 }
 
 impl Engine {
-    /// The hint vector in the order of `kernel/hints.py`.
+    /// The hint vector in the order of `kernel/statement.py`.
     pub fn hints(&self, chosen: &Selection, w: &[i64], hmax: i64) -> Result<Vec<Fr>> {
         let (c, vs) = (self.c, chosen.threshold);
         let mut ranges = Ranges {

@@ -1,23 +1,62 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proofs of the estimate's circuit: all inputs of a block in wire order, and the back end that proves them."""
+"""All inputs of a circuit, as its prover puts them in: for an attestation, and for a block of an estimate.
+
+Wire order of an attestation: clear, scores, hints, blinder, then the private seed limbs and salt.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.backends.group import available
-from ragseal.groth16.keys import ZKEY, EstimateView, load_key
-from ragseal.groth16.provers import NativeBackend, SnarkjsBackend
-from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
-from ragseal.kernel.params import R
+from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.statement import CLEAR_NAMES, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All inputs of the attestation circuit."""
+
+    clear: tuple[int, ...]  #: seven, with alpha and beta
+    w: tuple[int, ...]  #: signed
+    h: bytes  #: packed hints
+    blind: int
+    seed: tuple[int, int]
+    t_salt: int
+
+    def packed(self) -> bytes:
+        """Wire order, 32 bytes an input."""
+        return b"".join(
+            (
+                field.pack(self.clear),
+                field.pack(self.w),
+                self.h,
+                field.pack((self.blind, *self.seed, self.t_salt)),
+            )
+        )
+
+    def named(self, cls: CircuitClass) -> dict[str, Any]:
+        """As circom's input file wants it: decimal strings by signal name."""
+        layout, values = Layout(cls), [str(v) for v in field.unpack(self.h)]
+        out: dict[str, Any] = dict(zip(CLEAR_NAMES, map(str, self.clear), strict=True))
+        out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
+        for group in layout.groups:
+            part: Any = values[group.offset : group.offset + group.count]
+            if len(group.shape) == 2:
+                part = [part[i : i + group.shape[1]] for i in range(0, len(part), group.shape[1])]
+            elif group.shape == (1,):
+                part = part[0]
+            out[group.name] = part
+        out["blind"], out["t_salt"] = str(self.blind), str(self.t_salt)
+        out["s_hi"], out["s_lo"] = map(str, self.seed)
+        return out
+
 
 GIVEN = RANGE_BITS - 1  #: bits of a distance that are inputs; the highest is what they leave
 
@@ -74,7 +113,7 @@ class BlockAssignment:
         return out
 
 
-def assign(
+def assign_block(
     cls: EstimateClass, clear: Sequence[int], norms: Sequence[int], products: Sequence[int], blind: int
 ) -> BlockAssignment:
     """What an honest prover puts in: the quadratic form, and the bits of every distance."""
@@ -90,32 +129,4 @@ def assign(
         low=low_bits([a for a, _ in units]),
         high=low_bits([b for _, b in units]),
         sides=low_bits([side(sign, threshold, x) for sign, x in zip(signs, products, strict=True)]),
-    )
-
-
-class EstimateBackend(Protocol):
-    """Makes block proofs for one size and key."""
-
-    @property
-    def key(self) -> EstimateView:
-        """The verifying key its proofs hold under."""
-
-    def prove(self, assignment: BlockAssignment) -> bytes:
-        """A 256-byte proof, which its user verifies as an auditor does; ProofError if the inputs satisfy no witness."""
-
-
-def open_estimate_backend(
-    cls: EstimateClass, r1cs: Path, key_directory: Path, node_modules: Path | None = None
-) -> EstimateBackend:
-    """The back end of a key folder: native, or where that is missing the snarkjs of ``node_modules``.
-
-    Raises:
-        ConfigurationError: neither is installed.
-    """
-    if node_modules is None or available():
-        return NativeBackend(lambda vk: EstimateView(cls, vk), r1cs, key_directory / ZKEY)
-    return SnarkjsBackend(
-        lambda: load_key(key_directory, cls),
-        lambda assignment: assignment.named(cls),
-        Snarkjs(r1cs.with_suffix(".wasm"), key_directory / ZKEY, node_modules),  # it lies beside the R1CS
     )

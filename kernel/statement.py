@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the attestation circuit states: its public inputs in their order, and the commitments among them.  SPEC B.
+
+:class:`Layout` lists every committed hint in the order of the circuit's public signals; the circuit, the native engine
+and the verifier's slices of the key all follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ragseal.kernel import noise, overflow
+from ragseal.kernel.params import TAG_PLACES, TAG_SEED, CircuitClass, R
+from ragseal.kernel.poseidon import poseidon
+
+CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "alpha", "beta")
+CLEAR = len(CLEAR_NAMES)
+
+
+@dataclass(frozen=True)
+class HintGroup:
+    """One named array of hints, row-major."""
+
+    name: str
+    shape: tuple[int, ...]
+    offset: int  #: of its first element inside h
+
+    @property
+    def count(self) -> int:
+        total = 1
+        for n in self.shape:
+            total *= n
+        return total
+
+
+class Layout:
+    """Order and offsets of the hint vector h of a class.  Arrays of size 0 are left out."""
+
+    def __init__(self, cls: CircuitClass) -> None:
+        self.cls = cls
+        table = noise.build_table(cls.law)
+        self.grid = overflow.grid_size(cls, table)
+        n, r, k = cls.N, cls.R, cls.K
+        ids = cls.id_chunks - 1
+        shapes: list[tuple[str, tuple[int, ...]]] = [
+            ("u", (n,)), ("b", (n,)), ("x0", (n,)), ("x1", (n,)),
+            ("cf", (cls.elements, cls.coarse_filler)),
+            ("ct", (cls.elements, cls.coarse_top - 1)),
+            ("cd", (cls.elements, cls.coarse_top - 1)),
+            ("mc", (1 << cls.m,)), ("mr", (1 << cls.c,)), ("mz", (table.cut + 1,)),
+            ("pi", (r,)), ("pw", (r,)), ("pu", (r,)), ("pb", (r,)), ("px0", (r,)), ("px1", (r,)),
+            ("pcl", (r,)), ("pch", (r,)), ("pa1", (r,)), ("pa2", (r,)),
+            ("pf", (r, cls.fine_chunks)), ("pd", (r,)),
+            ("pff", (r, cls.place_filler)), ("pft", (r, cls.place_top - 1)), ("pfd", (r, cls.place_top - 1)),
+            ("psg", (r,)), ("pz", (r,)), ("plo", (r,)), ("phi", (r,)),
+            ("pd1", (r, cls.uniform_chunks - 1)), ("pd2", (r, cls.uniform_chunks - 1)),
+            ("pwin", (r,)), ("pcnt", (r,)), ("pcm", (r, cls.compare_chunks - 1)), ("pth", (r, cls.count_chunks - 1)),
+            ("pid", (r + 1, ids)),
+            ("vs", (1,)), ("is", (1,)), ("isc", (ids,)), ("sel", (self.grid,)), ("vt", (1,)),
+            ("t", (k,)), ("tdc", (k - 1, ids)),
+        ]  # fmt: skip
+        groups: list[HintGroup] = []
+        offset = 0
+        for name, shape in shapes:
+            group = HintGroup(name, shape, offset)
+            if group.count:
+                groups.append(group)
+                offset += group.count
+        self.groups = tuple(groups)
+        self.size = offset
+
+    @cached_property
+    def by_name(self) -> dict[str, HintGroup]:
+        return {g.name: g for g in self.groups}
+
+    @property
+    def public(self) -> int:
+        """All public inputs of the circuit: clear, scores, hints, blinder."""
+        return CLEAR + self.cls.N + self.size + 1
+
+    @property
+    def scores_at(self) -> int:
+        """Index of w_0 among the public inputs (IC index is one more)."""
+        return CLEAR
+
+    @property
+    def hints_at(self) -> int:
+        return CLEAR + self.cls.N
+
+    @property
+    def blind_at(self) -> int:
+        return CLEAR + self.cls.N + self.size
+
+
+def seed_commitment(seed: tuple[int, int]) -> int:
+    """C_seed = Poseidon(tag, s_hi, s_lo) (SPEC A.5)."""
+    return poseidon(TAG_SEED, *seed)
+
+
+def places_commitment(cls: CircuitClass, salt: int, ids: Sequence[int]) -> int:
+    """Commitment to the returned slots T: Poseidon(tag, salt, packed ids ...)."""
+    return poseidon(TAG_PLACES, salt, *pack_ids(cls, ids))
+
+
+def pack_ids(cls: CircuitClass, ids: Sequence[int]) -> list[int]:
+    """Slot ids, L bits each, packed lowest first into field elements of at most PACKED_BITS bits."""
+    per = cls.ids_per_element
+    return [sum(slot << (cls.L * j) for j, slot in enumerate(ids[at : at + per])) for at in range(0, len(ids), per)]
+
+
+def canonical_limit(position: int) -> int:
+    """The modulus' bits from ``position`` up; a canonical element's top stays strictly below."""
+    return R >> position

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Column commitments of an index with their proof of opening.  SPEC A."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ragseal.backends.native import available, native, native_errors
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel import commitment, field
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import IndexFile, ScoreBases
+from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.opening import powers
+from ragseal.kernel.params import R
+from ragseal.prover.commitment.index import Matrix, Version
+from ragseal.prover.randomness import Draw, packed_scalars
+
+
+def commit_columns(group: Group, bases: ScoreBases, matrix: Matrix, blinders: Sequence[int]) -> bytes:
+    """C_j = sum_i E[i][j] Y_i + beta_j B for every column, 64 bytes each.
+
+    Raises:
+        CommitmentError: matrix, bases and blinders do not fit one another.
+        ProofError: a base is malformed.
+    """
+    rows, columns = matrix.shape
+    if rows != bases.capacity or columns != len(blinders):
+        raise CommitmentError(f"a matrix of {rows} x {columns} for {bases.capacity} bases and {len(blinders)} blinders")
+    if available():
+        with native_errors():
+            packed = np.ascontiguousarray(matrix).tobytes()
+            return bytes(native.commit_columns(bases.y, bases.b, packed, columns, field.pack(blinders)))
+    points = bases.y + bases.b
+    return b"".join(
+        group.msm(points, field.pack([*(int(x) for x in matrix[:, j]), beta])) for j, beta in enumerate(blinders)
+    )
+
+
+def combine_columns(matrix: Matrix, chi: int) -> bytes:
+    """a_i = sum_j chi^j E[i][j] mod r for every row, packed."""
+    columns = matrix.shape[1]
+    if available():
+        with native_errors():
+            packed = np.ascontiguousarray(matrix).tobytes()
+            return bytes(native.matrix_combination(packed, columns, field.to_bytes(chi)))
+    weights, rows = powers(chi, columns), matrix.tolist()
+    return field.pack(sum(w * x for w, x in zip(weights, row, strict=True) if x) % R for row in rows)
+
+
+_GENERATORS: dict[int, bytes] = {}
+
+
+def embedding_generators(group: Group, dimension: int) -> bytes:
+    """H_0 .. H_d, computed once: they are the same points whichever group computes them."""
+    if dimension not in _GENERATORS:
+        _GENERATORS[dimension] = commitment.generators(group, dimension)
+    return _GENERATORS[dimension]
+
+
+def make_version(
+    group: Group, key: KeyView, tenant: str, matrix: Matrix, texts: Mapping[int, str], draw: Draw
+) -> Version:
+    """Commit to a tenant's index with fresh secrets, and check the public file exactly as an auditor does."""
+    dimension = matrix.shape[1]
+    blinders = field.unpack(packed_scalars(draw, dimension))
+    columns = commit_columns(group, key.scores, matrix, blinders)
+    chi = commitment.columns_fold(key.digest, columns)
+    folded_blinder = sum(w * b for w, b in zip(powers(chi, dimension), blinders, strict=True)) % R
+    witness = combine_columns(matrix, chi) + field.to_bytes(folded_blinder)
+    nonces = packed_scalars(draw, matrix.shape[0] + 1)
+    opening = commitment.prove_columns(group, key.scores, key.digest, columns, witness, nonces)
+    public = IndexFile(columns, opening)
+    commitment.verify_columns(group, key.scores, key.digest, dimension, public)
+    return Version(tenant, matrix, texts, draw(32), tuple(blinders), public)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A window with all that serving and proving it takes, kept and loaded whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragseal.backends.poseidon import seed_commitment
+from ragseal.kernel import commitment, field
+from ragseal.kernel.commitment import Account, SignedManifest
+from ragseal.kernel.errors import AttestationError, CommitmentError
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.prover.commitment import index
+from ragseal.prover.commitment.index import Version
+from ragseal.prover.commitment.registry import window_accounts
+from ragseal.prover.storage.state import State
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class WindowSecrets:
+    """A window with all that serving and proving it takes.  Never printed, never sent."""
+
+    signed: SignedManifest
+    seed: bytes  #: 32 bytes; C_seed commits to it
+    nonce: bytes  #: the provider's beacon nonce
+    blinding: bytes  #: from which the blinders of C_e are derived
+    versions: Mapping[str, Version]  #: by tenant
+    registry: Mapping[str, Account]  #: by pseudonym
+
+    @property
+    def limbs(self) -> tuple[int, int]:
+        """The seed as the circuit takes it."""
+        return field.limbs(self.seed)
+
+    def account(self, pseudonym: str) -> Account:
+        """A registered account; AttestationError for a stranger."""
+        found = self.registry.get(pseudonym)
+        if found is None:
+            raise AttestationError(f"account {pseudonym!r} is not in this window's registry")
+        return found
+
+    def __repr__(self) -> str:
+        return f"WindowSecrets({self.signed.manifest.window!r})"
+
+
+def store_window(state: State, prepared: WindowSecrets) -> None:
+    """Make a window's secrets durable; must come before its manifest enters the ledger.
+
+    A row of the same name that never reached the ledger (the caller has looked) is replaced.
+    """
+    digest = prepared.signed.manifest.digest()
+    name = prepared.signed.manifest.window
+    files = [index.save_version(state, digest, version) for version in prepared.versions.values()]
+    with state.transaction() as db:
+        for (stale,) in db.execute("SELECT manifest FROM windows WHERE name = ?", (name,)).fetchall():
+            for table in ("windows", "window_accounts", "versions", "version_texts"):
+                db.execute(f"DELETE FROM {table} WHERE manifest = ?", (stale,))
+        db.execute(
+            "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
+            (digest, name, prepared.signed.encode(), prepared.seed, prepared.nonce, prepared.blinding),
+        )
+        for account in prepared.registry.values():
+            line = digest, account.pseudonym, account.name, account.encode()
+            db.execute("INSERT INTO window_accounts VALUES (?, ?, ?, ?)", line)
+        for version, file in zip(prepared.versions.values(), files, strict=True):
+            public = version.public.encode()
+            values = (digest, version.tenant, version.secret, field.pack(version.blinders), public, file)
+            db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)", values)
+            texts = [(digest, version.tenant, slot, text) for slot, text in version.texts.items()]
+            db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?)", texts)
+
+
+def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]]:
+    """Pairs of tenants whose indices of a window hold the same texts, and how many.
+
+    The guarantee is about one slot of one tenant's index.  A document that stands in two tenants' indices is bounded in
+    each of them apart: accounts of both that compare notes spend twice.
+    """
+    query = (
+        "SELECT a.tenant, b.tenant, COUNT(DISTINCT a.text) FROM version_texts a JOIN version_texts b "
+        "ON a.manifest = b.manifest AND a.text = b.text AND a.tenant < b.tenant WHERE a.manifest = ? "
+        "GROUP BY a.tenant, b.tenant ORDER BY a.tenant, b.tenant"
+    )
+    return [(str(one), str(other), int(count)) for one, other, count in state.rows(query, (manifest,))]
+
+
+def window_index(state: State, manifest: bytes, tenant: str) -> bytes:
+    """The public file of a tenant's index (canonical IndexFile); CommitmentError if there is none."""
+    found = state.row("SELECT public FROM versions WHERE manifest = ? AND tenant = ?", (manifest, tenant))
+    if found is None:
+        raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
+    return bytes(found[0])
+
+
+def load_window(state: State, manifest: bytes) -> WindowSecrets:
+    """What :func:`store_window` kept.
+
+    Raises:
+        CommitmentError: this state holds no such window, or not what its manifest commits to.
+    """
+    found = state.row("SELECT signed, seed, nonce, blinding FROM windows WHERE manifest = ?", (manifest,))
+    if found is None:
+        raise CommitmentError("this provider's state holds no secrets of that window: restore state.db from a backup")
+    signed, seed, nonce, blinding = found
+    loaded = WindowSecrets(
+        signed=SignedManifest.decode(signed),
+        seed=seed,
+        nonce=nonce,
+        blinding=blinding,
+        versions={
+            tenant: index.load_version(state, manifest, tenant)
+            for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ?", (manifest,))
+        },
+        registry={a.pseudonym: a for a in window_accounts(state, manifest)},
+    )
+    made = loaded.signed.manifest
+    if (
+        made.digest() != manifest
+        or made.c_seed != seed_commitment(loaded.limbs)
+        or made.beacon_commitment != commitment.beacon_commitment("provider", nonce)
+        or made.tenants != tuple(v.committed for _, v in sorted(loaded.versions.items()))
+        or made.registry_root != MerkleTree(commitment.registry_leaves(list(loaded.registry.values()))).root()
+    ):
+        raise CommitmentError(f"the stored secrets of window {made.window!r} are not those its manifest commits to")
+    return loaded

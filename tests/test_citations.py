@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Citations lead somewhere, in every language that git tracks; SPEC is well formed; proofs fit what relies on them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+READ = {".py", ".pyi", ".rs", ".circom", ".toml", ".md", ".mjs", ".proto", ".html", ".css", ".sh"}
+
+_CLAUSE = r"[A-Z](?:\.\d+)*(?!\w)"
+_NAME = r"[A-Z][a-z]+(?:-[A-Z][a-z]+)?"
+_AUTHORS = (
+    rf"(?<!\w)({_NAME}(?:(?:, and |, | and ){_NAME})+)(?:,? \(?|,? [A-Z]{{3,}} |'s [^.()]{{0,60}}\((?:[A-Z]+ )?)"
+    r"((?:19|20)\d\d)(?!\d)"
+)
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+def tracked() -> list[str]:
+    """Every text file that git knows and a person writes."""
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    wanted = [n for n in names if Path(n).suffix in READ or n in ("Makefile", ".ci/run")]
+    return [n for n in wanted if not n.startswith(("proto/gen/", "tests/fuzz/corpus/"))]
+
+
+def flat(source: str) -> str:
+    """Lines joined, comment marks left out: a citation may be broken anywhere."""
+    return re.sub(r"[ \t]*\n[ \t]*(?://[/!]?|#+:?(?= )|\*(?= )|>)?[ \t]*", " ", source)
+
+
+@cache
+def clauses(spec: str) -> set[str]:
+    return set(re.findall(r"(?m)^ *- \*\*([GMABCD](?:\.\d+)+)", spec))
+
+
+@cache
+def papers(spec: str) -> dict[str, str]:
+    """What a source is called -> its entry."""
+    section = spec.partition("\n## Papers\n")[2].partition("\n## ")[0]
+    entries = re.split(r"(?m)^- \*\*", section)[1:]
+    return {flat(name): flat(rest) for name, _, rest in (entry.partition(".**") for entry in entries)}
+
+
+def dead(source: str, spec: str) -> list[str]:
+    """The citations of a text that lead nowhere."""
+    known, sources = clauses(spec), papers(spec)
+    words = flat(source)
+    out = []
+
+    for found in re.finditer(
+        rf"\bSPEC(?:\.md)?(?:\]\(SPEC\.md\))?,? ({_CLAUSE}(?:(?:, and |, | and | to |-){_CLAUSE})*)", words
+    ):
+        for clause in re.findall(_CLAUSE, found[1]):
+            if clause not in known and clause not in "GMABCD":
+                out.append(f"SPEC has no clause {clause}")
+    for found in re.finditer(r"(?<![\w.])[GMABCD]\.\d+(?:\.\d+)*(?![\w])", words):
+        elsewhere = re.search(
+            r"(?:appendix|[Ss]ections?|RFC)[^.;:)]*(?:\d\.\d+[^.;:)]*)*$",
+            words[max(0, found.start() - 40) : found.start()],
+        )
+        if found[0] not in known and not elsewhere:
+            out.append(f"SPEC has no clause {found[0]}")
+    out += [f"{f[0]!r}: a clause's number is missing" for f in re.finditer(r"\bSPEC: ?[A-Za-z]\w*", words)]
+
+    for pattern in (
+        r"\b[Pp]rotocol \(?sections? \d", r"\bprotocol\.md\b", r"\b[Cc]onditions? \d\b(?=\)| of\b|,)",
+        r"\b[Ss]ections? \d+, (?:items?|conditions?|messages?) \d", r"(?<!paper's )\bclaims? [A-G]\d\b",
+        r"(?<!paper's )(?<![\w)\]])\((?:R\d|G4)\)",
+    ):  # fmt: skip
+        out += [f"{f[0]!r}: cite SPEC" for f in re.finditer(pattern, words)]
+
+    if re.search(r"\b[Tt]he paper\b|\bPaper, ", words) and "The paper" not in sources:
+        out.append("SPEC's section Papers does not say which paper is the paper")
+    for found in re.finditer(r"\b([A-Z]\w+) paper\b", words):
+        if found[1] not in ("The", "This") and f"The {found[1]} paper" not in sources:
+            out.append(f"{found[0]!r} is not in SPEC's section Papers")
+    for found in re.finditer(_AUTHORS, words):
+        names = re.findall(_NAME, found[1])
+        if not any(all(n in title for n in names) and found[2] in title for title in sources):
+            out.append(f"{found[0]!r} is not in SPEC's section Papers")
+
+    for found in re.finditer(r"(?<![\w/])docs/[\w./-]*\w\.\w+", words):
+        if not (ROOT / found[0]).is_file():
+            out.append(f"{found[0]} does not exist")
+    for found in re.finditer(r"\bTheorems? ([A-Z])(?: and ([A-Z]))?\b", words):
+        for letter in filter(None, found.groups()):
+            if not (ROOT / f"docs/proofs/theorem-{letter.lower()}.md").is_file():
+                out.append(f"Theorem {letter} has no docs/proofs/theorem-{letter.lower()}.md")
+    return out
+
+
+def test_spec_clauses_that_code_cites_exist() -> None:
+    """Every citation in every language leads somewhere: clauses, sources, theorems, proofs."""
+    names, spec = tracked(), text("SPEC.md")
+    assert {Path(n).suffix for n in names} >= {".py", ".rs", ".circom", ".toml", ".md", ".mjs", ".proto", ".html"}
+    found = {name: lost for name in names if (lost := dead(text(name), spec))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "citation",
+    [
+        "SPEC B.9~9", "as SPEC A.9.7~7 says", "[SPEC.md](SPEC.md), G.8~8", "SPEC A.1, B.3 and C.9~9", "SPEC ~E.1",
+        "(D.9~8)", "SPEC~: epsilon", "SPEC~:mechanism",
+        "Proto~col section 3", "// (proto~col\n//! section~ 4, item 6)", "proto~col.md", "(condi~tion 2)",
+        "cla~im A4", "C_emb (~R1)",
+        "the Nobody pa~per", "(Nobody and Somebody 2~015)", "Nobody, Somebody,\nNeither, TCC 2~022",
+        "Nobody and Somebody's trick (CRYPTO 2~020)", "Kairouz, Oh and Viswanath 1~999",
+        "docs/proofs/~nothing.md", "Theo~rem Z", "Theo~rems A and Y",
+    ],
+)  # fmt: skip
+def test_a_citation_that_leads_nowhere_is_found(citation: str) -> None:
+    """The mark keeps this file's own examples from being found."""
+    assert dead(f"\n    {citation.replace('~', '')}.  More.\n", text("SPEC.md")) != []
+
+
+def test_the_paper_has_an_entry() -> None:
+    spec = text("SPEC.md")
+    assert dead("as the paper says", spec) == []
+    assert dead("as the paper says", spec.replace("- **The paper.**", "- **It.**")) != []
+    assert all("<https://" in entry for entry in papers(spec).values())
+
+
+def test_a_clause_has_one_must() -> None:
+    parts = re.split(r"(?m)^ *- \*\*([GMABCD](?:\.\d+)+)", text("SPEC.md").partition("\n## G. General")[2])
+    several = {c: n for c, body in zip(parts[1::2], parts[2::2], strict=True) if (n := body.count("MUST")) > 1}
+    assert several == {}
+    assert len(parts[1::2]) == len(set(parts[1::2]))
+
+
+def test_every_message_has_a_term() -> None:
+    tags = {
+        t
+        for p in (*ROOT.glob("kernel/*.py"), *ROOT.glob("ledger/*.py"))
+        for t in re.findall(r'TAG: ClassVar\[str\] = "(.*)"', p.read_text())
+    }
+    terms = text("SPEC.md").partition("\n## Terms\n")[2].partition("\n## ")[0]
+    assert len(tags) > 30
+    assert {tag for tag in tags if f"`{tag}`" not in terms} == set()
+
+
+# --- proofs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pins() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("pin_proofs", ROOT / "scripts" / "pin_proofs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_proofs_are_pinned_to_what_relies_on_them(pins: ModuleType) -> None:
+    assert len(list(pins.PROOFS.glob("*.md"))) >= 7
+    assert pins.old() == {}
+
+
+def test_a_pin_sees_code_and_nothing_else(pins: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements count; docstrings, comments, error texts and what is not named do not."""
+    monkeypatch.setattr(pins, "ROOT", tmp_path)
+    monkeypatch.setattr(pins, "PROOFS", tmp_path)
+    source, proof = tmp_path / "a.py", tmp_path / "p.md"
+    code = 'LIMIT = 8\n\n\nclass A:\n    def f(self):\n        """Says."""\n        raise ValueError("why")\n'
+    source.write_text(code)
+    front = "  a.py: A.f LIMIT\n"
+    proof.write_text(f"---\nrelied on by:\n{front}pin: {pins.pin_of(front)}\n---\n\n# P\n")
+    assert pins.old() == {}
+    for same in (code.replace("Says", "States"), code.replace("why", "how"), "# note\n" + code, code + "B = 1\n"):
+        source.write_text(same)
+        assert pins.old() == {}
+    for other in (code.replace("8", "9"), code.replace("ValueError", "KeyError"), code.replace("def f", "def g"), ""):
+        source.write_text(other)
+        assert "re-read the proof, then run scripts/pin_proofs.py" in pins.old()["p.md"]
+    source.write_text(code)
+    proof.write_text("# P\n")
+    assert "front matter" in pins.old()["p.md"]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The linters that are this project's own find what they are for, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import exact
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = 0.5",
+        "x = 1 / 2",
+        "x /= 2",
+        "def f(now: float) -> None: ...",
+        "x = np.zeros(3, dtype=np.float64)",
+        "x = math.sqrt(2)",
+        "from math import sqrt",
+        "import time",
+        "from os import urandom",
+        "import secrets",
+    ],
+)
+def test_the_kernel_has_no_such_line(line: str) -> None:
+    assert list(exact.faults(line))
+    assert not list(exact.faults(f"{line}  # exact: for this test"))
+
+
+def test_integers_are_exact() -> None:
+    assert not list(exact.faults("import math\nx = math.isqrt(9) // 2 + math.comb(5, 2)\n"))
+
+
+def test_the_kernel_is_exact() -> None:
+    for path in (ROOT / "kernel").glob("*.py"):
+        assert not list(exact.faults(path.read_text())), path
