@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403
-from setuptools.build_meta import prepare_metadata_for_build_wheel
 
 #: Folders that a tree without git may hold and that belong to no release.
 MADE = {".git", ".venv", ".venv-extras", "var", "build", "dist", "node_modules", "target", "__pycache__"}
@@ -38,11 +39,18 @@ def tracked(root: Path) -> list[str]:
     return sorted(name for name in found if name != "PKG-INFO")
 
 
+def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+    """PEP 517.  What an earlier build left is removed first: setuptools would pack modules that are gone."""
+    shutil.rmtree("build", ignore_errors=True)
+    shutil.rmtree("ragseal.egg-info", ignore_errors=True)
+    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
     """PEP 517: ``ragseal-VERSION.tar.gz``."""
     root = Path.cwd()
     with tempfile.TemporaryDirectory() as scratch:
-        about = Path(scratch) / prepare_metadata_for_build_wheel(scratch, config_settings) / "METADATA"
+        about = Path(scratch) / build_meta.prepare_metadata_for_build_wheel(scratch, config_settings) / "METADATA"
         metadata = about.read_bytes()
     version = next(line for line in metadata.decode().splitlines() if line.startswith("Version: ")).split()[1]
     base = f"ragseal-{version}"
