@@ -11,7 +11,10 @@ OTHER := $(filter-out minilm,$(EMBEDDER))
 export PYTHONUNBUFFERED := 1
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-.PHONY: setup demo test test-extras lint bench protos clean
+#: What needs neither compiled circuits nor servers; the accountant (tests/accounting) takes minutes, so it is not here.
+FAST := tests/kernel tests/backends tests/ledger tests/test_package.py tests/test_documents.py tests/test_examples.py
+
+.PHONY: setup demo check test test-extras lint package docs bench protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
@@ -19,6 +22,9 @@ setup:  ## everything that the other targets need
 demo:  ## one audit window end to end; CORPUS=beir:PATH, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
 	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" --embedder "$(EMBEDDER)"
+
+check: lint  ## linters and the fast tests: before each commit
+	@$(BIN)/python -m pytest -q -m "not slow" $(FAST)
 
 test: setup  ## the whole test suite, Python and Rust
 	@cd native && cargo test --release --quiet
@@ -29,8 +35,14 @@ test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 
 	@.venv-extras/bin/python -m pytest -q --no-skips tests/embedder tests/client/test_adapters.py \
 		tests/demo/test_other_embedder.py
 
-lint: setup  ## ruff, mypy --strict, import-linter, clippy, generated files current
+lint: setup  ## ruff, mypy --strict, import-linter, clippy; generated code and reference current
 	@$(BIN)/python scripts/lint.py
+
+package: setup  ## wheel and source distribution, built and tried in clean environments
+	@$(BIN)/python scripts/package_smoke.py
+
+docs: setup  ## regenerate docs/reference
+	@$(BIN)/python scripts/docs.py
 
 bench: setup  ## measurements; results and machine go to bench/results/
 	@$(BIN)/python -m bench.performance

@@ -3,3 +3,6 @@
 
 SPEC D.11.
 """
+
+if __name__ != "ragseal.accounting":  # a second copy of every class, errors among them
+    raise ImportError("import ragseal.accounting, not accounting")

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ragseal.circuits.circuit import HERE, Circuit, circuit_of, hash_parts, library_integrity, read_source
+from ragseal.circuits.packages import node_modules, way_out
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
@@ -89,7 +90,7 @@ class Compiler:
 
 
 def find_compiler() -> Compiler:
-    """``circom`` on the PATH, else the npm package under circuits/.
+    """``circom`` on the PATH, else the npm package (:func:`ragseal.circuits.packages.node_modules`).
 
     Raises:
         ConfigurationError: neither is there; says what to install.
@@ -101,23 +102,23 @@ def find_compiler() -> Compiler:
         node = shutil.which("node")
         if not node:
             raise ConfigurationError("compiling circuits needs Node.js 18 or newer, or circom: put one on the PATH")
-        script = HERE / "node_modules" / "circom2" / "cli.js"
+        script = node_modules(HERE) / "circom2" / "cli.js"
         if not script.exists():
-            raise ConfigurationError("the circuit compiler is not installed: run npm ci --prefix circuits")
+            raise ConfigurationError(f"the circuit compiler is not installed: {way_out(HERE)}")
         command = (node, str(script))
     try:
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=120, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigurationError(f"the circuit compiler does not run ({error}): run npm ci --prefix circuits") from None
+        raise ConfigurationError(f"the circuit compiler does not run ({error}): {way_out(HERE)}") from None
     return Compiler(command, ", ".join(done.stdout.split("\n")).strip(", "))
 
 
 def _constants() -> Path:
-    path = HERE / "node_modules" / "circomlib" / "circuits" / CONSTANTS
+    path = node_modules(HERE) / "circomlib" / "circuits" / CONSTANTS
     if not path.exists():
-        raise ConfigurationError("circomlib is not installed: run npm ci --prefix circuits")
+        raise ConfigurationError(f"circomlib is not installed: {way_out(HERE)}")
     if hashlib.sha256(read_source(path)).hexdigest() != CONSTANTS_DIGEST:
-        raise ConfigurationError(f"{CONSTANTS} is not circomlib's: run npm ci --prefix circuits")
+        raise ConfigurationError(f"{CONSTANTS} is not circomlib's: {way_out(HERE)}")
     return path
 
 

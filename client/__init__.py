@@ -10,6 +10,9 @@ See :mod:`ragseal.client.client`.  Names are loaded at first use: listing receip
 
 from __future__ import annotations
 
+if __name__ != "ragseal.client":  # a second copy of every class, errors among them
+    raise ImportError("import ragseal.client, not client")
+
 import importlib
 from typing import TYPE_CHECKING, Any
 

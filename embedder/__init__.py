@@ -9,6 +9,9 @@ Importing this package loads numpy and nothing heavier; models and their librari
 
 from __future__ import annotations
 
+if __name__ != "ragseal.embedder":  # a second copy of every class, errors among them
+    raise ImportError("import ragseal.embedder, not embedder")
+
 from ragseal.embedder.interface import Embedder, EmbedderIdentity, Progress, Quantised, Role, Vectors
 from ragseal.embedder.loading import DEFAULT, default_cache_dir, embed_query, load_embedder
 from ragseal.embedder.quantisation import quantise

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ragseal.circuits.packages import way_out
 from ragseal.kernel.errors import ConfigurationError, ProofError
 
 SECONDS = 3600  #: that one run may take
@@ -24,7 +25,7 @@ class Snarkjs:
         node = shutil.which("node")
         program = node_modules / "snarkjs" / "build" / "cli.cjs"
         if node is None or not program.exists():
-            raise ConfigurationError("snarkjs is not installed: run `make setup` (npm ci in circuits/)")
+            raise ConfigurationError(f"Node.js or snarkjs is not installed: {way_out()}")
         self._command = (node, str(program), "groth16", "fullprove")
         self._wasm, self._zkey = wasm, zkey
 

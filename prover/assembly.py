@@ -18,7 +18,8 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import slow_path_notice
 from ragseal.circuits.build import BuiltCircuit, build, default_cache
-from ragseal.circuits.circuit import HERE, class_digest, fitting, load_classes
+from ragseal.circuits.circuit import class_digest, fitting, load_classes
+from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
 from ragseal.groth16.provers import AttestationBackend, BlockBackend, open_backend
 from ragseal.kernel import noise
@@ -57,7 +58,7 @@ def open_keys(state: State, cls: CircuitClass, progress: Progress) -> Attestatio
         return build(cls, build_directory(), progress)
 
     def backend(folder: Path) -> AttestationBackend:
-        return open_backend(circuit(), folder, HERE / "node_modules", os.environ.get(BACKEND_VARIABLE, "auto"))
+        return open_backend(circuit(), folder, node_modules(), os.environ.get(BACKEND_VARIABLE, "auto"))
 
     notice = slow_path_notice()
     if notice is not None:
@@ -78,7 +79,7 @@ def open_estimate_keys(state: State, progress: Progress) -> tuple[BlockKeys, ...
             return build(cls, build_directory(), progress)
 
         def backend(folder: Path) -> BlockBackend:
-            return open_backend(circuit(), folder, HERE / "node_modules")
+            return open_backend(circuit(), folder, node_modules())
 
         return block_keys(state.keys_directory, cls, lambda: circuit().r1cs, backend)
 

@@ -10,6 +10,7 @@ import importlib
 import sys
 
 INTERRUPTED = 130  #: exit status after Ctrl-C, as shells have it
+EXTRAS = {"prover": "provider", "verifier": "verifier"}  #: extras of the distribution by part
 
 
 def _start(part: str) -> None:
@@ -18,6 +19,11 @@ def _start(part: str) -> None:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "ragseal":
+            raise
+        extra = f"[{EXTRAS[part]}]" if part in EXTRAS else ""
+        sys.exit(f"the Python package of module {error.name} is not installed: pip install 'ragseal{extra}'")
 
 
 def provider() -> None:

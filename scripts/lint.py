@@ -15,11 +15,13 @@ CHECKS: list[tuple[str, list[str], Path]] = [
     ("ruff", [str(BIN / "ruff"), "check", "."], ROOT),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."], ROOT),
     ("mypy", [str(BIN / "mypy"), "-p", "ragseal"], ROOT),
+    ("mypy examples", [str(BIN / "mypy"), "--explicit-package-bases", "examples"], ROOT),
     ("import-linter", [str(BIN / "lint-imports")], ROOT),
     ("the kernel is exact", [sys.executable, "scripts/exact.py"], ROOT),
     ("generated constants", [sys.executable, "scripts/constants.py", "--check"], ROOT),
     ("generated protobuf code", [sys.executable, "scripts/protos.py", "--check"], ROOT),
     ("generated vectors", [sys.executable, "vectors/generate.py", "--check"], ROOT),
+    ("reference pages", [sys.executable, "scripts/docs.py", "--check"], ROOT),
     ("clippy", ["cargo", "clippy", "--release", "--quiet", "--all-targets", "--", "-D", "warnings"], ROOT / "native"),
     ("cargo fmt", ["cargo", "fmt", "--check"], ROOT / "native"),
 ]

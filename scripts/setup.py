@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = {"run": "embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
-OPTIONAL = {"optional": "embedder,test,torch,adapters"}
+EXTRAS = {"run": "provider,verifier,embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
+OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters"}
 PURPOSE = {
     "run": "Python packages to run",
     "tools": "Python packages to test and lint",
@@ -134,6 +134,11 @@ class Environment:
 def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever python3 is there
         sys.exit(f"setup: Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
+    if not (ROOT / "ragseal" / "kernel").is_dir():
+        sys.exit(
+            "setup: ragseal/ has text files where links should be: this checkout was made without symbolic links. "
+            "Run git config core.symlinks true && git checkout -- ragseal (on Windows: in developer mode)"
+        )
     main_environment = Environment(ROOT / ".venv")
     main_environment.install({"run": EXTRAS["run"]} if "--run-only" in sys.argv else EXTRAS)
     wheel = main_environment.build_native()

@@ -1,60 +1,157 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""README, SPEC and ARCHITECTURE stay true: links exist, commands run, the honest run ends in PASS."""
+"""The documents stay true: links and files exist, commands parse, the tutorial runs and ends in PASS."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
 import re
 import shlex
 import socket
+import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import click
 import pytest
 
 from ragseal.backends.native import available
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {"provider": "prover", "verifier": "verifier", "observer": "ledger", "client": "client"}
+TOP = ["README.md", "SPEC.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
+PAGES = [*TOP, "examples/README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
+#: In backquotes, with a slash, and no files of this repository.
+NO_FILES = {"cosignature/v1", "ragseal/v1/<tag>"}
 
 
 def text(name: str) -> str:
     return (ROOT / name).read_text()
 
 
-@pytest.mark.parametrize("name", ["README.md", "SPEC.md", "ARCHITECTURE.md"])
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    folder = (ROOT / name).parent
+    prose = re.sub(r"```.*?```", "", text(name), flags=re.DOTALL)
+    for target, _, anchor in (found.partition("#") for found in re.findall(r"\]\(([^)\s]+)\)", prose)):
+        if target.startswith("https://"):
+            continue
+        assert (folder / target).exists(), f"{name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", (folder / target).read_text(), re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings], (
+                f"{target}#{anchor}"
+            )
+
+
+@pytest.mark.parametrize("name", TOP)
 def test_named_files_exist(name: str) -> None:
-    document = text(name)
-    named = set(re.findall(r"`([\w./*-]+/[\w./*-]*)`", document)) | set(re.findall(r"\]\(([\w./-]+)\)", document))
+    named = set(re.findall(r"`([\w./*-]+/[\w./*-]*)`", text(name))) - NO_FILES
     missing = [
         path
         for path in named
-        if not list(ROOT.glob(path.strip("/"))) and not path.startswith(("var/", "bench/results"))
+        if not path.startswith(("var/", "bench/results"))
+        and not list(ROOT.glob(path.strip("/")))
+        and not (ROOT / f"{path}.py").exists()
     ]
-    assert [m for m in missing if m not in ("cosignature/v1", "ragseal/v1/<tag>")] == []
+    assert missing == []
 
 
-def test_make_targets_exist() -> None:
+def test_the_threat_models_tests_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", text("SECURITY.md")))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (ROOT / "tests" / "attacks" / f"{name}.py").exists()] == []
+
+
+def test_every_clause_of_the_threat_model_exists() -> None:
+    clauses = set(re.findall(r"\*\*([GMABCD]\.\d+)", text("SPEC.md")))
+    rows = [line for line in text("SECURITY.md").splitlines() if line.startswith("| ")]
+    cited = {clause for row in rows for clause in re.findall(r"\b[GMABCD]\.\d+", row)}
+    assert cited
+    assert cited <= clauses
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_make_targets_exist(name: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
-    assert set(re.findall(r"make ([a-z]+(?:-[a-z]+)*)", text("README.md"))) <= targets
+    assert set(re.findall(r"(?:`|^|&& )make ([a-z]+(?:-[a-z]+)*)", text(name), re.MULTILINE)) <= targets
 
 
-def readme_commands() -> list[str]:
-    """The shell lines of the honest run."""
-    blocks = re.findall(r"```sh\n(.*?)```", text("README.md"), re.DOTALL)
-    block = next(b for b in blocks if "ragseal-verifier init" in b)
-    lines = [line.partition("  #")[0].strip() for line in block.strip().splitlines()]
-    path, *commands = [line for line in lines if line]
-    assert path == 'export PATH="$PWD/.venv/bin:$PATH"'
-    return commands
+# --- commands --------------------------------------------------------------------------------------------------------
 
 
-def test_the_programs_are_where_readme_says() -> None:
+def shell(name: str) -> list[str]:
+    """The lines of a page's shell blocks, without comments; here-documents left out."""
+    out = []
+    for block in re.findall(r"^ *```sh\n(.*?)^ *```", text(name), re.DOTALL | re.MULTILINE):
+        block = re.sub(r"<<'END'\n.*?^END$", "", block, flags=re.DOTALL | re.MULTILINE)
+        out += [line.partition("  #")[0].strip() for line in block.splitlines()]
+    return [line for line in out if line and not line.startswith("#")]
+
+
+def commands(name: str) -> list[list[str]]:
+    """The words of every ragseal command in them."""
+    parts = [part.strip() for line in shell(name) for part in re.split(r"&&|\||\$\(|\)|&$|>", line)]
+    return [shlex.split(part) for part in parts if part.startswith("ragseal-")]
+
+
+def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
+    """A command's object and the words that are left for it."""
+    found: click.Command = importlib.import_module(f"ragseal.{PARTS[words[0].removeprefix('ragseal-')]}.__main__").main
+    rest = words[1:]
+    while isinstance(found, click.Group) and rest and not rest[0].startswith("-"):
+        child = found.commands.get(rest[0])
+        assert child is not None, f"there is no {' '.join(words)}"
+        found, rest = child, rest[1:]
+    return found, rest
+
+
+@pytest.mark.parametrize("name", [page for page in PAGES if "reference/" not in page])
+def test_commands_parse(name: str) -> None:
+    for words in commands(name):
+        found, rest = resolve(words)
+        known = {option for parameter in found.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word for word in rest if word.startswith("--")} <= known | {"--help"}, words
+        required = {p.opts[0] for p in found.params if p.required and isinstance(p, click.Option)}
+        assert required <= set(rest), words
+    for quoted in re.findall(r"`(ragseal-[a-z]+ [a-z][^`]*)`", text(name)):
+        resolve(shlex.split(quoted))
+    for module in re.findall(r"python3? -m ([a-z_0-9.]+[a-z])\b", text(name)):
+        assert module in ("pip", "venv") or importlib.util.find_spec(module), module
+
+
+def test_readmes_quick_starts_are_steps_of_the_tutorial() -> None:
+    """Word for word, but for the class and for options that fit a single machine."""
+    steps = [set(words) for words in commands("docs/tutorial.md")]
+    starts = commands("README.md")
+    assert len(starts) >= 10
+    for words in starts:
+        wanted = {"tiny" if word == "small" else word for word in words}
+        assert any(wanted <= step for step in steps), words
+
+
+def test_the_programs_are_where_the_tutorial_says() -> None:
+    assert shell("docs/tutorial.md")[0] == 'export PATH="$PWD/.venv/bin:$PATH"'
     for name in PARTS:
         assert (ROOT / ".venv" / "bin" / f"ragseal-{name}").is_file()
+
+
+# --- the tutorial ----------------------------------------------------------------------------------------------------
+
+#: Runs a program; where its peer is not there yet, again: a reader types more slowly than bash.
+AGAIN = """\
+import subprocess, sys, time
+for _ in range(120):
+    done = subprocess.run([sys.executable, "-m", *sys.argv[1:]], stderr=subprocess.PIPE, text=True)
+    if done.returncode == 0 or not any(word in done.stderr for word in ("reach", "not open", "listen")):
+        break
+    time.sleep(0.5)
+sys.stderr.write(done.stderr)
+sys.exit(done.returncode)
+"""
 
 
 def free_port() -> int:
@@ -63,64 +160,53 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def as_python(line: str) -> list[list[str]]:
-    """The programs of a README line as command lines of this Python, in order."""
-    out = []
-    for command in line.rstrip(" &").split("&&"):
-        words = shlex.split(command)
-        assert words[0].startswith("ragseal-"), words
-        out.append([sys.executable, "-m", f"ragseal.{PARTS[words[0].removeprefix('ragseal-')]}", *words[1:]])
-    return out
+def programs(folder: Path) -> None:
+    """The four commands, run by this Python from this checkout; what serves replaces its shell, so signals reach it."""
+    folder.mkdir()
+    (folder / "again.py").write_text(AGAIN)
+    for name, part in PARTS.items():
+        path = folder / f"ragseal-{name}"
+        python = shlex.quote(sys.executable)
+        path.write_text(
+            f'#!/bin/sh\ncase "$1" in serve) exec {python} -m ragseal.{part} "$@";; esac\n'
+            f'exec {python} {folder}/again.py ragseal.{part} "$@"\n'
+        )
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def values(stdout: str) -> dict[str, str]:
-    lines = [line for line in stdout.splitlines() if line.startswith("{")]
-    return dict(json.loads(lines[-1])) if lines else {}
-
-
+@pytest.mark.slow
 @pytest.mark.skipif(not available(), reason="the native module is not installed")
-def test_the_honest_run(tmp_path: Path) -> None:
-    """Every line of README's run by hand, with class tiny and other ports, ending in the verdict."""
-    documents = [{"id": f"d{i}", "text": f"note {i}: how to rotate log file number {i}"} for i in range(40)]
-    (tmp_path / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
-    (tmp_path / "var").mkdir()
-    (tmp_path / "var" / "build").symlink_to(ROOT / "var" / "build")
-    ports = {"7800": str(free_port()), "7801": str(free_port())}
-    holes: dict[str, str] = {}
-    background: list[subprocess.Popen[bytes]] = []
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    last = ""
-    try:
-        for line in readme_commands():
-            for old, new in {"class small": "class tiny", **ports, **holes}.items():
-                line = re.sub(rf"\b{re.escape(old)}\b", new, line)
-            target = re.search(r"> (\S+)", line)
-            line = re.sub(r"> \S+ ", " ", line + " ").strip()
-            for number, command in enumerate(as_python(line)):
-                if line.endswith("&"):
-                    background.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE))
-                    continue
-                plain = target is not None and number == 0
-                for _ in range(60):
-                    done = subprocess.run(
-                        command if plain else [*command, "--json"],
-                        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600,
-                    )  # fmt: skip
-                    if done.returncode == 0 or not re.search(r"reach|not open|listen", done.stderr):
-                        break
-                    time.sleep(0.5)
-                assert done.returncode == 0, (command, done.stdout[-1500:], done.stderr[-3000:])
-                if plain and target is not None:
-                    (tmp_path / target.group(1)).write_text(done.stdout)
-                found = values(done.stdout)
-                holes["VKEY"] = found.get("ledger_key", holes.get("VKEY", "VKEY"))
-                holes["HEX"] = found.get("public_key", holes.get("HEX", "HEX"))
-                last = done.stdout
-    finally:
-        for process in background:
-            process.terminate()
-        for process in background:
-            process.wait(30)
-    report = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert report["line"].startswith("PASS epsilon_audit="), last
+def test_the_tutorial_ends_in_pass(tmp_path: Path) -> None:
+    """Every command, by bash, in order, on other ports."""
+    script = "set -eum\n" + "\n".join(re.findall(r"```sh\n(.*?)```", text("docs/tutorial.md"), re.DOTALL))
+    for port in ("7800", "7801"):
+        script = re.sub(rf"\b{port}\b", str(free_port()), script)
+    programs(tmp_path / "bin")
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.endswith("_STATE")},
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "RAGSEAL_BUILD": str(ROOT / "var" / "build"),
+    }
+    with (tmp_path / "output").open("w+") as output:
+        bash = subprocess.Popen(
+            ["bash", "-c", script], cwd=tmp_path, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            status = bash.wait(900)
+        finally:
+            for pid in serving(bash.pid):
+                os.kill(pid, 15)
+        output.seek(0)
+        said = output.read()
+    assert status == 0, said[-4000:]
+    report = json.loads((tmp_path / "first-window" / "report" / "report.json").read_text())
+    assert report["line"].startswith("PASS epsilon_audit=393.783 "), said[-4000:]
+    assert report["line"] in said
     assert report["records"] == 1
+
+
+def serving(session: int) -> list[int]:
+    """Processes that a script left behind when it failed: those of its session."""
+    listed = subprocess.run(["ps", "-o", "pid=", "-s", str(session)], capture_output=True, text=True).stdout
+    return [int(pid) for pid in listed.split()]

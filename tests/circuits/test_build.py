@@ -19,6 +19,7 @@ from ragseal.circuits import stats
 from ragseal.circuits.__main__ import main
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import HERE, class_digest, load_classes
+from ragseal.circuits.packages import node_modules
 from ragseal.circuits.search import complete, count_rows
 from ragseal.kernel import noise, overflow
 from ragseal.kernel.certificate import CLASSES as SIZES
@@ -132,9 +133,25 @@ def test_missing_tools_name_the_way_out(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ConfigurationError, match=r"Node\.js"):
         build(CLASSES["tiny"], tmp_path)
     monkeypatch.setattr(building.shutil, "which", lambda name: None if name == "circom" else "node")
-    monkeypatch.setattr(building, "HERE", tmp_path)
-    with pytest.raises(ConfigurationError, match="npm ci --prefix circuits"):
+    monkeypatch.setattr(building, "HERE", tmp_path / "ragseal" / "circuits")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(ConfigurationError, match=f"npm ci --prefix {tmp_path}/cache/ragseal"):  # as it is installed
         building.find_compiler()
+    (tmp_path / "ragseal" / "Makefile").parent.mkdir()
+    (tmp_path / "ragseal" / "Makefile").touch()
+    with pytest.raises(ConfigurationError, match="npm ci --prefix circuits"):  # in a checkout
+        building.find_compiler()
+
+
+def test_npm_packages_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A named folder, else the checkout's own, else the user's."""
+    monkeypatch.delenv("RAGSEAL_NODE_MODULES", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert node_modules(tmp_path) == tmp_path / "cache" / "ragseal" / "node_modules"
+    (tmp_path / "node_modules").mkdir()
+    assert node_modules(tmp_path) == tmp_path / "node_modules"
+    monkeypatch.setenv("RAGSEAL_NODE_MODULES", str(tmp_path / "named"))
+    assert node_modules(tmp_path) == tmp_path / "named"
 
 
 def test_other_constants_are_not_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

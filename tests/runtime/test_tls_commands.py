@@ -222,7 +222,7 @@ def test_callers_never_speak_in_the_clear_beyond_loopback(scene: Scene, tmp_path
     refused(run(*fetch, "--plain", "--ca", scene.ours.path), "contradict")
     code = (
         "import asyncio, grpc.aio\n"
-        "from ragseal.ledger import rpc\n"
+        "from ragseal.runtime import rpc\n"
         "from ragseal.runtime.tls import ClientTls\n"
         "opened = []\n"
         "grpc.aio.insecure_channel = lambda *a, **k: opened.append('clear')\n"

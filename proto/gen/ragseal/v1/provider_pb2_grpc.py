@@ -120,14 +120,15 @@ class ProviderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CommitBeacon(self, request, context):
-        """Beacon, before the window opens.
+        """Beacon, before the window opens: a commitment to a nonce.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OpenBeacon(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The nonce, once the seal is in the log.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -148,20 +149,22 @@ class ProviderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Prepare(self, request, context):
-        """Retrieval in two messages.
+        """Retrieval, first message: the provider commits to the query's embedding.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Retrieve(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Second message: the signed request is recorded and answered.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRegistry(self, request, context):
         """--- the window's auditor, by its signature: chunks of a Delivery, or of a Refusal, signed by the provider ---
+        The accounts behind the window's pseudonyms.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

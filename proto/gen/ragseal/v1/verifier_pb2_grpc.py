@@ -74,13 +74,15 @@ class VerifierServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RequestAudit(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Queue an audit of a configured provider.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetReport(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """How a queued audit ended.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wire, left out: what `service.py` and `remote.py` do over gRPC, as direct calls into a provider of this process.
+
+Nothing is lost by it: the transport is trusted with nothing (SPEC G.7), so whatever a verdict rests on is in these
+bytes.  Every call takes and gives canonical messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from ragseal.client.link import Announced, Retrieved
+from ragseal.kernel.inquiry import Ask
+from ragseal.ledger.published import PublicLog
+from ragseal.prover.provider import Conduct, Provider, Serving
+from ragseal.prover.storage.history import Stage
+from ragseal.prover.storage.window_secrets import window_index
+
+T = TypeVar("T")
+
+
+class Running:
+    """A provider that serves in an event loop of its own; ``call`` runs one of its coroutines from outside."""
+
+    def __init__(self, provider: Provider, conduct: Conduct) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.serving = Serving(provider, conduct)
+        self.call(self.serving.start())
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        self.call(self.serving.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+class LedgerForAccounts:
+    """:class:`ragseal.client.link.LedgerLink`."""
+
+    def __init__(self, log: PublicLog) -> None:
+        self._log = log
+        self.inclusion, self.consistency = log.inclusion, log.consistency
+
+    def checkpoint(self) -> bytes:
+        return self._log.published()[1]
+
+    def entries(self, start: int, count: int) -> list[bytes]:
+        return self._log.entries(start, min(count, self._log.size - start))
+
+    def close(self) -> None:
+        pass
+
+
+class ProviderForAccounts:
+    """:class:`ragseal.client.link.ProviderLink`: an account's half of phases A and B."""
+
+    def __init__(self, running: Running) -> None:
+        self._call, self._serving = running.call, running.serving
+
+    def announced(self) -> Announced:
+        window = self._serving.journal.history.named("")
+        is_open = window.stage is Stage.OPEN
+        return Announced(window.signed.encode(), window.index, "open" if is_open else "preparing")
+
+    def account(self, canonical: bytes, signature: bytes) -> bytes:
+        return self._call(self._serving.own_lines.line(canonical, signature))
+
+    def prepare(self, canonical: bytes, signature: bytes) -> bytes:
+        return self._call(self._serving.attestation.prepare(canonical, signature))
+
+    def retrieve(self, canonical: bytes, signature: bytes, known_size: int) -> Retrieved:
+        answer = self._call(self._serving.attestation.retrieve(canonical, signature))
+        return Retrieved(answer.canonical, tuple(self._serving.consistency(known_size, answer.size)))
+
+    def close(self) -> None:
+        pass
+
+
+class ProviderForAuditor:
+    """:class:`ragseal.verifier.participant.BeaconLink`: the auditor's part in the beacon, and all its evidence."""
+
+    def __init__(self, running: Running) -> None:
+        self._call, self._serving = running.call, running.serving
+
+    def checkpoint(self) -> bytes:
+        return self._serving.journal.public.published()[1]
+
+    def entries(self, start: int, stop: int) -> Sequence[bytes]:
+        return self._serving.journal.public.entries(start, stop - start)
+
+    def manifest(self, window: str) -> bytes:
+        return self._serving.journal.history.named(window).signed.encode()
+
+    def index_file(self, manifest: bytes, tenant: str) -> bytes:
+        return window_index(self._serving.provider.state, manifest, tenant)
+
+    def commit_beacon(self, canonical: bytes) -> int:
+        return self._call(self._serving.beacon.commit(canonical))
+
+    def open_beacon(self, canonical: bytes) -> int:
+        return self._call(self._serving.beacon.open(canonical))[0]
+
+    def deliver(self, ask: Ask, proof: bytes) -> bytes:
+        return self._call(self._serving.deliveries.answer(ask, proof))
+
+    def patiently(self, once: Callable[[], T]) -> T:
+        return once()

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each example does what its first line says; those of an account are tested in tests/client/test_examples.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from examples import audit_offline
+from ragseal.backends.group import available
+from ragseal.verifier.evidence import Undecided
+from tests.verifier.simulator import NOW, SimulatedEvidence, World
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_every_example_is_listed_and_tested() -> None:
+    found = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    listed = (ROOT / "examples" / "README.md").read_text()
+    assert all(f"({name}.py)" in listed for name in found)
+    assert found == {"one_window", "in_memory", "ask", "langchain", "audit_offline"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not available(), reason="the native module is not installed")
+def test_one_window_ends_in_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from examples.one_window import one_window
+
+    verdict = one_window(tmp_path, "How do I rotate a log file?")
+    assert verdict.verdict == "PASS", verdict.line()
+    assert (verdict.records, verdict.proven, len(verdict.steps)) == (1, 1, 11)
+    shown = capsys.readouterr().out
+    assert "receipt   record 0" in shown
+    assert shown.count(" ok\n") == 11
+
+
+def test_an_audit_is_replayed_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World.honest()
+    here = audit_offline.surroundings()
+    monkeypatch.setattr(audit_offline, "surroundings", lambda: replace(here, now=NOW))
+    first = audit_offline.keep(SimulatedEvidence(world), world.auditor(), tmp_path / "evidence.jsonl")
+    assert first.verdict == "PASS", first.line()
+    monkeypatch.setattr(audit_offline, "surroundings", lambda: replace(here, now=0))  # the file's clock counts
+    again = audit_offline.replay(tmp_path / "evidence.jsonl", world.auditor())
+    assert again.line() == first.line()
+    assert [(s.number, s.status, s.evidence, s.seconds) for s in again.steps] == [
+        (s.number, s.status, s.evidence, s.seconds) for s in first.steps
+    ]
+
+    lines = (tmp_path / "evidence.jsonl").read_text().splitlines()
+    (tmp_path / "short.jsonl").write_text("\n".join(lines[:-4]))
+    with pytest.raises(Undecided, match="the file has the end"):
+        audit_offline.replay(tmp_path / "short.jsonl", world.auditor())
+    at = next(i for i, line in enumerate(lines) if line.startswith('["entries"'))
+    changed = [*lines[:at], lines[at].replace("a", "b", 1), *lines[at + 1 :]]
+    (tmp_path / "changed.jsonl").write_text("\n".join(changed))
+    assert audit_offline.replay(tmp_path / "changed.jsonl", world.auditor()).verdict != "PASS"
