@@ -116,6 +116,18 @@ TESTS: dict[str, list[str]] = {
     "verifier/steps/manifest.py": [
         "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
     ],
+    "verifier/steps/lifespan.py": [
+        "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
+    ],
+    "verifier/steps/keys.py": [
+        "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
+    ],
+    "verifier/steps/index.py": [
+        "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
+    ],
+    "verifier/steps/noise_table.py": [
+        "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
+    ],
     "verifier/steps/records.py": [
         "verifier/test_attestation.py", "attacks/test_records.py", "attacks/test_receipts.py",
     ],

@@ -26,8 +26,11 @@ from ragseal.verifier.evidence import OWNER, Evidence, Refused
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.state import Classes, State
 from ragseal.verifier.steps.beacon import check_identity, check_seal, read_beacon
+from ragseal.verifier.steps.index import check_indexes
+from ragseal.verifier.steps.keys import check_key
 from ragseal.verifier.steps.log import Forked, LogView, catch_up, decoded, one_history, read_note, read_tree
-from ragseal.verifier.steps.manifest import Window, check_indexes, check_key, check_manifest, check_noise, find_window
+from ragseal.verifier.steps.manifest import Window, check_manifest, find_window
+from ragseal.verifier.steps.noise_table import check_noise
 from ragseal.verifier.steps.records import check_registry
 from ragseal.verifier.verdicts import Verdicts
 from ragseal.verifier.verification import ending_of

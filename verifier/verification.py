@@ -79,6 +79,9 @@ from ragseal.verifier.steps.epsilon import (
     period,
 )
 from ragseal.verifier.steps.estimate import Estimation, Inquiry, check_coalition, check_estimate
+from ragseal.verifier.steps.index import check_indexes
+from ragseal.verifier.steps.keys import check_key
+from ragseal.verifier.steps.lifespan import Life, check_life, check_over
 from ragseal.verifier.steps.log import (
     MAX_LOG_BYTES,
     LogTree,
@@ -91,20 +94,14 @@ from ragseal.verifier.steps.log import (
 )
 from ragseal.verifier.steps.manifest import (
     Entered,
-    Life,
-    Say,
     Window,
     check_class,
     check_entered,
     check_face,
-    check_indexes,
-    check_key,
-    check_life,
     check_named,
-    check_noise,
-    check_over,
     find_window,
 )
+from ragseal.verifier.steps.noise_table import check_noise
 from ragseal.verifier.steps.proofs import Basis, check_proofs
 from ragseal.verifier.steps.receipts import (
     Noted,
@@ -117,6 +114,7 @@ from ragseal.verifier.steps.receipts import (
     sort_receipts,
     tally,
 )
+from ragseal.verifier.steps.recorder import Say
 from ragseal.verifier.steps.records import Logged, Placed, check_accounts, check_order, check_registry
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
 

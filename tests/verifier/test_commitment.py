@@ -281,7 +281,7 @@ def column_outside_the_span() -> Any:
     return _committed(replace(file, columns=first + file.columns[64:]))
 
 
-@attack(4, "3.0 columns, not 4")
+@attack(4, "holds 192 bytes of columns")
 def column_missing() -> Any:
     return _committed(replace(TENANTS["north"].file, columns=TENANTS["north"].file.columns[64:]))
 

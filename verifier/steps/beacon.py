@@ -21,8 +21,10 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.verifier.evidence import OWN_FOLDER, OWNER, PROVIDER, Auditor, Refused, Undecided
+from ragseal.verifier.steps.lifespan import Life
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, Life, Say, quiet
+from ragseal.verifier.steps.manifest import Entered
+from ragseal.verifier.steps.recorder import Say, quiet
 
 
 @dataclass(frozen=True, slots=True)

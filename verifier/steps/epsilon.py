@@ -29,8 +29,9 @@ from ragseal.verifier.evidence import OWN_MISTAKE, OWNER, Auditor, Refused, Unde
 from ragseal.verifier.steps.conditions import conditions
 from ragseal.verifier.steps.dp_accounting_check import Opinion, second_opinion
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, Say, Window, own_class, quiet
+from ragseal.verifier.steps.manifest import Entered, Window, own_class
 from ragseal.verifier.steps.receipts import Tally
+from ragseal.verifier.steps.recorder import Say, quiet
 
 
 @dataclass(frozen=True, slots=True)

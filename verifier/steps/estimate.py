@@ -39,7 +39,8 @@ from ragseal.verifier.steps.blocks import (
     sampled_blocks,
     seed_of,
 )
-from ragseal.verifier.steps.manifest import Say, Window, quiet
+from ragseal.verifier.steps.manifest import Window
+from ragseal.verifier.steps.recorder import Say, quiet
 from ragseal.verifier.steps.records import Logged
 
 BATCH = 16  #: blocks asked for at once: one opening of all products comes with each delivery

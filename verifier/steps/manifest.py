@@ -1,61 +1,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase A as the auditor checks it: manifest, keys, index openings, noise table.  SPEC A, D.2-D.4 and D.10.
+"""Step 2, first half: the manifest in the log, signed, of a policy that its class carries, for the first time.
 
-The same checks run twice: before the auditor takes part in a window's beacon, and in the audit.
+SPEC A, D.2.  The same checks run twice: before the auditor takes part in a window's beacon, and in the audit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ragseal.kernel import noise, overflow
-from ragseal.kernel.attestation import COARSE_TIME, Record
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel import noise
 from ragseal.kernel.commitment import (
-    IndexFile,
     Manifest,
     SignedManifest,
-    TenantIndex,
-    WindowClose,
     WindowOpen,
-    verify_columns,
 )
 from ragseal.kernel.errors import (
     AuditError,
-    ConfigurationError,
-    EncodingError,
-    PolicyError,
     TransportError,
 )
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy
 from ragseal.verifier.evidence import (
-    AUDITOR,
-    CEREMONY,
-    DELIVER_AGAIN,
     OWN_BUILD,
-    OWN_CLOCK,
-    OWN_FOLDER,
-    OWN_MISTAKE,
     Auditor,
-    ConfiguredKey,
     Evidence,
-    Key,
     Refused,
     Undecided,
     held,
 )
 from ragseal.verifier.steps.log import LogView
-
-Say = Callable[..., None]  #: takes evidence as keyword arguments
-
-
-def quiet(**_: object) -> None:
-    """For callers that keep no evidence."""
-
-
-CLOCK_SKEW = 600  #: seconds that a provider's clock may lie behind the auditor's
+from ragseal.verifier.steps.recorder import Say, quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +50,6 @@ class Window(Entered):
     """The audited window, of a circuit class that this auditor's build has."""
 
     cls: CircuitClass
-
-
-# --- 2 manifest ------------------------------------------------------------------------------------------------------
 
 
 def find_window(log: LogView, name: str) -> tuple[int, SignedManifest]:
@@ -236,186 +207,3 @@ def _abandoned(log: LogView, index: int) -> int:
     """How many earlier windows were committed to and never opened: they stay in the log for everybody to see."""
     opened = {message.manifest for _, message in log.of(WindowOpen)}
     return sum(at < index and signed.manifest.digest() not in opened for at, signed in log.manifests())
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """Where a window's taking of queries begins and ends in the log."""
-
-    open_index: int
-    open: WindowOpen
-    close_index: int  #: the log's size as long as the window is open
-    close: WindowClose | None
-
-
-def check_life(log: LogView, entered: Entered, say: Say = quiet) -> Life:
-    """Step 2, second half: opened once after its manifest, closed at most once, in its time, overlapping no other one.
-
-    Raises:
-        Refused: the log contradicts itself or the policy.
-        Undecided: the window was not opened.
-    """
-    opens = [(i, m) for i, m in log.of(WindowOpen) if m.manifest == entered.digest]
-    closes = [(i, m) for i, m in log.of(WindowClose) if m.manifest == entered.digest]
-    if len(opens) > 1:
-        raise Refused(f"the window was opened {len(opens)} times", ledger_indices=[i for i, _ in opens])
-    if len(closes) > 1:
-        raise Refused(
-            f"the window has {len(closes)} closing entries; a window is closed once",
-            ledger_indices=[i for i, _ in closes],
-        )
-    if not opens:
-        for index, message in log.of(Record):
-            if message.manifest == entered.digest:
-                raise Refused("the log holds a record of the window, which was never opened", ledger_index=index)
-        raise Undecided("the window was not opened: there is nothing in it", "audit a window that was opened")
-    life = Life(*opens[0], *(closes[0] if closes else (log.size, None)))
-    policy = entered.manifest.policy
-    say(opened_at=life.open.time, open_index=life.open_index)
-    if not entered.index < life.open_index < life.close_index:
-        raise Refused("the entries manifest, opening, closing are out of order", manifest_index=entered.index)
-    if not policy.opens - policy.opens % COARSE_TIME <= life.open.time <= policy.closes:
-        raise Refused("the window was opened outside the time that its policy names", opens=policy.opens)
-    if life.close is not None:
-        say(closed_at=life.close.time, close_index=life.close_index)
-        if life.close.time < life.open.time:
-            raise Refused("the window was closed before it was opened")
-    _alone(log, entered, life)
-    return life
-
-
-def check_over(life: Life, now: int, drawn: int) -> None:
-    """Step 2: the window is over, and its times fit this auditor's clock.
-
-    Args:
-        now: the auditor's clock, seconds since 1970.
-        drawn: the same clock when the auditor drew its beacon nonce; the window cannot have opened before.
-
-    Raises:
-        Undecided: it is not over yet, or the log's times do not fit.
-    """
-    if life.close is None:
-        raise Undecided("the window is still open", "audit it after it was closed")
-    if life.open.time + CLOCK_SKEW < drawn:
-        raise Undecided(
-            "by this auditor's clock the window was opened before its beacon nonce was drawn: it is dated back, or the "
-            "clock was wrong then",
-            OWN_CLOCK,
-            opened_at=life.open.time,
-            drawn_at=drawn,
-        )
-    if life.close.time > now + COARSE_TIME:
-        raise Undecided("the window's closing time lies in the future of this auditor's clock", OWN_CLOCK, now=now)
-
-
-def _alone(log: LogView, entered: Entered, life: Life) -> None:
-    ends = {m.manifest: (i, m) for i, m in reversed(list(log.of(WindowClose)))}
-    for start, other in log.of(WindowOpen):
-        if other.manifest == entered.digest:
-            continue
-        stop, close = ends.get(other.manifest, (log.size, None))
-        if start < life.close_index and life.open_index < stop:
-            raise Refused("the window overlaps another one of this log", other=other.manifest, other_open=start)
-        if close is not None and stop < life.open_index and close.time > life.open.time:
-            raise Refused("the window was opened before an earlier one was closed", other=other.manifest)
-
-
-# --- 3 keys ----------------------------------------------------------------------------------------------------------
-
-
-def check_key(auditor: Auditor, window: Entered, say: Say = quiet) -> tuple[ConfiguredKey, Key]:
-    """Step 3: the verifying key is one of the auditor's own configuration, made for this very class.
-
-    Raises:
-        Undecided: a key that the auditor does not hold, or of another class.
-    """
-    wanted = window.manifest.key_digest
-    say(key_digest=wanted, configured=len(auditor.keys))
-    configured = auditor.keys.get(wanted)
-    if configured is None:
-        raise Undecided(
-            "the manifest names a verifying key that is not in this auditor's configuration; keys are never taken "
-            "from a manifest",
-            "make one with keygen before the next window, or check a ceremony's and trust it",
-        )
-    policy = window.manifest.policy
-    if (configured.class_name, configured.class_digest) != (policy.class_name, policy.class_digest):
-        raise Undecided(
-            "the configured key was made for another circuit class",
-            OWN_FOLDER,
-            made_for=configured.class_name,
-        )
-    key = configured.load()
-    if key.digest != wanted:
-        raise ConfigurationError(f"the key file of {wanted.hex()} holds another key: restore it or trust it again")
-    say(made_by=configured.made_by, sound_for_auditor=configured.made_by in (AUDITOR, CEREMONY))
-    return configured, key
-
-
-# --- 4 index openings ------------------------------------------------------------------------------------------------
-
-
-def check_indexes(group: Group, key: Key, window: Entered, evidence: Evidence, say: Say = quiet) -> Mapping[str, bytes]:
-    """Step 4: every tenant's column commitments are those of the manifest and open over {Y_i, B} only.
-
-    Returns:
-        The d column commitments of each tenant, concatenated.
-
-    Raises:
-        Undecided: a file that is not the one of the manifest, which nobody signed.
-        Refused: the manifest's own does not hold.
-    """
-    columns: dict[str, bytes] = {}
-    for index in window.manifest.tenants:
-        file = _index_file(window, index, evidence)
-        with held(f"index of tenant {index.tenant!r}: ", tenant=index.tenant):
-            verify_columns(group, key.scores, key.digest, index.dimension, file)
-        columns[index.tenant] = file.columns
-        say(**{f"columns[{index.tenant}]": index.columns_digest, f"dimension[{index.tenant}]": index.dimension})
-    say(tenants=len(columns), capacity=key.scores.capacity)
-    return columns
-
-
-def _index_file(window: Entered, index: TenantIndex, evidence: Evidence) -> IndexFile:
-    """The file whose digests the manifest has: its columns and its proof are the provider's word then."""
-    whose = f"index of tenant {index.tenant!r}: "
-    data = evidence.index_file(window.digest, index.tenant)
-    try:
-        file = IndexFile.decode(data)
-    except EncodingError as error:
-        raise Undecided(f"{whose}{error}", DELIVER_AGAIN, tenant=index.tenant) from None
-    if file.columns_digest() != index.columns_digest:
-        raise Undecided(
-            f"{whose}the column commitments are not those of the manifest", DELIVER_AGAIN, tenant=index.tenant
-        )
-    if file.opening_digest() != index.opening_digest:
-        raise Undecided(
-            f"{whose}the proof of opening is not the one of the manifest", DELIVER_AGAIN, tenant=index.tenant
-        )
-    return file
-
-
-# --- 10 noise table --------------------------------------------------------------------------------------------------
-
-
-def check_noise(window: Window, say: Say = quiet) -> noise.NoiseTable:
-    """Step 10: rules T1-T5 of the class's noise table in exact integers, and the bound that the class's R rests on.
-
-    Raises:
-        Undecided: this build's table or class does not hold; step 2 found that they are the policy's.
-    """
-    table = noise.build_table(window.cls.law)
-    try:
-        noise.check_table(table)
-    except PolicyError as error:
-        raise Undecided(str(error), OWN_MISTAKE) from None
-    say(law=table.law, cut=table.cut, table_digest=table.digest(), rules="T1 T2 T3 T4 T5")
-    if table.digest() != window.manifest.policy.table_digest:
-        raise Undecided("T5: the policy's digest is not that of the canonical table", OWN_BUILD)
-    if not overflow.overflow_bound_holds(window.cls, table):
-        raise Undecided(
-            f"class {window.cls.name!r}: R = {window.cls.R} places are not proven enough by its a and b, so how often "
-            "queries overflow may depend on the index",
-            "restore circuits/classes.toml",
-        )
-    return table

@@ -16,7 +16,8 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import ProofError
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import Key, Refused, held
-from ragseal.verifier.steps.manifest import Say, Window, quiet
+from ragseal.verifier.steps.manifest import Window
+from ragseal.verifier.steps.recorder import Say, quiet
 from ragseal.verifier.steps.records import Logged
 
 BATCH = 256  #: records asked for at once: a failure names its batch, and progress shows

@@ -24,7 +24,8 @@ from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import ReceiptFile, Refused, held
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, Say, Window, quiet
+from ragseal.verifier.steps.manifest import Entered, Window
+from ragseal.verifier.steps.recorder import Say, quiet
 from ragseal.verifier.steps.records import Logged, Placed
 
 

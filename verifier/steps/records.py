@@ -14,8 +14,10 @@ from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import Refused, held
+from ragseal.verifier.steps.lifespan import Life
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, Life, Say, quiet
+from ragseal.verifier.steps.manifest import Entered
+from ragseal.verifier.steps.recorder import Say, quiet
 
 # --- 6 records -------------------------------------------------------------------------------------------------------
 
