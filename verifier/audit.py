@@ -22,7 +22,7 @@ from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
-from ragseal.verifier.state import Classes, Sizes, State, find_class
+from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
 from ragseal.verifier.steps.sample import Sample
@@ -49,12 +49,12 @@ class Target:
         return RemoteEvidence(self.address, self.tls, patience=patience)
 
 
-def class_build() -> Classes:
+def class_build() -> Builds[CircuitClass]:
     """The circuit classes of this installation with their digests."""
     return {name: (cls, class_digest(cls)) for name, cls in load_classes().items()}
 
 
-def estimate_build() -> Sizes:
+def estimate_build() -> Builds[EstimateClass]:
     """The sizes of the estimate's circuit of this installation with their digests."""
     return {name: (cls, class_digest(cls)) for name, cls in CLASSES.items()}
 

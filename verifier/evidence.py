@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ragseal.kernel.attestation import Answer, Receipt
 from ragseal.kernel.certificate import BlockKey
@@ -132,25 +132,18 @@ class Key(Protocol):
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None: ...
 
 
+K_co = TypeVar("K_co", covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class ConfiguredKey:
-    """A verifying key of the auditor's own configuration and where it comes from."""
+class ConfiguredKey(Generic[K_co]):
+    """A verifying key of the auditor's own configuration, of either circuit, and where it comes from."""
 
     digest: bytes
     class_name: str
     class_digest: bytes  #: of the class the key was made for
     made_by: str  #: AUDITOR, CEREMONY or PROVIDER
-    load: Callable[[], Key] = field(repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfiguredEstimate:
-    """A verifying key of the estimate's circuit, as :class:`ConfiguredKey`."""
-
-    digest: bytes
-    class_name: str  #: one of :data:`ragseal.kernel.certificate.CLASSES`
-    made_by: str
-    load: Callable[[], BlockKey] = field(repr=False, compare=False)
+    load: Callable[[], K_co] = field(repr=False, compare=False)
 
 
 def newest_links(manifest: bytes, signed: bytes) -> bytes:
@@ -180,7 +173,7 @@ class Auditor:
 
     log_key: NoteVerifier
     classes: Mapping[str, tuple[CircuitClass, bytes]]  #: own class build: name -> class, digest
-    keys: Mapping[bytes, ConfiguredKey]  #: by key digest
+    keys: Mapping[bytes, ConfiguredKey[Key]]  #: by key digest
     identity: bytes  #: own public key in the beacon
     nonces: Mapping[bytes, bytes]  #: own beacon nonces by manifest digest
     beacons: Mapping[bytes, int]  #: by manifest digest, the only beacon that the nonce was released for
@@ -192,7 +185,7 @@ class Auditor:
     #: keeps a log's checkpoint before anything else is asked, so that breaking off does not undo it -> what is kept: a
     #: larger one if another process has seen that (:meth:`ragseal.verifier.state.State.remember`)
     remember: Callable[[Any], SignedCheckpoint] = newest_note
-    estimates: Sequence[ConfiguredEstimate] = ()  #: keys of the estimate's circuit
+    estimates: Sequence[ConfiguredKey[BlockKey]] = ()  #: keys of the estimate's circuit
     #: (manifest digest, SignedLinks) -> the list that this auditor saw first, on disk before this returns
     first_links: Callable[[bytes, bytes], bytes] = newest_links
     sign: Callable[[Ask], bytes] = mute  #: an ask -> the signature of this auditor's identity

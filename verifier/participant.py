@@ -20,11 +20,12 @@ from ragseal.kernel import signature
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, beacon_commitment, beacon_value
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import OWNER, Evidence, Refused
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.state import Classes, State
+from ragseal.verifier.state import Builds, State
 from ragseal.verifier.steps.beacon import check_identity, check_seal, read_beacon
 from ragseal.verifier.steps.index import check_indexes
 from ragseal.verifier.steps.keys import check_key
@@ -62,7 +63,7 @@ class Participant:
     link: BeaconLink
     state: State
     log_key: NoteVerifier
-    classes: Classes
+    classes: Builds[CircuitClass]
     group: Group
     random: Callable[[int], bytes]
     now: Callable[[], int]

@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -40,7 +41,7 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.keyfile import load_key as load_identity
 from ragseal.runtime.keyfile import save_key as save_identity
-from ragseal.verifier.evidence import UNKNOWN, Auditor, ConfiguredEstimate, ConfiguredKey, Undecided
+from ragseal.verifier.evidence import UNKNOWN, Auditor, ConfiguredKey, Undecided
 from ragseal.verifier.files import locked, read_json, write
 from ragseal.verifier.keylines import KEYS_FILE, KeyLine, read_digest
 from ragseal.verifier.steps.log import LogTree
@@ -49,8 +50,8 @@ from ragseal.verifier.verdicts import Verdicts
 IDENTITY, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys", "nonces", "checkpoints"
 SAMPLES, LINKS, BEACON = "samples", "links", ".beacon"
 
-Classes = Mapping[str, tuple[CircuitClass, bytes]]  #: name -> class, digest
-Sizes = Mapping[str, tuple[EstimateClass, bytes]]  #: name -> size of the estimate's circuit, digest
+C = TypeVar("C")
+Builds = Mapping[str, tuple[C, bytes]]  #: name -> class of a circuit as it is built here, digest
 
 
 class State:
@@ -171,7 +172,7 @@ class State:
         path = paths.directory.resolve().relative_to(self.directory.resolve()) if inside else paths.directory.resolve()
         return KeyLine(paths.digest.hex(), cls.name, class_digest.hex(), made_by, str(path))
 
-    def configured(self, classes: Classes) -> dict[bytes, ConfiguredKey]:
+    def configured(self, classes: Builds[CircuitClass]) -> dict[bytes, ConfiguredKey[KeyView]]:
         """Configured keys as an audit takes them; a key is loaded when it is asked for."""
 
         def loader(line: KeyLine) -> Callable[[], KeyView]:
@@ -197,14 +198,20 @@ class State:
             if line.class_name not in CLASSES
         }
 
-    def estimates(self, sizes: Sizes) -> tuple[ConfiguredEstimate, ...]:
+    def estimates(self, sizes: Builds[EstimateClass]) -> tuple[ConfiguredKey[EstimateView], ...]:
         """Configured keys of the estimate's circuit as it is built here, the one added last first."""
 
         def loader(line: KeyLine) -> Callable[[], EstimateView]:
             return lambda: load_key(self.key_path(line), sizes[line.class_name][0])
 
         return tuple(
-            ConfiguredEstimate(line.digest, line.class_name, line.maker(self.public_key), loader(line))
+            ConfiguredKey(
+                line.digest,
+                line.class_name,
+                bytes.fromhex(line.class_digest),
+                line.maker(self.public_key),
+                loader(line),
+            )
             for line in reversed(self.key_lines())
             if line.class_name in sizes and sizes[line.class_name][1].hex() == line.class_digest
         )
@@ -350,7 +357,9 @@ class State:
 
     # --- all together ---
 
-    def auditor(self, log: NoteVerifier, classes: Classes, sizes: Sizes | None = None) -> Auditor:
+    def auditor(
+        self, log: NoteVerifier, classes: Builds[CircuitClass], sizes: Builds[EstimateClass] | None = None
+    ) -> Auditor:
         """What an audit of a log believes."""
 
         def sample_nonce(seen: LogTree, manifest: bytes, fresh: bytes) -> bytes:
@@ -394,7 +403,7 @@ def _read_beacon(path: Path) -> int:
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it") from None
 
 
-def find_class(classes: Classes, name: str) -> tuple[CircuitClass, bytes]:
+def find_class(classes: Builds[CircuitClass], name: str) -> tuple[CircuitClass, bytes]:
     """A class of this build.  Raises CommitmentError: names the ones that there are."""
     if name not in classes:
         raise CommitmentError(f"no circuit class {name!r}: this build has {', '.join(sorted(classes))}")

@@ -37,7 +37,7 @@ from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.corpora import Document
 from ragseal.runtime.rpc import open_channel
-from ragseal.verifier.evidence import Auditor, ConfiguredEstimate, ConfiguredKey
+from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
 from ragseal.verifier.verification import Surroundings, Verdict, audit
@@ -285,8 +285,12 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
         {live.window.digest: live.window.beacon},
         {live.window.digest: 0},
         estimates=(
-            ConfiguredEstimate(
-                live.estimate.digest, _live.SIZE.name, "auditor", lambda: load_key(live.estimate.directory, _live.SIZE)
+            ConfiguredKey(
+                live.estimate.digest,
+                _live.SIZE.name,
+                class_digest(_live.SIZE),
+                "auditor",
+                lambda: load_key(live.estimate.directory, _live.SIZE),
             ),
         ),
         sign=lambda ask: ask.sign(scene.AUDITOR_KEY),

@@ -66,7 +66,7 @@ from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
-from ragseal.verifier.evidence import Auditor, ConfiguredEstimate, ConfiguredKey, ReceiptFile
+from ragseal.verifier.evidence import Auditor, ConfiguredKey, ReceiptFile
 from ragseal.verifier.verification import Surroundings, Verdict, audit
 from tests.verifier.estimates import binding
 
@@ -471,8 +471,12 @@ class World:
             self.drawn,
             self.remembered,
             estimates=(
-                ConfiguredEstimate(
-                    self.estimator.key.digest, self.estimator.key.cls.name, "auditor", lambda: self.estimator.key
+                ConfiguredKey(
+                    self.estimator.key.digest,
+                    self.estimator.key.cls.name,
+                    CLASS_DIGEST,
+                    "auditor",
+                    lambda: self.estimator.key,
                 ),
             ),
             sign=lambda ask: ask.sign(self.auditor_key),

@@ -13,7 +13,7 @@ from ragseal.kernel.errors import TransportError
 from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.params import class_from_mapping
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.evidence import Auditor, ConfiguredEstimate, ConfiguredKey, read_receipt
+from ragseal.verifier.evidence import Auditor, ConfiguredKey, read_receipt
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.verification import Surroundings, audit
 from vectors.source.operations import _verifying_key
@@ -73,7 +73,7 @@ def auditor_of(given: Json, sign: Callable[[Ask], bytes]) -> Auditor:
         {manifest: bytes.fromhex(own["nonce"])},
         {manifest: int(own["beacon"])},
         {manifest: own["drawn"]},
-        estimates=(ConfiguredEstimate(estimates.digest, estimates.cls.name, own["made_by"], lambda: estimates),),
+        estimates=(ConfiguredKey(estimates.digest, estimates.cls.name, bytes(32), own["made_by"], lambda: estimates),),
         sign=sign,
     )
 

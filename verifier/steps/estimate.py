@@ -23,7 +23,7 @@ from ragseal.verifier.evidence import (
     CEREMONY,
     OWN_FOLDER,
     Auditor,
-    ConfiguredEstimate,
+    ConfiguredKey,
     Refused,
     Undecided,
     held,
@@ -211,7 +211,7 @@ def check_coalition(made: Estimation) -> None:
         )
 
 
-def _choose_key(configured: Sequence[ConfiguredEstimate]) -> ConfiguredEstimate:
+def _choose_key(configured: Sequence[ConfiguredKey[BlockKey]]) -> ConfiguredKey[BlockKey]:
     """The configured key of the largest size, one that the provider did not make if there is a choice."""
     if not configured:
         raise ConfigurationError(
