@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.circuits.circuit import Shape, class_digest, load_classes
-from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
@@ -22,7 +23,7 @@ from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
-from ragseal.verifier.state import State, find_class
+from ragseal.verifier.state import Builds, State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
 from ragseal.verifier.steps.sample import Sample
