@@ -26,7 +26,7 @@ import click
 from bench.scene import ROOT, TableEmbedder, table_path
 from ragseal.prover import assembly, service
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Conduct, Provider
+from ragseal.prover.provider import Provider, ServeOptions
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.state import State
 
@@ -139,8 +139,8 @@ def main(directory: Path, tick: float, listen: str, profile: Path | None) -> Non
             click.echo(json.dumps({"listening": address, "seconds": round(time.monotonic() - began, 3)}))
             sys.stdout.flush()
 
-        conduct = Conduct(eager=False, tick=tick, beacon=BeaconRules(1, 60.0), publish=0)
-        asyncio.run(service.run(provider, conduct, service.Listening(listen), ready))
+        serve_options = ServeOptions(eager=False, tick=tick, beacon=BeaconRules(1, 60.0), publish=0)
+        asyncio.run(service.run(provider, serve_options, service.Listening(listen), ready))
     finally:
         ending.set()
         provider.close()

@@ -19,12 +19,20 @@ from ragseal.backends.scores import score_matrix
 from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation, commitment, field, mechanism, opening
-from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record, Request, SignedRequest, Statement
+from ragseal.kernel.attestation import (
+    ProofBatch,
+    ProofEntry,
+    Record,
+    Request,
+    SameEmbeddingOpening,
+    SignedRequest,
+    Statement,
+)
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import places_commitment, seed_commitment
-from ragseal.verifier.steps.proofs import Basis
-from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.proofs import ProofContext
+from ragseal.verifier.steps.records import LoggedRecord
 
 DIMENSION = 384
 SEAL_KEY = public_of(b"s" * 32)
@@ -61,10 +69,10 @@ class Bench:
         manifest = SimpleNamespace(c_seed=seed_commitment(self.seed), policy=self.policy, index_of=lambda tenant: index)
         window: Any = SimpleNamespace(digest=b"m" * 32, manifest=manifest)
         audited: Any = key
-        self.basis = Basis(self.group, window, audited, {TENANT: self.columns}, self.beacon, self.generators)
+        self.basis = ProofContext(self.group, window, audited, {TENANT: self.columns}, self.beacon, self.generators)
 
     def weights(self, use: str, context: bytes, count: int) -> list[int]:
-        return opening.powers(opening.fold_challenge(use, context), count)
+        return opening.powers(opening.batching_challenge(use, context), count)
 
 
 @dataclass
@@ -112,12 +120,12 @@ def make(bench: Bench, seq: int) -> Instance:
     return Instance(record, statement, e, r, rho, rho_hint, h, c_w, c_h, assignment)
 
 
-def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[Logged], ProofBatch]:
+def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], ProofBatch]:
     """What an auditor holds and what a provider delivers for these records, which may repeat."""
     group, key = bench.group, bench.key
     entries = tuple(ProofEntry(one.record.seq, one.record.digest(), one.c_h, one.proof) for one in made)
     part = [
-        Logged(k, one.record, entry.record_digest, TENANT)
+        LoggedRecord(k, one.record, entry.record_digest, TENANT)
         for k, (one, entry) in enumerate(zip(made, entries, strict=True))
     ]
     items = [
@@ -139,4 +147,4 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[Logged], ProofBa
         group.combine([field.pack([*one.e, one.r, one.rho]) for one in made], weights),
         bytes(native.random_scalars(DIMENSION + 2)),
     )  # fmt: skip
-    return part, ProofBatch(bench.basis.window.digest, entries, (LinkOpening(TENANT, linked),), opened)
+    return part, ProofBatch(bench.basis.window.digest, entries, (SameEmbeddingOpening(TENANT, linked),), opened)

@@ -27,7 +27,7 @@ from ragseal.prover import assembly
 from ragseal.prover.commitment import index, manifest
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, read_policy
-from ragseal.prover.provider import Edges, Provider
+from ragseal.prover.provider import Environment, Provider
 from ragseal.prover.storage.state import Settings, State, create
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,7 +91,7 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
         tools.keys.folder(keys.digest).symlink_to(keys.directory.resolve())
         state.remember_auditor(keys.digest, signature.public_bytes(AUDITOR_KEY))
         texts = [Document(f"report-{i}", f"report {i} speaks of topic {i * 7 % 64}") for i in range(documents)]
-        embedder, draw = tools.embedder, Edges().draw
+        embedder, draw = tools.embedder, Environment().draw
         embed = lambda wanted: quantise(embedder.embed(list(wanted)))  # noqa: E731
         index.ingest(state, TENANT, cls.N, embedder.dimension, texts, embed, draw)
         names = account_names(accounts)
@@ -103,7 +103,7 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
         raise
     try:
         values = {"class": cls.name, "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": n_max, "k_max": 2, "delta": "1/1000000"}
-        binding = Binding(cls, class_digest(cls), embedder.dimension, int(provider.edges.clock()))
+        binding = Binding(cls, class_digest(cls), embedder.dimension, int(provider.environment.clock()))
         provider.commit(read_policy(values, binding, assembly.advertised_epsilon), "w1")
     finally:
         provider.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kept receipts: listed, handed to an auditor, and checked without asking anyone.
+"""KeptReceipt receipts: listed, handed to an auditor, and checked without asking anyone.
 
 An exported receipt is three files of canonical bytes: ``NAME.receipt``, ``NAME.record`` (the ledger entry it is for)
 and ``WINDOW.manifest``.  They hold no query, text or slot.  The auditor's program takes the receipt as it is.
@@ -23,7 +23,7 @@ from ragseal.ledger.note import NoteVerifier
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptReceipt:
     """One answered query."""
 
     window: WindowState
@@ -37,7 +37,7 @@ class Kept:
         return f"{_plain(manifest.window)}-{self.window.account.pseudonym}-{self.ctr:08d}"
 
 
-def kept(directory: Path, name: str | None = None) -> list[Kept]:
+def kept(directory: Path, name: str | None = None) -> list[KeptReceipt]:
     """Every answered query of an account's folder, oldest first; reads only.
 
     Args:
@@ -47,14 +47,14 @@ def kept(directory: Path, name: str | None = None) -> list[Kept]:
         ConfigurationError: a damaged file.
     """
     return [
-        Kept(window, ctr, window.answer(ctr))
+        KeptReceipt(window, ctr, window.answer(ctr))
         for window in windows_of(directory)
         if name is None or window.manifest.window == name
         for ctr in range(1, window.answered + 1)
     ]
 
 
-def export(one: Kept, target: Path) -> Path:
+def export(one: KeptReceipt, target: Path) -> Path:
     """Write a receipt with what its check needs into a folder; returns the receipt's path.
 
     Raises:

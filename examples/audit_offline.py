@@ -22,9 +22,9 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.audit import Target, class_build, estimate_build
 from ragseal.verifier.evidence import ASK_AGAIN, Auditor, Evidence, Undecided
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.service import surroundings
+from ragseal.verifier.service import environment
 from ragseal.verifier.state import State
-from ragseal.verifier.verification import Surroundings, audit
+from ragseal.verifier.verification import Environment, audit
 
 CALLS = (
     "checkpoint",
@@ -53,8 +53,8 @@ class Kept:
 
 def run(take: Callable[[str, Callable[[], Any]], Any], evidence: Evidence | None, auditor: Auditor) -> Verdict:
     """The checklist, with all that comes from outside through ``take``."""
-    here = surroundings()
-    around = Surroundings(
+    here = environment()
+    around = Environment(
         here.group,
         take("now", lambda: here.now),
         lambda: float(take("clock", lambda: here.clock())),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ragseal.client.link import Announced, Retrieved
 from ragseal.kernel.inquiry import Ask
 from ragseal.ledger.published import PublicLog
-from ragseal.prover.provider import Conduct, Provider, Serving
+from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage
 from ragseal.prover.storage.window_secrets import window_index
 
@@ -25,11 +25,11 @@ T = TypeVar("T")
 class Running:
     """A provider that serves in an event loop of its own; ``call`` runs one of its coroutines from outside."""
 
-    def __init__(self, provider: Provider, conduct: Conduct) -> None:
+    def __init__(self, provider: Provider, serve_options: ServeOptions) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.serving = Serving(provider, conduct)
+        self.serving = Serving(provider, serve_options)
         self.call(self.serving.start())
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:

@@ -32,13 +32,13 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import ingest
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.commitment.registry import Registration, add_accounts
-from ragseal.prover.provider import Conduct, Provider
+from ragseal.prover.provider import Provider, ServeOptions
 from ragseal.prover.storage import state as provider_folder
 from ragseal.verifier.audit import class_build, estimate_build
 from ragseal.verifier.evidence import AUDITOR, ReceiptFile
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.participant import Participant, Stage
-from ragseal.verifier.service import surroundings
+from ragseal.verifier.service import environment
 from ragseal.verifier.state import State as Auditor
 from ragseal.verifier.verification import audit
 
@@ -70,7 +70,7 @@ def one_window(folder: Path, question: str) -> Verdict:
 
     # It takes the auditor's proving keys, checks them against its own circuits and tries them.  [A.9]
     provider = Provider(state, assembly.assemble(state, lambda text: None))
-    rings: list[Any] = [provider.machinery.keys, *provider.machinery.estimate_keys]
+    rings: list[Any] = [provider.backends.keys, *provider.backends.estimate_keys]
     for ring in rings:
         if ring.cls in keys:
             copy = shutil.copy(keys[ring.cls].zkey, folder / "copy.zkey")
@@ -83,9 +83,9 @@ def one_window(folder: Path, question: str) -> Verdict:
     log_key = provider.state.log_signer.verifier
 
     # The beacon: each party commits to a nonce, then they open in order, the auditor last.  [A.8]
-    running = Running(provider, Conduct(eager=False, tick=0.0, beacon=BeaconRules(participants=1), publish=0.0))
+    running = Running(provider, ServeOptions(eager=False, tick=0.0, beacon=BeaconRules(participants=1), publish=0.0))
     link = ProviderForAuditor(running)
-    around = surroundings()
+    around = environment()
     part = Participant(link, auditor, log_key, class_build(), default_group(), token_bytes, lambda: int(time.time()))
     while part.advance()[0] is not Stage.OPENED:
         time.sleep(0.05)

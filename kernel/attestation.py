@@ -36,7 +36,7 @@ from ragseal.kernel.encoding import (
     Text,
 )
 from ragseal.kernel.errors import AttestationError, ProofError
-from ragseal.kernel.opening import Opening, Relation, fold_challenge, verify_opening
+from ragseal.kernel.opening import Opening, Relation, verify_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
@@ -334,7 +334,7 @@ class ProofEntry(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class LinkOpening(Message):
+class SameEmbeddingOpening(Message):
     """The opening that ties C_e and C_y of one tenant's records in a batch."""
 
     TAG: ClassVar[str] = "link-opening"
@@ -350,12 +350,12 @@ class ProofBatch(Message):
 
     TAG: ClassVar[str] = "proof-batch"
     CODECS: ClassVar[Sequence[Codec]] = (
-        HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(LinkOpening), 256), Nested(Opening),
+        HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(SameEmbeddingOpening), 256), Nested(Opening),
     )  # fmt: skip
 
     manifest: bytes
     entries: tuple[ProofEntry, ...]  #: by increasing seq
-    links: tuple[LinkOpening, ...]  #: by increasing tenant
+    links: tuple[SameEmbeddingOpening, ...]  #: by increasing tenant
     hints: Opening
 
 
@@ -452,11 +452,6 @@ def verify_link(
     """The link opening of one tenant's records in a batch; ProofError if it does not hold."""
     relations = link_relations(generator_bases, columns, b, items)
     verify_opening(group, "link", context, relations, len(columns) // POINT_BYTES + 2, proof)
-
-
-def fold_of(use: str, context: bytes) -> int:
-    """chi of a batch, by whose powers a prover combines its witnesses."""
-    return fold_challenge(use, context)
 
 
 def total_blinder(policy: Policy, e: Sequence[int], column_blinders: Sequence[int], rho: int, rho_hint: int) -> int:

@@ -33,7 +33,7 @@ from ragseal.kernel.encoding import FLAG, HASH, NAME, POINT, SIGNATURE, U32, Blo
 from ragseal.kernel.errors import EstimateError, PolicyError, ProofError
 from ragseal.kernel.estimate import MAX_LINKS, Link, labels_of, link_threshold
 from ragseal.kernel.fixedpoint import norm_bounds
-from ragseal.kernel.opening import Opening, Relation, fold_challenge, verify_opening
+from ragseal.kernel.opening import Opening, Relation, batching_challenge, verify_opening
 from ragseal.kernel.policy import Policy, rational
 from ragseal.kernel.squarednorm import NormStatement, SquaredNorm, verify_squared_norm
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
@@ -319,7 +319,7 @@ def batch_context(digests: Sequence[bytes], blocks: Sequence[BlockProof]) -> byt
 
 def batch_fold(context: bytes) -> int:
     """chi, by whose powers the prover combines its products and blinders."""
-    return fold_challenge("estimate", context)
+    return batching_challenge("estimate", context)
 
 
 def batch_relation(bases: bytes, b: bytes, commitments: Sequence[bytes]) -> Relation:

@@ -31,7 +31,7 @@ from ragseal.kernel.encoding import (
     Nested,
 )
 from ragseal.kernel.errors import CommitmentError
-from ragseal.kernel.opening import Opening, Relation, fold_challenge, prove_opening, verify_opening
+from ragseal.kernel.opening import Opening, Relation, batching_challenge, prove_opening, verify_opening
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.transcript import tagged_element, tagged_hash
 
@@ -306,9 +306,9 @@ def _columns_relation(bases: ScoreBases, columns: bytes) -> Relation:
     return Relation(bases.y + bases.b, ((0, bases.capacity + 1),), points)
 
 
-def columns_fold(key_digest: bytes, columns: bytes) -> int:
+def columns_batching_challenge(key_digest: bytes, columns: bytes) -> int:
     """chi of the columns' opening, by whose powers the prover combines rows and blinders."""
-    return fold_challenge("columns", columns_context(key_digest, columns))
+    return batching_challenge("columns", columns_context(key_digest, columns))
 
 
 def prove_columns(
@@ -316,7 +316,8 @@ def prove_columns(
 ) -> Opening:
     """Prove that every C_j lies in the span of {Y_i, B}.
 
-    ``witness``: N + 1 packed scalars, a_i = sum_j chi^j E[i][j] and sum_j chi^j beta_j with chi = columns_fold().
+    ``witness``: N + 1 packed scalars, a_i = sum_j chi^j E[i][j] and sum_j chi^j beta_j with chi that of
+    :func:`columns_batching_challenge`.
     """
     context = columns_context(key_digest, columns)
     return prove_opening(group, "columns", context, [_columns_relation(bases, columns)], witness, nonces)

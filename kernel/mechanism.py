@@ -35,7 +35,7 @@ def fine_element(key: int, slot: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OpenedSlot:
     """One opened slot."""
 
     slot: int
@@ -55,7 +55,7 @@ class Selection:
     elements: tuple[int, ...]
     coarse: tuple[int, ...]  #: u_i of every slot
     bounds: tuple[int, ...]  #: b_i of every slot
-    places: tuple[Place, ...]  #: R of them, by slot
+    places: tuple[OpenedSlot, ...]  #: R of them, by slot
     threshold: int  #: v*
     threshold_slot: int  #: i*
     theta: int
@@ -107,7 +107,7 @@ def select(cls: CircuitClass, key: int, w: Sequence[int], hmax: int) -> Selectio
         opened = fine_element(key, i)
         fine, dither, z = exact_noise(cls, coarse[i], opened)
         v = min(max(w[i], 0), hmax) + (z << cls.s) + dither
-        places.append(Place(i, w[i], coarse[i], opened, fine, dither, z, v))
+        places.append(OpenedSlot(i, w[i], coarse[i], opened, fine, dither, z, v))
     ranked = sorted(places, key=lambda p: (-p.v, p.slot))
     last = ranked[cls.K - 1]
     if cls.R < cls.N and reach[order[cls.R]] >= last.v:

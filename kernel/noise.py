@@ -220,7 +220,7 @@ def inverse_cdf(table: NoiseTable, uniform: int) -> int:
     return table.inverse(uniform)
 
 
-def fold(uniform: int) -> tuple[int, int]:
+def reflect(uniform: int) -> tuple[int, int]:
     """Sign bit and folded uniform of the circuit: (0, U) for U >= 2^127, else (1, 2^128 - 1 - U).
 
     With z' = inverse_cdf(U') >= 0 the noise is (1 - 2 sign) z'.
@@ -233,7 +233,7 @@ def fold(uniform: int) -> tuple[int, int]:
     return (0, uniform) if uniform >> (UNIFORM_BITS - 1) else (1, TOTAL - 1 - uniform)
 
 
-def folded_rows(table: NoiseTable) -> tuple[tuple[int, int], ...]:
+def reflected_rows(table: NoiseTable) -> tuple[tuple[int, int], ...]:
     """Rows (F(x-1), F(x)) of the circuit's constant noise table, x = 0..C."""
     return tuple((table.cdf(x - 1), table.cdf(x)) for x in range(table.cut + 1))
 

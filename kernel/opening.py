@@ -94,7 +94,7 @@ def _combined(group: Group, relations: Sequence[Relation], chi: int) -> list[byt
     return combined
 
 
-def fold_challenge(use: str, context: bytes) -> int:
+def batching_challenge(use: str, context: bytes) -> int:
     """chi: hashes ``context``, which must hold every statement and commitment of the batch."""
     return challenge(f"opening/{use}/chi", context)
 
@@ -109,7 +109,7 @@ def prove_opening(
     if len(witness) != len(nonces):
         raise ProofError("as many nonces as witness entries are needed")
     size = len(witness) // field.FIELD_BYTES
-    combined = _combined(group, relations, fold_challenge(use, context))
+    combined = _combined(group, relations, batching_challenge(use, context))
     announcements = [group.msm(r.bases, r.pick(nonces)) for r in relations]
     transcript, c = _transcript(use, context, size, combined, announcements)
     bases = [folding.spread(r.bases, r.slots, size) for r in relations]
@@ -131,7 +131,7 @@ def verify_opening(
     group.check(b"".join((*proof.announcements, *proof.folds)))
     for relation in relations:
         group.check(b"".join(relation.commitments))
-    combined = _combined(group, relations, fold_challenge(use, context))
+    combined = _combined(group, relations, batching_challenge(use, context))
     transcript, c = _transcript(use, context, size, combined, proof.announcements)
     final = field.pack(proof.responses)
     coefficients, weights = folding.unfold(group, use, transcript, size, count, proof.folds, final)

@@ -35,7 +35,7 @@ from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
-from ragseal.prover.provider import Conduct, Provider
+from ragseal.prover.provider import Provider, ServeOptions
 from ragseal.prover.storage import fsck, window_secrets
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.terminal import (
@@ -319,8 +319,8 @@ def commit(
         binding = Binding(
             cls,
             class_digest(cls),
-            provider.machinery.embedder.dimension,
-            int(provider.edges.clock()),
+            provider.backends.embedder.dimension,
+            int(provider.environment.clock()),
             None if before is None else before.manifest.policy.period_start,
         )
         task = bars.add_task("checking the policy", total=None)
@@ -394,7 +394,9 @@ def serve(
     """
     log_to_stderr()
     rules = BeaconRules(participants, beacon_wait, _observers(observers))
-    conduct = Conduct(proofs == "eager", tick, rules, witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses])
+    serve_options = ServeOptions(
+        proofs == "eager", tick, rules, witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses]
+    )
 
     def ready(address: str) -> None:
         tell_result(as_json, {"listening": address}, f"listening on {address}")
@@ -404,7 +406,7 @@ def serve(
         with named_bars() as progress:
             fsck.check_start(provider, progress)
         options = service.Listening(listen, own, reflection)
-        asyncio.run(service.run(provider, conduct, options, ready))
+        asyncio.run(service.run(provider, serve_options, options, ready))
 
 
 @main.command()
@@ -486,7 +488,7 @@ main.add_command(fsck.fsck)
 
 
 class _running:
-    """A provider with all its machinery, closed at the end of the block."""
+    """A provider with all its backends, closed at the end of the block."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

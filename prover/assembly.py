@@ -28,7 +28,7 @@ from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
 from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, attestation_keys, block_keys
-from ragseal.prover.provider import Machinery
+from ragseal.prover.provider import Backends
 from ragseal.prover.storage.state import KEY_FILE, State
 from ragseal.runtime.keyfile import load_key
 
@@ -86,14 +86,14 @@ def open_estimate_keys(state: State, progress: Progress) -> tuple[BlockKeys, ...
     return tuple(ring(cls) for cls in CLASSES.values())
 
 
-def assemble(state: State, progress: Progress) -> Machinery:
+def assemble(state: State, progress: Progress) -> Backends:
     """All that a provider computes with.
 
     Raises:
         ConfigurationError: the class or the embedder of its settings is not there any more.
     """
     cls = circuit_class(state.settings.class_name)
-    return Machinery(
+    return Backends(
         group=default_group(),
         engine=open_engine(cls),
         keys=open_keys(state, cls, progress),

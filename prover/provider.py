@@ -22,7 +22,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError,
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteVerifier
-from ragseal.prover.attestation.answering import Attestation, Tools
+from ragseal.prover.attestation.answering import AnsweringContext, Attestation
 from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
 from ragseal.prover.attestation.proofs import Proofs
@@ -47,7 +47,7 @@ log = logging.getLogger("ragseal.provider")
 
 
 @dataclass(frozen=True)
-class Edges:
+class Environment:
     """Where secrets and time come from; the operating system outside tests."""
 
     draw: Draw = secrets.token_bytes
@@ -55,7 +55,7 @@ class Edges:
 
 
 @dataclass(frozen=True)
-class Machinery:
+class Backends:
     """What computes: curve, mechanism, keys and embedder of this provider."""
 
     group: Group
@@ -66,7 +66,7 @@ class Machinery:
 
 
 @dataclass(frozen=True)
-class Conduct:
+class ServeOptions:
     """How a provider serves."""
 
     eager: bool = True  #: prove in the background; otherwise when an audit asks
@@ -79,15 +79,15 @@ class Conduct:
 class Provider:
     """A provider whose state and ledger are open.  :meth:`close` it."""
 
-    def __init__(self, state: State, machinery: Machinery, edges: Edges | None = None) -> None:
+    def __init__(self, state: State, backends: Backends, environment: Environment | None = None) -> None:
         """Open the ledger and replay it.
 
         Raises:
             LedgerError: the ledger is missing, in use, or holds what this program would not have written.
         """
         self.state = state
-        self.machinery = machinery
-        self.edges = edges or Edges()
+        self.backends = backends
+        self.environment = environment or Environment()
         self.ledger = Log.open(state.ledger_directory, state.log_signer)
         try:
             self._refuse_rollback()
@@ -139,7 +139,7 @@ class Provider:
         Raises:
             ConfigurationError: nobody is known.
         """
-        key = self.machinery.keys.newest().digest
+        key = self.backends.keys.newest().digest
         found = named if named is not None else self.state.auditor_of(key)
         if found is None:
             raise ConfigurationError(
@@ -161,16 +161,16 @@ class Provider:
         for known in self.journal.history.windows.values():
             if known.manifest.window == window:
                 raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
-        machinery = self.machinery
+        backends = self.backends
         made = manifest.prepare_window(
             self.state,
-            machinery.group,
-            machinery.keys.newest(),
+            backends.group,
+            backends.keys.newest(),
             policy,
-            machinery.embedder.identity().digest(),
+            backends.embedder.identity().digest(),
             window,
             self.auditor_key(auditor_key),
-            self.edges.draw,
+            self.environment.draw,
             progress,
         )
         self.journal.history.check_manifest(made.signed)
@@ -183,11 +183,11 @@ class Provider:
         return Estimates(
             self.state,
             self.journal,
-            self.machinery.group,
-            self.machinery.estimate_keys,
+            self.backends.group,
+            self.backends.estimate_keys,
             self.window_secrets,
             self.state.key,
-            self.edges.draw,
+            self.environment.draw,
             self.turns,
         )
 
@@ -199,43 +199,48 @@ class Provider:
 class Serving:
     """A provider that serves: phases A (beacon) and B in one event loop, proofs in a thread."""
 
-    def __init__(self, provider: Provider, conduct: Conduct) -> None:
+    def __init__(self, provider: Provider, serve_options: ServeOptions) -> None:
         self.provider = provider
-        self.conduct = conduct
-        state, journal, machinery, edges = provider.state, provider.journal, provider.machinery, provider.edges
+        self.serve_options = serve_options
+        state, journal, backends, environment = (
+            provider.state,
+            provider.journal,
+            provider.backends,
+            provider.environment,
+        )
         self.proofs = Proofs(
             state,
             journal,
-            machinery.group,
-            machinery.engine,
-            machinery.keys.view,
-            machinery.keys.backend,
+            backends.group,
+            backends.engine,
+            backends.keys.view,
+            backends.keys.backend,
             provider.window_secrets,
-            edges.draw,
+            environment.draw,
             provider.turns,
         )
-        tools = Tools(
-            group=machinery.group,
-            key_of=machinery.keys.view,
-            engine=machinery.engine,
-            embedder=machinery.embedder,
+        tools = AnsweringContext(
+            group=backends.group,
+            key_of=backends.keys.view,
+            engine=backends.engine,
+            embedder=backends.embedder,
             signing_key=state.key,
-            draw=edges.draw,
-            clock=edges.clock,
+            draw=environment.draw,
+            clock=environment.clock,
         )
         self.attestation = Attestation(
             state,
             journal,
             tools,
             provider.windows,
-            EAGER if conduct.eager else ON_DEMAND,
+            EAGER if serve_options.eager else ON_DEMAND,
             self._on_record,
-            conduct.tick,
+            serve_options.tick,
         )
         self.estimates = provider.new_estimates()
-        self.beacon = Beacon(journal, provider.window_secrets, state.key, conduct.beacon, edges.clock)
-        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, edges.clock)
-        journal.public.live = conduct.publish <= 0
+        self.beacon = Beacon(journal, provider.window_secrets, state.key, serve_options.beacon, environment.clock)
+        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
+        journal.public.live = serve_options.publish <= 0
         self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
@@ -254,16 +259,16 @@ class Serving:
         newest = self.journal.history.newest
         if newest is not None:
             await asyncio.to_thread(self.provider.window_secrets, newest.digest)
-            await asyncio.to_thread(self.provider.machinery.keys.backend, newest.manifest.key_digest)
-        if self.conduct.eager:
+            await asyncio.to_thread(self.provider.backends.keys.backend, newest.manifest.key_digest)
+        if self.serve_options.eager:
             self.proofs.start(newest.digest if newest is not None else None)
         self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
-        self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.edges.clock).run())
+        self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
 
     async def _publish(self) -> None:
         """Show the public what is in the log, on the coarse tick (SPEC B.3)."""
-        tick = self.conduct.publish
+        tick = self.serve_options.publish
         while tick > 0:
             await asyncio.sleep(tick - time.time() % tick)
             self.journal.public.reveal()
@@ -288,7 +293,7 @@ class Serving:
         await asyncio.to_thread(self.proofs.stop)
 
     def _on_record(self, manifest: bytes, seq: int) -> None:
-        if self.conduct.eager:
+        if self.serve_options.eager:
             self.proofs.submit(manifest, seq)
 
     def consistency(self, known: int, size: int) -> list[bytes]:
@@ -321,7 +326,7 @@ class Serving:
             return await asyncio.to_thread(self._close_index, window), window
 
         def build() -> WindowClose:
-            now = max(coarse(self.provider.edges.clock()), window.time)
+            now = max(coarse(self.provider.environment.clock()), window.time)
             return WindowClose(window.digest, len(window.records), now)
 
         entry = await self.journal.append(build)

@@ -17,7 +17,7 @@ from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
-from ragseal.prover.provider import Conduct, Provider, Serving
+from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import window_index
 from ragseal.runtime import health
@@ -170,8 +170,8 @@ class Listening:
 class Server:
     """A provider's running gRPC server: provider and ledger services, health, reflection where asked for."""
 
-    def __init__(self, provider: Provider, conduct: Conduct, listening: Listening) -> None:
-        self.serving = Serving(provider, conduct)
+    def __init__(self, provider: Provider, serve_options: ServeOptions, listening: Listening) -> None:
+        self.serving = Serving(provider, serve_options)
         self._provider = provider
         self._listening = listening
         self._health = health.Health(*SERVICES)
@@ -188,7 +188,7 @@ class Server:
         credentials = listening.tls.credentials()
         self._server = new_server()
         ProviderServicer(self.serving).mount(self._server)
-        public, named = self._provider.journal.public, self.serving.conduct.witnesses
+        public, named = self._provider.journal.public, self.serving.serve_options.witnesses
         book = CosignatureBook(self._provider.state.ledger_directory, public, named)
         LedgerServicer(public, book).mount(self._server)
         self._health.mount(self._server)
@@ -217,9 +217,11 @@ class Server:
         await self.serving.stop()
 
 
-async def run(provider: Provider, conduct: Conduct, listening: Listening, ready: Callable[[str], None]) -> None:
+async def run(
+    provider: Provider, serve_options: ServeOptions, listening: Listening, ready: Callable[[str], None]
+) -> None:
     """Serve until SIGINT or SIGTERM; ``ready`` is told the address once calls are taken."""
-    server = Server(provider, conduct, listening)
+    server = Server(provider, serve_options, listening)
     await server.start()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -18,6 +18,7 @@ CHECKS: list[tuple[str, list[str], Path]] = [
     ("mypy examples", [str(BIN / "mypy"), "--explicit-package-bases", "examples"], ROOT),
     ("import-linter", [str(BIN / "lint-imports")], ROOT),
     ("the kernel is exact", [sys.executable, "scripts/exact.py"], ROOT),
+    ("retired words", [sys.executable, "scripts/words.py"], ROOT),
     ("generated constants", [sys.executable, "scripts/constants.py", "--check"], ROOT),
     ("generated protobuf code", [sys.executable, "scripts/protos.py", "--check"], ROOT),
     ("generated vectors", [sys.executable, "vectors/generate.py", "--check"], ROOT),

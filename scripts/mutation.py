@@ -22,7 +22,7 @@ import ast
 import contextlib
 import hashlib
 import importlib.abc
-import importlib.machinery
+import importlib.backends
 import json
 import os
 import select
@@ -145,7 +145,7 @@ TESTS: dict[str, list[str]] = {
     "verifier/outcome.py": ["verifier/test_verdicts.py", "verifier/test_report.py", "verifier/test_verification.py"],
     "verifier/patience.py": ["verifier/test_remote.py"],
     "verifier/remote.py": ["verifier/test_remote.py", "verifier/test_proofs.py"],
-    "verifier/keylines.py": ["verifier/test_state.py", "verifier/test_real_key.py"],
+    "verifier/key_entries.py": ["verifier/test_state.py", "verifier/test_real_key.py"],
     "verifier/report/guess.py": ["verifier/test_report.py", "verifier/test_summary.py"],
     "verifier/limits.py": ["verifier/test_service.py"],
     "verifier/steps/conditions.py": ["verifier/test_command.py", "verifier/test_verdicts.py"],
@@ -192,7 +192,7 @@ Held = dict[str, Any]  #: of one file: {"content": digest, "mutants": {key: [sta
 # --- one mutant ------------------------------------------------------------------------------------------------------
 
 
-class _Loader(importlib.machinery.SourceFileLoader):
+class _Loader(importlib.backends.SourceFileLoader):
     code: CodeType
 
     def get_code(self, fullname: str) -> CodeType:
@@ -207,10 +207,10 @@ class _Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    ) -> importlib.backends.ModuleSpec | None:
         if fullname != self.name:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        spec = importlib.backends.PathFinder.find_spec(fullname, path, target)
         assert spec is not None
         assert spec.origin is not None
         loader = _Loader(fullname, spec.origin)

@@ -15,7 +15,7 @@ from typing import Any
 
 #: Calls that hash or sign: each of their arguments, and each entry of the lists made for them, is left out once.
 HASHES = {
-    "tagged_hash", "tagged_element", "nonzero_element", "challenge", "fold_challenge", "sha256", "sha512", "update",
+    "tagged_hash", "tagged_element", "nonzero_element", "challenge", "batching_challenge", "sha256", "sha512", "update",
     "sign", "verify", "new", "derived_scalar", "advance",
 }  # fmt: skip
 

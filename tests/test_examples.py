@@ -38,11 +38,11 @@ def test_one_window_ends_in_pass(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_an_audit_is_replayed_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.honest()
-    here = audit_offline.surroundings()
-    monkeypatch.setattr(audit_offline, "surroundings", lambda: replace(here, now=NOW))
+    here = audit_offline.environment()
+    monkeypatch.setattr(audit_offline, "environment", lambda: replace(here, now=NOW))
     first = audit_offline.keep(SimulatedEvidence(world), world.auditor(), tmp_path / "evidence.jsonl")
     assert first.verdict == "PASS", first.line()
-    monkeypatch.setattr(audit_offline, "surroundings", lambda: replace(here, now=0))  # the file's clock counts
+    monkeypatch.setattr(audit_offline, "environment", lambda: replace(here, now=0))  # the file's clock counts
     again = audit_offline.replay(tmp_path / "evidence.jsonl", world.auditor())
     assert again.line() == first.line()
     assert [(s.number, s.status, s.evidence, s.seconds) for s in again.steps] == [

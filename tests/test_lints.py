@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import exact
+from scripts import exact, words
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -39,3 +39,11 @@ def test_integers_are_exact() -> None:
 def test_the_kernel_is_exact() -> None:
     for path in (ROOT / "kernel").glob("*.py"):
         assert not list(exact.faults(path.read_text())), path
+
+
+def test_retired_words_are_found() -> None:
+    assert [said for _, said in words.found("a\nclass Fixer(Offer):  # as Fixers do\n")] == [
+        "Fixer is called EmbeddingCommitter",
+        "Offer is called PrepareJob",
+    ]
+    assert not list(words.found("EmbeddingCommitter, PrepareJob, OfferAll, self.fold"))

@@ -34,7 +34,7 @@ from ragseal.runtime.tls import ClientTls, ServerTls
 from ragseal.verifier import audit_command, service
 from ragseal.verifier.audit import Target, class_build, find_shape
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
-from ragseal.verifier.keylines import KeyLine
+from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.participant import Stage
 from ragseal.verifier.probe import commands
 from ragseal.verifier.report import show
@@ -196,7 +196,7 @@ def trust(directory: Path, class_name: str, source: Path, key_digest: str, made_
 def keys(directory: Path, as_json: bool) -> None:
     """List the configured keys."""
     state = State(directory)
-    lines = state.key_lines()
+    lines = state.key_entries()
     own = state.public_key
     values = [
         {"key_digest": k.key_digest, "class": k.class_name, "made_by": k.maker(own), "path": k.path} for k in lines
@@ -218,7 +218,7 @@ def classes(as_json: bool) -> None:
     tell_result(as_json, values, text)
 
 
-def _maker(line: KeyLine, own: bytes) -> str:
+def _maker(line: KeyEntry, own: bytes) -> str:
     maker = line.maker(own)
     if maker == UNKNOWN:
         return f"{maker}: this folder did not sign that it is {line.made_by}; keygen or trust writes the line anew"

@@ -28,7 +28,7 @@ from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
 from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.verdicts import Verdicts
-from ragseal.verifier.verification import EFFORT, Surroundings, audit, ending_of
+from ragseal.verifier.verification import EFFORT, Environment, audit, ending_of
 
 MAX_RECEIPT_BYTES = 1 << 26
 MAX_RECEIPTS_BYTES = 1 << 29  #: of all files together: they are held in memory
@@ -117,7 +117,7 @@ class Terms:
 
 
 def conduct(
-    state: State, target: Target, around: Surroundings, terms: Terms, out: Path | None = None
+    state: State, target: Target, around: Environment, terms: Terms, out: Path | None = None
 ) -> tuple[Verdict, dict[str, Any]]:
     """Audit a window, keep what was found, and write report.json and report.html into ``out``.
 

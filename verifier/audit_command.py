@@ -27,7 +27,7 @@ from ragseal.verifier.report import claim, guess
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, Effort
-from ragseal.verifier.steps.epsilon import Budget
+from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL
 from ragseal.verifier.steps.log import MAX_LOG_BYTES
 from ragseal.verifier.steps.sample import Sample
@@ -168,7 +168,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         console = Console(stderr=True, highlight=False)
         with console.status("reading the log") as status:
             # as Text: names and error texts of others are in it, and brackets would be read as markup
-            around = service.surroundings(lambda number, title: status.update(Text(f"step {number}: {title}")))
+            around = service.environment(lambda number, title: status.update(Text(f"step {number}: {title}")))
             verdict, values = conduct(state, target, replace(around, log_bytes=log_bytes), terms, out)
         insufficient = not_enough(verdict, require_epsilon, require_full) if verdict.passed else ""
         _print(console, verdict, out, insufficient)
@@ -221,7 +221,7 @@ def _number(rational: str) -> str:
     return upward(float(Fraction(rational)))
 
 
-def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: Budget) -> None:
+def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: PeriodBudget) -> None:
     say(
         f"epsilon {upward(budget.epsilon)} is claimed for the {budget.checked} checked records"
         + (

@@ -17,7 +17,7 @@ from ragseal.verifier.report.words import FAIL as FAIL
 from ragseal.verifier.report.words import NO_VERDICT as NO_VERDICT
 from ragseal.verifier.report.words import PASS as PASS
 from ragseal.verifier.report.words import SAMPLED_PASS as SAMPLED_PASS
-from ragseal.verifier.steps.epsilon import Budget
+from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL, Estimation
 from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.receipts import SetAside, Tally
@@ -99,7 +99,7 @@ class Verdict:
     proven: int = 0
     tallies: tuple[Tally, ...] = ()
     set_aside: list[SetAside] = field(default_factory=list)
-    budget: Budget | None = None
+    budget: PeriodBudget | None = None
     estimation: Estimation | None = None
     beta: float | None = None
     confidence: Fraction | None = None

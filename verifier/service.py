@@ -40,7 +40,7 @@ from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.report.document import JSON_NAME
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.sample import Sample
-from ragseal.verifier.verification import Surroundings
+from ragseal.verifier.verification import Environment
 
 SERVICE = "ragseal.v1.VerifierService"
 CHUNK = 1 << 20
@@ -55,9 +55,9 @@ T = TypeVar("T")
 log = logging.getLogger("ragseal.verifier")
 
 
-def surroundings(progress: Callable[[int, str], None] = lambda number, title: None) -> Surroundings:
+def environment(progress: Callable[[int, str], None] = lambda number, title: None) -> Environment:
     """The edge: this machine's clock, its CSPRNG and its fastest group."""
-    return Surroundings(default_group(), int(time.time()), time.monotonic, secrets.token_bytes, progress)
+    return Environment(default_group(), int(time.time()), time.monotonic, secrets.token_bytes, progress)
 
 
 async def detached(action: Callable[[], T]) -> T:
@@ -134,7 +134,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
 
     def _keys(self) -> list[verifier_pb2.KeyInfo]:
         out = []
-        for line in self._state.key_lines():
+        for line in self._state.key_entries():
             path = self._state.key_path(line) / ZKEY
             if line.maker(self._state.public_key) in (AUDITOR, CEREMONY) and path.is_file():
                 out.append(
@@ -201,7 +201,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         return verifier_pb2.GetReportResponse(done=job.done, line=job.line, report_json=data)
 
     async def work(self) -> None:
-        """Conduct queued audits, those of one provider one after the other, until cancelled.
+        """ServeOptions queued audits, those of one provider one after the other, until cancelled.
 
         Providers do not wait for each other: one that stalls would otherwise hold up everybody's audits for a day.
         """
@@ -216,7 +216,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         folder = self._state.directory / "reports" / job.audit_id
         try:
             terms = Terms(window=job.window, sample=job.sample)
-            verdict, _ = conduct(self._state, job.target, surroundings(), terms, folder)
+            verdict, _ = conduct(self._state, job.target, environment(), terms, folder)
             job.folder, job.line = (folder if (folder / JSON_NAME).is_file() else None), verdict.line()
             if verdict.unkept:
                 log.error("audit %s, what could not be kept: %s", job.audit_id, "; ".join(verdict.unkept))

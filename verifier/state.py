@@ -43,7 +43,7 @@ from ragseal.runtime.keyfile import load_key as load_identity
 from ragseal.runtime.keyfile import save_key as save_identity
 from ragseal.verifier.evidence import UNKNOWN, Auditor, ConfiguredKey, Undecided
 from ragseal.verifier.files import locked, read_json, write
-from ragseal.verifier.keylines import KEYS_FILE, KeyLine, read_digest
+from ragseal.verifier.key_entries import KEYS_FILE, KeyEntry, read_digest
 from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.verdicts import Verdicts
 
@@ -90,21 +90,21 @@ class State:
 
     # --- keys ---
 
-    def key_lines(self) -> list[KeyLine]:
+    def key_entries(self) -> list[KeyEntry]:
         """Every configured key.  Raises ConfigurationError: keys.json is damaged."""
         values = read_json(self.directory / KEYS_FILE, [])
         if not isinstance(values, list):
             raise ConfigurationError(f"{KEYS_FILE} is damaged: a list is expected")
-        return [KeyLine.read(value) for value in values]
+        return [KeyEntry.read(value) for value in values]
 
-    def add_key(self, line: KeyLine) -> None:
+    def add_key(self, line: KeyEntry) -> None:
         """Configure a key under this folder's signature; the same digest again replaces its entry.
 
         Raises:
             ConfigurationError: the key is configured with another origin (to change who made a key, remove its entry).
         """
         with locked(self.directory, KEYS_FILE):
-            lines = self.key_lines()
+            lines = self.key_entries()
             for other in lines:
                 maker = other.maker(self.public_key)
                 if other.key_digest == line.key_digest and maker not in (UNKNOWN, line.made_by):
@@ -117,19 +117,19 @@ class State:
             data = json.dumps([asdict(entry) for entry in kept], indent=1).encode() + b"\n"
             write(self.directory / KEYS_FILE, data)
 
-    def key_path(self, line: KeyLine) -> Path:
+    def key_path(self, line: KeyEntry) -> Path:
         """The key's folder, or its verifying_key.bin."""
         return self.directory / line.path
 
     def proving_key(self, digest: bytes) -> Path:
         """The .zkey of a configured key.  Raises ConfigurationError: not configured, or only its verifying half is."""
-        for line in self.key_lines():
+        for line in self.key_entries():
             path = self.key_path(line) / ZKEY
             if line.digest == digest and path.is_file():
                 return path
         raise ConfigurationError(f"this auditor holds no proving key {digest.hex()[:16]}: ListKeys says which it does")
 
-    def import_key(self, source: Path, cls: Shape, class_digest: bytes, expected: bytes, made_by: str) -> KeyLine:
+    def import_key(self, source: Path, cls: Shape, class_digest: bytes, expected: bytes, made_by: str) -> KeyEntry:
         """Copy a key of somebody else (.zkey, key folder or verifying_key.bin) here and configure it.
 
         Raises:
@@ -166,16 +166,16 @@ class State:
             raise ConfigurationError(f"cannot copy {file}: {error.strerror}") from None
         return KeyPaths(folder, view.digest)
 
-    def line_of(self, paths: KeyPaths, cls: Shape, class_digest: bytes, made_by: str) -> KeyLine:
+    def line_of(self, paths: KeyPaths, cls: Shape, class_digest: bytes, made_by: str) -> KeyEntry:
         """The keys.json entry of a key folder, by a relative path where it lies inside this folder."""
         inside = paths.directory.resolve().is_relative_to(self.directory.resolve())
         path = paths.directory.resolve().relative_to(self.directory.resolve()) if inside else paths.directory.resolve()
-        return KeyLine(paths.digest.hex(), cls.name, class_digest.hex(), made_by, str(path))
+        return KeyEntry(paths.digest.hex(), cls.name, class_digest.hex(), made_by, str(path))
 
     def configured(self, classes: Builds[CircuitClass]) -> dict[bytes, ConfiguredKey[KeyView]]:
         """Configured keys as an audit takes them; a key is loaded when it is asked for."""
 
-        def loader(line: KeyLine) -> Callable[[], KeyView]:
+        def loader(line: KeyEntry) -> Callable[[], KeyView]:
             def load() -> KeyView:
                 own = classes.get(line.class_name)
                 if own is None:
@@ -194,14 +194,14 @@ class State:
                 line.maker(self.public_key),
                 loader(line),
             )
-            for line in self.key_lines()
+            for line in self.key_entries()
             if line.class_name not in CLASSES
         }
 
     def estimates(self, sizes: Builds[EstimateClass]) -> tuple[ConfiguredKey[EstimateView], ...]:
         """Configured keys of the estimate's circuit as it is built here, the one added last first."""
 
-        def loader(line: KeyLine) -> Callable[[], EstimateView]:
+        def loader(line: KeyEntry) -> Callable[[], EstimateView]:
             return lambda: load_key(self.key_path(line), sizes[line.class_name][0])
 
         return tuple(
@@ -212,7 +212,7 @@ class State:
                 line.maker(self.public_key),
                 loader(line),
             )
-            for line in reversed(self.key_lines())
+            for line in reversed(self.key_entries())
             if line.class_name in sizes and sizes[line.class_name][1].hex() == line.class_digest
         )
 

@@ -30,7 +30,7 @@ THE_LOG = "(the log)"  #: stands for a window's name where the log itself was fo
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptVerdict:
     """One window's result as it is kept."""
 
     window: str
@@ -45,7 +45,7 @@ class Kept:
     newer: str = ""  #: and the one that contradicts it
 
     @classmethod
-    def read(cls, path: Path) -> Kept | None:
+    def read(cls, path: Path) -> KeptVerdict | None:
         """None if there is none.  Raises ConfigurationError: damaged."""
         values = read_json(path, None)
         if values is None:
@@ -70,11 +70,11 @@ class Verdicts:
         log = hashlib.sha256(self.vkey.encode()).hexdigest()[:32]
         return self.directory / (f"{manifest.hex()}-{log}.json" if manifest else f"log-{log}.json")
 
-    def _known(self, manifest: bytes) -> Kept | None:
+    def _known(self, manifest: bytes) -> KeptVerdict | None:
         """What is kept of a window in this log; earlier versions named its file without the log."""
-        known = Kept.read(self._path(manifest))
+        known = KeptVerdict.read(self._path(manifest))
         if known is None and manifest:
-            known = Kept.read(self.directory / f"{manifest.hex()}.json")
+            known = KeptVerdict.read(self.directory / f"{manifest.hex()}.json")
         return known if known is not None and known.log == self.vkey else None
 
     def keep(self, verdict: Verdict, now: int) -> None:
@@ -86,7 +86,7 @@ class Verdicts:
         if verdict.about is None and verdict.failure is None:
             return  # nothing was found about anything
         name, digest = verdict.about or (THE_LOG, b"")
-        made = Kept(
+        made = KeptVerdict(
             window=name,
             manifest=digest.hex(),
             log=self.vkey,

@@ -71,8 +71,8 @@ from ragseal.verifier.steps.beacon import check_beacon, read_beacon
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.epsilon import (
     Accounted,
-    Budget,
     Period,
+    PeriodBudget,
     check_advertised,
     check_period,
     make_budget,
@@ -81,7 +81,7 @@ from ragseal.verifier.steps.epsilon import (
 from ragseal.verifier.steps.estimate import Estimation, Inquiry, check_coalition, check_estimate
 from ragseal.verifier.steps.index import check_indexes
 from ragseal.verifier.steps.keys import check_key
-from ragseal.verifier.steps.lifespan import Life, check_life, check_over
+from ragseal.verifier.steps.lifespan import WindowSpan, check_life, check_over
 from ragseal.verifier.steps.log import (
     MAX_LOG_BYTES,
     LogTree,
@@ -102,7 +102,7 @@ from ragseal.verifier.steps.manifest import (
     find_window,
 )
 from ragseal.verifier.steps.noise_table import check_noise
-from ragseal.verifier.steps.proofs import Basis, check_proofs
+from ragseal.verifier.steps.proofs import ProofContext, check_proofs
 from ragseal.verifier.steps.receipts import (
     Noted,
     Promise,
@@ -114,8 +114,8 @@ from ragseal.verifier.steps.receipts import (
     sort_receipts,
     tally,
 )
-from ragseal.verifier.steps.recorder import Say
-from ragseal.verifier.steps.records import Logged, Placed, check_accounts, check_order, check_registry
+from ragseal.verifier.steps.recorder import Recorder
+from ragseal.verifier.steps.records import LoggedRecord, Placed, check_accounts, check_order, check_registry
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ _WEIGHT = (NOT_ASKED, OK, NOT_REACHED, OPEN, FAILED)  #: the worst of a step's p
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     """What an audit takes from outside: time, randomness, arithmetic, and somebody to tell how far it is."""
 
     group: Group
@@ -142,7 +142,7 @@ class Surroundings:
 def audit(
     evidence: Evidence,
     auditor: Auditor,
-    around: Surroundings,
+    around: Environment,
     *,
     window: str = "",
     sample: Sample | None = None,
@@ -217,7 +217,7 @@ class _Progress:
 class _Checklist:
     """The steps in order, part by part; each part tells its evidence and hands on what later ones need."""
 
-    def __init__(self, evidence: Evidence, auditor: Auditor, around: Surroundings, result: Verdict) -> None:
+    def __init__(self, evidence: Evidence, auditor: Auditor, around: Environment, result: Verdict) -> None:
         self.evidence = evidence
         self.auditor = auditor
         self.around = around
@@ -225,7 +225,7 @@ class _Checklist:
         self.steps: dict[int, _Progress] = {}
         self.open: Ending | None = None  #: the first part that could not be decided
 
-    def part(self, number: int, check: Callable[[Say], T], *, asks: bool = False) -> Got[T]:
+    def part(self, number: int, check: Callable[[Recorder], T], *, asks: bool = False) -> Got[T]:
         """A part of a step: a check that is given somewhere to say its evidence.
 
         Args:
@@ -326,8 +326,8 @@ class _Checklist:
         tallies = part(7, lambda say: self._tally(entered(), records(), acknowledged()))
 
         # 8. The proofs: noise, selection and tenant of every record, or of a sample that nobody could foresee.
-        def proven(say: Say) -> None:
-            basis = Basis.of(group, window(), key(), columns(), beacon())
+        def proven(say: Recorder) -> None:
+            basis = ProofContext.of(group, window(), key(), columns(), beacon())
             wanted = self._wanted(log(), window(), life(), records(), sample, say)
             check_proofs(basis, asker(), wanted, say)
             result.proven = len(wanted)
@@ -376,13 +376,13 @@ class _Checklist:
         remembered = self.auditor.remembered
         return [*([remembered] if remembered else []), *(one.checkpoint for one in noted)]
 
-    def _read(self, signed: SignedCheckpoint, say: Say) -> LogTree:
+    def _read(self, signed: SignedCheckpoint, say: Recorder) -> LogTree:
         tree = read_tree(self.evidence, signed, most=self.around.log_bytes)
         head = signed.checkpoint
         say(origin=head.origin, size=head.size, root=head.root, entries=tree.size)
         return tree
 
-    def _continues(self, tree: LogTree, noted: Sequence[Noted], say: Say) -> None:
+    def _continues(self, tree: LogTree, noted: Sequence[Noted], say: Recorder) -> None:
         """The log continues every note of it that there is; one that is newer excuses none of the others."""
         remembered = self.auditor.remembered
         say(remembered_size=remembered.checkpoint.size if remembered else 0)
@@ -408,7 +408,7 @@ class _Checklist:
         self.result.log_size = tree.size
         return decoded(tree)
 
-    def _sort(self, log: LogView, noted: Sequence[Noted], say: Say) -> list[Promise]:
+    def _sort(self, log: LogView, noted: Sequence[Noted], say: Recorder) -> list[Promise]:
         promises, aside = sort_receipts(log, noted)
         self.result.set_aside += aside
         say(receipt_roots=len(promises), set_aside=len(self.result.set_aside))
@@ -416,35 +416,37 @@ class _Checklist:
 
     # --- 2 to 7, what the verdict takes from them ---
 
-    def _entered(self, log: LogView, name: str, say: Say) -> Entered:
+    def _entered(self, log: LogView, name: str, say: Recorder) -> Entered:
         _, found = find_window(log, name)
         self.result.about = found.manifest.window, found.manifest.digest()
         return check_entered(log, self.auditor, name, say)
 
-    def _window(self, log: LogView, entered: Entered, say: Say) -> Window:
+    def _window(self, log: LogView, entered: Entered, say: Recorder) -> Window:
         self.result.window = check_class(log, self.auditor, entered, say)
         return self.result.window
 
-    def _key(self, window: Window, say: Say) -> Key:
+    def _key(self, window: Window, say: Recorder) -> Key:
         configured, key = check_key(self.auditor, window, say)
         self.result.keys = configured.made_by
         return key
 
     def _records(
-        self, placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Say
-    ) -> tuple[Logged, ...]:
+        self, placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Recorder
+    ) -> tuple[LoggedRecord, ...]:
         records = check_accounts(placed, entered, accounts, say)
         self.result.records = len(records)
         return records
 
     def _answers(
-        self, log: LogView, window: Window, placed: Sequence[Placed], promises: Sequence[Promise], say: Say
+        self, log: LogView, window: Window, placed: Sequence[Placed], promises: Sequence[Promise], say: Recorder
     ) -> None:
         """``placed``: openings are of the indices of the manifest, so records must be first."""
         self.result.set_aside += check_answers(log, window, promises, say)
         say(set_aside=[asdict(one) for one in self.result.set_aside])
 
-    def _tally(self, entered: Entered, records: Sequence[Logged], acknowledged: Collection[bytes]) -> tuple[Tally, ...]:
+    def _tally(
+        self, entered: Entered, records: Sequence[LoggedRecord], acknowledged: Collection[bytes]
+    ) -> tuple[Tally, ...]:
         self.result.tallies = tally(entered, records, acknowledged)
         return self.result.tallies
 
@@ -454,11 +456,11 @@ class _Checklist:
         self,
         log: LogView,
         window: Window,
-        life: Life,
-        records: Sequence[Logged],
+        life: WindowSpan,
+        records: Sequence[LoggedRecord],
         sample: Sample | None,
-        say: Say,
-    ) -> Sequence[Logged]:
+        say: Recorder,
+    ) -> Sequence[LoggedRecord]:
         if sample is None:
             say(mode="full", records=len(records))
             return records
@@ -483,7 +485,13 @@ class _Checklist:
         return self.auditor.sample_nonce(self._catch_up(log), name, self.around.random(32))
 
     def _inquiry(
-        self, log: LogView, window: Window, life: Life, records: Sequence[Logged], asker: Asker, effort: Effort
+        self,
+        log: LogView,
+        window: Window,
+        life: WindowSpan,
+        records: Sequence[LoggedRecord],
+        asker: Asker,
+        effort: Effort,
     ) -> Inquiry:
         return Inquiry(
             group=self.around.group,
@@ -497,18 +505,18 @@ class _Checklist:
             progress=lambda text: self.around.progress(9, f"{TITLES[9]}, {text}"),
         )
 
-    def _estimate(self, inquiry: Inquiry, say: Say) -> Estimation:
+    def _estimate(self, inquiry: Inquiry, say: Recorder) -> Estimation:
         self.result.estimation = check_estimate(inquiry, say)
         return self.result.estimation
 
     # --- 11 epsilon ---
 
-    def _period(self, log: LogView, entered: Entered, life: Life) -> Period:
+    def _period(self, log: LogView, entered: Entered, life: WindowSpan) -> Period:
         """``life``: the window was opened, which is what puts others before it."""
         return period(log, entered, self.auditor)
 
     def _budget(
-        self, log: LogView, window: Window, accounted: Accounted, alone: float, tallies: Sequence[Tally], say: Say
+        self, log: LogView, window: Window, accounted: Accounted, alone: float, tallies: Sequence[Tally], say: Recorder
     ) -> None:
         """Of a checklist with nothing open: else it would be read as a claim."""
         budget = make_budget(window, self.auditor, accounted, alone, tallies, say)
@@ -517,7 +525,7 @@ class _Checklist:
         if self.open is None:
             self.result.budget, self.result.neighbours = budget, neighbours
 
-    def _beside(self, log: LogView, audited: bytes, budget: Budget) -> tuple[Neighbour, ...]:
+    def _beside(self, log: LogView, audited: bytes, budget: PeriodBudget) -> tuple[Neighbour, ...]:
         """What is known of the period's other windows, and which windows before it failed.
 
         The provider's policy says when a period begins: a bad window must not vanish behind a later beginning.

@@ -38,13 +38,13 @@ from ragseal.prover.attestation.admission import Admission, spent
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.group_commit import Batches
 from ragseal.prover.attestation.pending import Pending, PendingTable
-from ragseal.prover.attestation.prepared_embedding import Fixed, Fixer, Offer
+from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fixed, PrepareJob
 from ragseal.prover.attestation.retrieval import (
-    PLACE,
+    QUERY_KEY,
     QuerySecrets,
     answer_query,
     decode_embedding,
-    query_place,
+    query_key,
 )
 from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, RETRIEVES_AT_ONCE, Prepares
@@ -63,7 +63,7 @@ log = logging.getLogger("ragseal.provider")
 
 
 @dataclass(frozen=True)
-class Tools:
+class AnsweringContext:
     """What answering takes besides state: keys, engine, curve, embedder, and the edges' clock and randomness."""
 
     group: Group
@@ -104,7 +104,7 @@ class Attestation:
         self,
         state: State,
         journal: Journal,
-        tools: Tools,
+        tools: AnsweringContext,
         windows: Loaded[WindowSecrets],
         proof_mode: int,
         on_record: Callable[[bytes, int], None],
@@ -133,8 +133,8 @@ class Attestation:
         self._accounts: dict[tuple[bytes, str], Account] = {}
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
         self._fixing_secrets: Batches[_Job, QuerySecrets] = Batches(self._compute_all, MAX_ANSWERED)
-        self._fixer = Fixer(tools.group, tools.embedder)
-        self._fixing: Batches[Offer, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
+        self._fixer = EmbeddingCommitter(tools.group, tools.embedder)
+        self._fixing: Batches[PrepareJob, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
         self._unpaid = TokenBuckets(REPEATS, REPEATS_A_SECOND, "this account sends what is no next query too often")
         self._prepares = Prepares()
 
@@ -181,7 +181,7 @@ class Attestation:
             fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
         secrets = await self._window_secrets(window, account)
         version = secrets.versions[account.tenant]
-        offer = Offer(message, canonical, secrets.blinding, window.manifest.policy.dimension)
+        offer = PrepareJob(message, canonical, secrets.blinding, window.manifest.policy.dimension)
         if message.embedding:
             embedding, blinder, c_e = await self._fixing.submit(offer)
         else:
@@ -288,7 +288,7 @@ class Attestation:
             ctr, last = self._receipts.get((window.digest, request.account), (0, NO_RECEIPT))
             if ctr != request.ctr - 1:  # not answered by this process
                 answer = await asyncio.to_thread(
-                    self._answers.again, window, secrets, window.places[request.account, request.ctr - 1]
+                    self._answers.again, window, secrets, window.seq_of[request.account, request.ctr - 1]
                 )
                 last = answer.receipt.digest()
                 self._receipts[window.digest, request.account] = request.ctr - 1, last
@@ -312,9 +312,9 @@ class Attestation:
         outcomes: list[QuerySecrets | Exception] = []
         rows: list[tuple[bytes, str, int, bytes, bytes]] = []
         for job in jobs:
-            place = query_place(job.window.digest, job.message)
+            place = query_key(job.window.digest, job.message)
             try:
-                stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+                stored = self._state.row(f"SELECT secrets FROM queries WHERE {QUERY_KEY}", place)
                 if stored is not None:  # stopped between here and the record: same bytes again
                     outcomes.append(QuerySecrets.decode(stored[0]))
                     continue
@@ -370,7 +370,7 @@ class Attestation:
     async def _again(self, window: Window, account: Account, message: SignedRequest, canonical: bytes) -> Answered:
         """The bytes that were sent before, or would have been."""
         request = message.request
-        seq = window.places[request.account, request.ctr]
+        seq = window.seq_of[request.account, request.ctr]
         recorded = Record.decode(await asyncio.to_thread(self._journal.data, window.records[seq]))
         if recorded.signed.encode() != canonical:
             raise AttestationError(

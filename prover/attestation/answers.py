@@ -21,7 +21,7 @@ from ragseal.kernel.attestation import (
     sealed_digest,
 )
 from ragseal.kernel.errors import AttestationError
-from ragseal.prover.attestation.retrieval import PLACE, QuerySecrets, query_place
+from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, query_key
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.state import State
@@ -34,8 +34,8 @@ def secrets_of_record(state: State, record: Record) -> QuerySecrets:
     Raises:
         AttestationError: nothing, or what belongs to another record; the message says how to go on.
     """
-    place = query_place(record.manifest, record.signed)
-    stored = state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+    place = query_key(record.manifest, record.signed)
+    stored = state.row(f"SELECT secrets FROM queries WHERE {QUERY_KEY}", place)
     if stored is None:
         raise AttestationError("the answer to this request is lost: the provider must restore state.db")
     kept = QuerySecrets.decode(stored[0])

@@ -20,7 +20,7 @@ from ragseal.prover.randomness import derived_scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PrepareJob:
     """A Prepare whose e is to be fixed."""
 
     message: Prepare
@@ -29,20 +29,20 @@ class Offer:
     dimension: int
 
     def __repr__(self) -> str:
-        return "Offer(...)"
+        return "PrepareJob(...)"
 
 
 Fixed = tuple[bytes, int, bytes]  #: e, its blinder, C_e
 
 
-class Fixer:
+class EmbeddingCommitter:
     """Methods block and may be called from any thread."""
 
     def __init__(self, group: Group, embedder: Embedder) -> None:
         self._group = group
         self._embedder = embedder
 
-    def alone(self, offer: Offer) -> Fixed:
+    def alone(self, offer: PrepareJob) -> Fixed:
         """The query by itself: this provider's own e is a function of it, and the same Prepare brings the same C_e.
 
         Raises:
@@ -54,7 +54,7 @@ class Fixer:
             raise fixed
         return fixed
 
-    def together(self, offers: Sequence[Offer]) -> list[Fixed | Exception]:
+    def together(self, offers: Sequence[PrepareJob]) -> list[Fixed | Exception]:
         """Many queries in one run of the embedder, whose last bits then depend on the neighbours.
 
         So only for accounts that send their own e: the provider's decides nothing but whether it is near enough.  A
@@ -66,7 +66,7 @@ class Fixer:
             return [error] if len(offers) == 1 else [one for offer in offers for one in self.together([offer])]
         return [self._fix(offer, encode_embedding(e)) for offer, e in zip(offers, own, strict=True)]
 
-    def _fix(self, offer: Offer, own: bytes) -> Fixed | AttestationError:
+    def _fix(self, offer: PrepareJob, own: bytes) -> Fixed | AttestationError:
         embedding = offer.message.embedding or own
         e = decode_embedding(embedding)
         if not fixedpoint.within_slack(e, decode_embedding(own)):

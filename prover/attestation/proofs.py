@@ -21,12 +21,12 @@ from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend
 from ragseal.kernel import attestation, field, mechanism
-from ragseal.kernel.attestation import BatchItem, LinkOpening, ProofBatch, ProofEntry, Record, Statement
+from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record, SameEmbeddingOpening, Statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
-from ragseal.kernel.opening import Opening, powers, prove_opening
+from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
 from ragseal.kernel.transcript import challenge
-from ragseal.prover.attestation.retrieval import PLACE, QuerySecrets, decode_embedding, query_place, shifted_scores
+from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, shifted_scores
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
@@ -160,8 +160,8 @@ class Proofs:
             raise AttestationError(f"window {window.manifest.window!r} has no record {seq}, only {len(window.records)}")
         record = Record.decode(self._journal.data(window.records[seq]))
         request = record.signed.request
-        place = query_place(window.digest, record.signed)
-        stored = self._state.row(f"SELECT secrets FROM queries WHERE {PLACE}", place)
+        place = query_key(window.digest, record.signed)
+        stored = self._state.row(f"SELECT secrets FROM queries WHERE {QUERY_KEY}", place)
         if stored is None or window.beacon is None:
             raise ProofError(f"the secrets of record {seq} are missing: restore state.db from a backup")
         kept = QuerySecrets.decode(stored[0])
@@ -259,7 +259,9 @@ class Proofs:
             items.append(BatchItem(case.record, case.digest, case.version.tenant, case.statement, c_w, entry))
         context = attestation.batch_context(window.manifest.key_digest, manifest, items)
         links = tuple(
-            LinkOpening(tenant, self._open_link(window, secrets.versions[tenant], context, items, cases, wanted_still))
+            SameEmbeddingOpening(
+                tenant, self._open_link(window, secrets.versions[tenant], context, items, cases, wanted_still)
+            )
             for tenant in sorted({item.tenant for item in items})
         )
         opening = self._open_hints(window, context, items, cases, wanted_still)
@@ -279,7 +281,7 @@ class Proofs:
     ) -> Opening:
         bases, b = self._key(window).hints, self._key(window).scores.b
         size = len(bases) // 64 + 1
-        weights = powers(attestation.fold_of("hints", context), len(items))
+        weights = powers(batching_challenge("hints", context), len(items))
         witness = bytes(32 * size)
         for case, weight in zip(cases, weights, strict=True):  # one at a time: a hint vector is megabytes
             with self._turns:
@@ -307,7 +309,7 @@ class Proofs:
         chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.tenant == version.tenant]
         own = [item for item, _ in chosen]
         here = attestation.link_context(context, version.tenant, version.committed.digest())
-        weights = powers(attestation.fold_of("link", here), len(own))
+        weights = powers(batching_challenge("link", here), len(own))
         dimension = version.matrix.shape[1]
         vectors = []
         for _, case in chosen:

@@ -66,11 +66,11 @@ class QuerySecrets(Message):
         return "QuerySecrets(...)"
 
 
-#: Where the table ``queries`` keeps a request's secrets; the values are those of :func:`query_place`.
-PLACE = "manifest = ? AND account = ? AND ctr = ? AND request = ?"
+#: Where the table ``queries`` keeps a request's secrets; the values are those of :func:`query_key`.
+QUERY_KEY = "manifest = ? AND account = ? AND ctr = ? AND request = ?"
 
 
-def query_place(manifest: bytes, signed: SignedRequest) -> tuple[bytes, str, int, bytes]:
+def query_key(manifest: bytes, signed: SignedRequest) -> tuple[bytes, str, int, bytes]:
     """The key of a request's row: two requests with one ctr have two rows, whichever enters the ledger."""
     return manifest, signed.request.account, signed.request.ctr, hashlib.sha256(signed.encode()).digest()
 

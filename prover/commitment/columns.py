@@ -67,7 +67,7 @@ def make_version(
     dimension = matrix.shape[1]
     blinders = field.unpack(packed_scalars(draw, dimension))
     columns = commit_columns(group, key.scores, matrix, blinders)
-    chi = commitment.columns_fold(key.digest, columns)
+    chi = commitment.columns_batching_challenge(key.digest, columns)
     folded_blinder = sum(w * b for w, b in zip(powers(chi, dimension), blinders, strict=True)) % R
     witness = combine_columns(matrix, chi) + field.to_bytes(folded_blinder)
     nonces = packed_scalars(draw, matrix.shape[0] + 1)

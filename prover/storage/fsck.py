@@ -33,10 +33,10 @@ from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
 from ragseal.prover.commitment.columns import commit_columns
 from ragseal.prover.options import STATE
-from ragseal.prover.provider import Machinery, Provider
+from ragseal.prover.provider import Backends, Provider
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
-from ragseal.prover.storage.record_check import Means, RecordCheck
+from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
 from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
 from ragseal.runtime.durable import spares_of
@@ -170,7 +170,7 @@ def check_ledger(state: State, ledger: Log, report: Report, progress: Progress) 
 # --- windows ---------------------------------------------------------------------------------------------------------
 
 
-def check_columns(secrets: WindowSecrets, tools: Machinery, key: KeyView, report: Report) -> None:
+def check_columns(secrets: WindowSecrets, tools: Backends, key: KeyView, report: Report) -> None:
     """The committed columns open to the stored matrices and blinders."""
     name = secrets.signed.manifest.window
     for version in secrets.versions.values():
@@ -185,7 +185,7 @@ def check_columns(secrets: WindowSecrets, tools: Machinery, key: KeyView, report
 
 def check_window(provider: Provider, window: Window, whole: bool, report: Report, progress: Progress) -> None:
     """A window of the ledger against what is kept of it."""
-    state, journal, tools, manifest = provider.state, provider.journal, provider.machinery, window.manifest
+    state, journal, tools, manifest = provider.state, provider.journal, provider.backends, window.manifest
     where = f"window {manifest.window!r}"
     report.count("windows")
     report.count("records", len(window.records))
@@ -218,7 +218,7 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
             if whole:
                 tools.keys.backend(manifest.key_digest)
                 done = 0
-                for problem in check.whole(secrets, Means(tools.group, tools.engine, key), moved):
+                for problem in check.whole(secrets, CheckContext(tools.group, tools.engine, key), moved):
                     report.found(problem)
 
 
@@ -290,7 +290,7 @@ def check_start(provider: Provider, progress: Progress = nothing) -> Report:
     return report
 
 
-Assemble = Callable[[State, assembly.Progress], Machinery]
+Assemble = Callable[[State, assembly.Progress], Backends]
 
 
 def examine_folder(

@@ -52,7 +52,7 @@ class Window:
     time: int = 0  #: of the newest entry that carries one
     records: list[int] = field(default_factory=list)  #: ledger index by seq
     counters: dict[str, int] = field(default_factory=dict)  #: newest ctr by account
-    places: dict[tuple[str, int], int] = field(default_factory=dict)  #: seq by (account, ctr)
+    seq_of: dict[tuple[str, int], int] = field(default_factory=dict)  #: seq by (account, ctr)
     request_ids: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
     nonces: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
     close: WindowClose | None = None
@@ -155,7 +155,7 @@ class Window:
             raise CommitmentError(f"record {message.seq} does not follow record {len(self.records) - 1}")
         if request.ctr != self.counters.get(request.account, 0) + 1:
             raise CommitmentError(f"request {request.ctr} of {request.account} does not follow its last one")
-        self.places[request.account, request.ctr] = message.seq
+        self.seq_of[request.account, request.ctr] = message.seq
         self.counters[request.account] = request.ctr
         self.request_ids.add((request.account, request.request_id))
         self.nonces.add((request.account, request.nonce))

@@ -32,13 +32,13 @@ from ragseal.prover.storage.window_secrets import WindowSecrets
 
 PAGE = 512  #: records read at a time
 
-#: A record's fixed-width surroundings: what stands before its signed request, and behind it.
+#: A record's fixed-width environment: what stands before its signed request, and behind it.
 _HEAD = 1 + len(Record.TAG) + 2 + 32 + 8
 _C_Y, _T_COMMIT, _TAIL = 64, 32, 64 + 32 + 8 + 1
 
 
 def request_digest(entry: bytes) -> bytes:
-    """Of an encoded record: the digest under which its request's secrets are kept (``query_place``)."""
+    """Of an encoded record: the digest under which its request's secrets are kept (``query_key``)."""
     return hashlib.sha256(entry[_HEAD:-_TAIL]).digest()
 
 
@@ -49,7 +49,7 @@ def commitments(entry: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
-class Means:
+class CheckContext:
     """What a whole pass computes with."""
 
     group: Group
@@ -83,7 +83,7 @@ class RecordCheck:
         digest, manifest = self._window.digest, self._window.manifest
         rows = self._state.rows("SELECT account, ctr, request, secrets FROM queries WHERE manifest = ?", (digest,))
         kept = {request: (account, ctr, secrets) for account, ctr, request, secrets in rows}
-        owners = {seq: place for place, seq in self._window.places.items()}
+        owners = {seq: place for place, seq in self._window.seq_of.items()}
         for seq, index, entry in self._entries():
             found = kept.get(request_digest(entry))
             where = f"record {seq} of window {manifest.window!r} (ledger entry {index})"
@@ -101,7 +101,7 @@ class RecordCheck:
         found = self._state.row("SELECT COUNT(*) FROM queries WHERE manifest = ?", (self._window.digest,))
         return (int(found[0]) if found else 0) - len(self._window.records)
 
-    def whole(self, secrets: WindowSecrets, means: Means, progress: Progress) -> Iterator[str]:
+    def whole(self, secrets: WindowSecrets, means: CheckContext, progress: Progress) -> Iterator[str]:
         """Every problem found; :meth:`quick` comes first."""
         answers = Answers(self._state, self._journal, self._state.key)
         for seq, _, entry in self._entries():
@@ -115,7 +115,9 @@ class RecordCheck:
                 yield f"record {seq} of window {self._window.manifest.window!r}: {error}"
             progress(1)
 
-    def _check_commitments(self, secrets: WindowSecrets, means: Means, record: Record, kept: QuerySecrets) -> None:
+    def _check_commitments(
+        self, secrets: WindowSecrets, means: CheckContext, record: Record, kept: QuerySecrets
+    ) -> None:
         """C_e, C_y and the commitment to T open to what is kept, and T is what the seed's noise gives."""
         window, request, group = self._window, record.signed.request, means.group
         account = secrets.account(request.account)
@@ -141,7 +143,7 @@ class RecordCheck:
         point = open_checkpoint(body.checkpoint, self._journal.ledger.verifier).checkpoint
         verify_inclusion(leaf_hash(record.encode()), body.index, point.size, receipt.path, point.root)
 
-    def _check_proof(self, means: Means, record: Record) -> None:
+    def _check_proof(self, means: CheckContext, record: Record) -> None:
         """A stored proof is of this record and holds."""
         window, key = self._window, means.key
         query = "SELECT entry FROM proofs WHERE manifest = ? AND seq = ?"

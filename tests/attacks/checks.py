@@ -25,11 +25,11 @@ from ragseal.kernel.params import R
 from ragseal.ledger import observer, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation.admission import Admission
-from ragseal.prover.attestation.prepared_embedding import Fixer
+from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
 from ragseal.prover.storage.history import Window
 from ragseal.verifier import verification
 from ragseal.verifier.steps import beacon, epsilon, estimate, log, manifest, proofs, receipts, records
-from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
 from tests.verifier.simulator import account
 
@@ -41,7 +41,7 @@ _check_batch = proofs.check_batch
 _advance = folding.advance
 
 
-def _whatever_was_delivered(basis: Any, part: Sequence[Logged], batch: ProofBatch) -> None:
+def _whatever_was_delivered(basis: Any, part: Sequence[LoggedRecord], batch: ProofBatch) -> None:
     """A batch taken for the records that it names."""
     known = {one.digest: one for one in part}
     _check_batch(basis, [known[entry.record_digest] for entry in batch.entries], batch)
@@ -154,7 +154,7 @@ PROVIDER_CTR = Both(
 )
 PROVIDER_NONCE = Guard(Admission, "due", "nonce was used before")
 PROVIDER_C_E = Guard(Admission, "due", "another query or C_e")
-PROVIDER_ONE_AWAY = Guard(Fixer, "_fix", "the embedding sent is not this query")
+PROVIDER_ONE_AWAY = Guard(EmbeddingCommitter, "_fix", "the embedding sent is not this query")
 
 # --- step 9: the coalition estimate ----------------------------------------------------------------------------------
 
@@ -239,12 +239,12 @@ def without(check: Removable) -> Iterator[pytest.MonkeyPatch]:
 @contextmanager
 def predictable(use: str, chi: int) -> Iterator[None]:
     """Everything inside runs with a chi of this use that does not depend on what it folds."""
-    real = opening.fold_challenge
+    real = opening.batching_challenge
 
     def fixed(asked: str, context: bytes) -> int:
         return chi if asked == use else real(asked, context)
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (opening, attestation, phase_a):
-            patch.setattr(module, "fold_challenge", fixed)
+            patch.setattr(module, "batching_challenge", fixed)
         yield

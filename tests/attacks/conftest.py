@@ -25,7 +25,7 @@ def _once(cls: Any, table: Any, **terms: Any) -> EpsilonReport:
 
 
 @pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epsilon, "epsilon_audit", _once)
     name = os.environ.get(REMOVED)
     if name:

@@ -20,7 +20,7 @@ from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.certificate import CLASSES
 from ragseal.prover import assembly
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Conduct
+from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.keyfile import save_key
 from tests.attacks.world import machine
@@ -49,7 +49,7 @@ class Live:
         rings = assembly.open_estimate_keys(self.provider.state, lambda _: None)
         ring = next(ring for ring in rings if ring.cls == SIZE)
         ring.folder(self.estimate.digest).symlink_to(self.estimate.directory.resolve())
-        self.provider.machinery = replace(self.provider.machinery, estimate_keys=rings)
+        self.provider.backends = replace(self.provider.backends, estimate_keys=rings)
         self.provider.commit(scene.make_policy(tools.cls, **policy), "w1")
         self.log_key = self.provider.state.log_signer.verifier.vkey()
         self.log = self.provider.state.log_signer.verifier
@@ -64,7 +64,9 @@ class Live:
 
     async def _begin(self, publish: float) -> Server:
         server = Server(
-            self.provider, Conduct(False, 0.0, BeaconRules(participants=2, wait=5.0), publish), Listening("127.0.0.1:0")
+            self.provider,
+            ServeOptions(False, 0.0, BeaconRules(participants=2, wait=5.0), publish),
+            Listening("127.0.0.1:0"),
         )
         await server.start()
         return server

@@ -40,7 +40,7 @@ from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
-from ragseal.verifier.verification import Surroundings, Verdict, audit
+from ragseal.verifier.verification import Environment, Verdict, audit
 from tests.attacks import live as _live
 from tests.attacks.proxy import Proxy
 from tests.attacks.world import machine
@@ -295,7 +295,7 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
         ),
         sign=lambda ask: ask.sign(scene.AUDITOR_KEY),
     )
-    around = Surroundings(default_group(), int(live.clock.now) + 60, lambda: 0.0, random.Random(1).randbytes)
+    around = Environment(default_group(), int(live.clock.now) + 60, lambda: 0.0, random.Random(1).randbytes)
     now = int(live.clock.now)
 
     def proofs_of(seq: int) -> bytes:

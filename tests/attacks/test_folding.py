@@ -81,7 +81,7 @@ def without_witness(use: str, context: bytes, relation: Relation, size: int) -> 
     points = GROUP.hash_to_curve(b"made up", 2 * rounds + 1)
     announcement, *folds = (points[i : i + 64] for i in range(0, len(points), 64))
     final = tuple(range(1, folding.lengths(size, 1)[-1] + 1))
-    weights = field.pack(opening.powers(opening.fold_challenge(use, context), len(relation.commitments)))
+    weights = field.pack(opening.powers(opening.batching_challenge(use, context), len(relation.commitments)))
     statement = GROUP.msm(b"".join(relation.commitments), weights)
     transcript, c = opening._transcript(use, context, size, [statement], [announcement])
     s, w = folding.unfold(GROUP, use, transcript, size, 1, folds, field.pack(final))

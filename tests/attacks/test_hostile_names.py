@@ -47,7 +47,7 @@ def audited(world: World, folder: Path, terms: Terms, monkeypatch: pytest.Monkey
     """One audit as the command line and the service conduct it; the folder's keys and nonces are the world's."""
     state = State.create(folder, Ed25519PrivateKey.generate())
     monkeypatch.setattr(State, "auditor", lambda *_: world.auditor())
-    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, os.urandom)
+    around = verification.Environment(GROUP, NOW, lambda: 0.0, os.urandom)
     target: Target = _Here(world)  # type: ignore[assignment]
     return audit.conduct(state, target, around, terms, folder / "report")
 

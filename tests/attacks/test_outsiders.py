@@ -51,7 +51,7 @@ def outcome(
 ) -> verification.Verdict:
     """The audit of the honest window, under whatever was done to it; never a FAIL."""
     world = honest()
-    around = verification.Surroundings(GROUP, now, lambda: 0.0, random.Random(7).randbytes)
+    around = verification.Environment(GROUP, now, lambda: 0.0, random.Random(7).randbytes)
     verdict = verification.audit(evidence or SimulatedEvidence(world), auditor or world.auditor(), around, **options)
     assert verdict.verdict in ("PASS", "SAMPLED-PASS", "NO VERDICT"), verdict.line()
     if verdict.obstacle is not None:
@@ -197,7 +197,7 @@ def test_deliveries_and_refusals_of_strangers_and_of_other_asks(call: str) -> No
     world, thief = honest(), key_of("thief")
     kept: list[bytes] = []
     recorder = Between(call, lambda data: (kept.append(data), data)[1])
-    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(99).randbytes)
+    around = verification.Environment(GROUP, NOW, lambda: 0.0, random.Random(99).randbytes)
     assert verification.audit(recorder, world.auditor(), around).verdict == "PASS"
     payload = Delivery.decode(kept[0]).payload
     for data in (
@@ -393,7 +393,7 @@ def _withheld() -> verification.Verdict:
                 return Refusal.sign(world.provider, ask.digest(), "not today").encode()
             return super().deliver(ask, proof)
 
-    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+    around = verification.Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
     return verification.audit(Withholding(world), world.auditor(), around)
 
 

@@ -121,7 +121,7 @@ def test_an_ask_is_answered_once(tmp_path: Path) -> None:
         await serving.deliveries.answer(ask, proof)
         with pytest.raises(AttestationError, match="sent before"):
             await serving.deliveries.answer(ask, proof)
-        serving.provider.edges.clock.now += 1201  # forgotten, but too old by then
+        serving.provider.environment.clock.now += 1201  # forgotten, but too old by then
         with pytest.raises(AttestationError, match="away from this provider's clock"):
             await serving.deliveries.answer(ask, proof)
         fresh, proof = _signed(RegistryAsk(window.digest, scene.NOW + 1201, secrets.token_bytes(16)))
@@ -190,7 +190,7 @@ def test_reading_a_long_log_does_not_make_asks_old() -> None:
             asked.append(ask.time)
             return super().deliver(ask, proof)
 
-    around = verification.Surroundings(GROUP, NOW, lambda: clock[0], random.Random(1).randbytes)
+    around = verification.Environment(GROUP, NOW, lambda: clock[0], random.Random(1).randbytes)
     verdict = verification.audit(Slow(world), world.auditor(), around)
     assert verdict.verdict == PASS, verdict.line()
     assert asked

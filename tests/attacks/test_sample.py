@@ -23,9 +23,9 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier import verification
 from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.state import State
-from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import Sample, draw
-from ragseal.verifier.verification import Surroundings, Verdict
+from ragseal.verifier.verification import Environment, Verdict
 from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, policy, refused
 from tests.verifier import simulator
 
@@ -53,7 +53,7 @@ def world() -> AttackWorld:
 def audit(
     world: AttackWorld, source: Callable[[int], bytes], evidence: Any = None, auditor: Auditor | None = None
 ) -> Verdict:
-    around = Surroundings(GROUP, simulator.NOW, lambda: 0.0, source)
+    around = Environment(GROUP, simulator.NOW, lambda: 0.0, source)
     found = evidence or simulator.SimulatedEvidence(world)
     return verification.audit(found, auditor or world.auditor(), around, sample=Sample(SIZE))
 
@@ -66,7 +66,7 @@ def chosen(number: int) -> Callable[[int], bytes]:
 def drawn(world: AttackWorld, nonce: bytes) -> list[int]:
     """What the audit would draw, computed by somebody who knows the nonce."""
     tenants = {account.pseudonym: account.tenant for account in world.registry}
-    logged = [Logged(0, r, r.digest(), tenants[r.signed.request.account]) for r in world.records()]
+    logged = [LoggedRecord(0, r, r.digest(), tenants[r.signed.request.account]) for r in world.records()]
     root = MerkleTree(world.entries()).root()
     return [one.record.seq for one in draw(logged, SIZE, nonce, root, world.digest)]
 

@@ -21,7 +21,7 @@ import pytest
 
 from ragseal.prover.attestation import answering
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Conduct, Serving
+from ragseal.prover.provider import ServeOptions, Serving
 from tests.attacks.timing_scene import welch
 from tests.attacks.world import ROOT, machine
 from tests.prover.provider_scene import Asker, Clock, make_policy, open_provider, open_window, opened, retrieved
@@ -65,7 +65,7 @@ def _answers(folder: Path, tick: float) -> list[list[int]]:
     async def run() -> None:
         provider = open_provider(folder, tools.cls, tools.paths, Clock())
         provider.commit(make_policy(tools.cls, n_max=4 * ROUNDS), "w1")
-        serving = Serving(provider, Conduct(False, tick, BeaconRules(participants=2, wait=5.0)))
+        serving = Serving(provider, ServeOptions(False, tick, BeaconRules(participants=2, wait=5.0)))
         try:
             await serving.start()
             await open_window(serving)

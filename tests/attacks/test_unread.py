@@ -30,7 +30,7 @@ from ragseal.prover import service
 from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE, Deliveries
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.limits import RETRIEVES_AT_ONCE
-from ragseal.prover.provider import Conduct
+from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.storage.history import Stage
 from ragseal.runtime import rpc
@@ -167,7 +167,7 @@ def test_a_provider_stops_though_its_watchers_do_not_read(tmp_path: Path, monkey
         tools = machine()
         provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
         provider.commit(scene.make_policy(tools.cls), "w1")
-        rules = Conduct(False, 0.0, BeaconRules(1, 5.0), publish=0)
+        rules = ServeOptions(False, 0.0, BeaconRules(1, 5.0), publish=0)
         server = Server(provider, rules, Listening("127.0.0.1:0"))
         await server.start()
         try:

@@ -37,7 +37,7 @@ from ragseal.runtime.statuses import ERROR_KEY
 from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.service import VerifierServicer
-from ragseal.verifier.state import KeyLine, State
+from ragseal.verifier.state import KeyEntry, State
 from tests.attacks.live import Live, live, scene
 from tests.attacks.proxy import Method, Proxy, methods
 from tests.attacks.world import machine
@@ -56,7 +56,7 @@ def auditor(tmp_path_factory: pytest.TempPathFactory) -> State:
     tools = machine()
     state = State.create(tmp_path_factory.mktemp("auditor") / "v", Ed25519PrivateKey.generate())
     digest = class_digest(tools.cls).hex()
-    state.add_key(KeyLine(tools.key.digest.hex(), "tiny", digest, "auditor", str(tools.paths.directory.resolve())))
+    state.add_key(KeyEntry(tools.key.digest.hex(), "tiny", digest, "auditor", str(tools.paths.directory.resolve())))
     return state
 
 
@@ -250,10 +250,10 @@ def _audit(address: str, folder: Path) -> str:
     """The auditor's side of a simulated window."""
     world = World.honest()
     with RemoteEvidence(address, timeout=20.0) as evidence:
-        from ragseal.verifier.verification import Surroundings, audit
+        from ragseal.verifier.verification import Environment, audit
         from tests.verifier.simulator import GROUP, NOW
 
-        around = Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+        around = Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
         return audit(evidence, world.auditor(), around).verdict
 
 

@@ -43,7 +43,7 @@ class Silent(Between):
 def audit(evidence: SimulatedEvidence, now: int = NOW, **options: Any) -> verification.Verdict:
     auditor = options.pop("auditor", None) or evidence.world.auditor()
     clock, deadline = options.pop("clock", lambda: 0.0), options.pop("deadline", None)
-    around = verification.Surroundings(GROUP, now, clock, random.Random(7).randbytes, deadline=deadline)
+    around = verification.Environment(GROUP, now, clock, random.Random(7).randbytes, deadline=deadline)
     return verification.audit(evidence, auditor, around, **options)
 
 

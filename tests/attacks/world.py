@@ -37,19 +37,19 @@ from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
     BatchItem,
-    LinkOpening,
     Openings,
     ProofBatch,
     ProofEntry,
     Record,
     Request,
+    SameEmbeddingOpening,
     SignedRequest,
     SlotOpening,
     Statement,
 )
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
 from ragseal.kernel.mechanism import noise_key
-from ragseal.kernel.opening import Opening, powers, prove_opening
+from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import places_commitment, seed_commitment
@@ -173,7 +173,7 @@ def make_tenant(name: str, extra: Mapping[int, Extra] | None = None, on: Machine
         more = (extra or {}).get(j, ())
         points = key.scores.y + key.scores.b + b"".join(base for base, _ in more)
         columns += GROUP.msm(points, scalars.pack([*(row[j] for row in rows), blinders[j], *(k for _, k in more)]))
-    weights = powers(commitment.columns_fold(key.digest, columns), DIMENSION)
+    weights = powers(commitment.columns_batching_challenge(key.digest, columns), DIMENSION)
     vectors = [*rows, blinders]
     witness = [sum(c * x for c, x in zip(weights, row, strict=True)) % R for row in vectors]
     opening = commitment.prove_columns(
@@ -443,22 +443,22 @@ class AttackWorld(simulator.World):
     def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
         """The hint opening of a batch: as good as the witness allows."""
         size = self.key.layout.size + 1
-        weights = powers(attestation.fold_of("hints", context), len(items))
+        weights = powers(batching_challenge("hints", context), len(items))
         queries = [self.queries_of[item.record.manifest, item.record.seq] for item in items]
         witness = GROUP.combine([q.h_open + scalars.pack([q.rho_hint]) for q in queries], weights)
         relation = attestation.hint_relation(self.key.hints, self.key.scores.b, items)
         return prove_opening(GROUP, "hints", context, [relation], witness, packed_random(self.rng, size))
 
-    def link(self, tenant: str, context: bytes, items: Sequence[BatchItem]) -> LinkOpening:
+    def link(self, tenant: str, context: bytes, items: Sequence[BatchItem]) -> SameEmbeddingOpening:
         """The link opening of one tenant's records: of the e in C_e."""
         own = [item for item in items if item.tenant == tenant]
         here = attestation.link_context(context, tenant, self.tenants[tenant].index.digest())
         queries = [self.queries_of[item.record.manifest, item.record.seq] for item in own]
-        weights = powers(attestation.fold_of("link", here), len(own))
+        weights = powers(batching_challenge("link", here), len(own))
         witness = GROUP.combine([scalars.pack([*q.e, q.blinder, q.rho]) for q in queries], weights)
         relations = attestation.link_relations(GENERATORS, self.tenants[tenant].file.columns, self.key.scores.b, own)
         nonces = packed_random(self.rng, DIMENSION + 2)
-        return LinkOpening(tenant, prove_opening(GROUP, "link", here, relations, witness, nonces))
+        return SameEmbeddingOpening(tenant, prove_opening(GROUP, "link", here, relations, witness, nonces))
 
     # --- phase D ---
 

@@ -204,7 +204,7 @@ def test_noise_through_a_forged_table_row(tiny: Setting) -> None:
 
     def forge(d: Draft) -> list[str]:
         p = losers(d)[0]
-        _, folded = noise.fold((p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
+        _, folded = noise.reflect((p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
         p.sign, p.z, p.before, p.upto = p.sign, 1000, folded, folded + 1
         d.settle()
         return bit_patterns(d, "fNoise", p)

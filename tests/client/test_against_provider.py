@@ -22,7 +22,7 @@ from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.errors import AttestationError, TransportError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Conduct
+from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.keyfile import save_key
 from tests.prover import provider_scene as scene
@@ -48,8 +48,8 @@ class Running:
 
     def start(self) -> str:
         async def begin() -> Server:
-            conduct = Conduct(False, 0.0, BeaconRules(participants=2, wait=5.0))
-            server = Server(self.provider, conduct, Listening("127.0.0.1:0"))
+            serve_options = ServeOptions(False, 0.0, BeaconRules(participants=2, wait=5.0))
+            server = Server(self.provider, serve_options, Listening("127.0.0.1:0"))
             await server.start()
             return server
 

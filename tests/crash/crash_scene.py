@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A provider's machinery for folders that these tests have copied and changed."""
+"""A provider's backends for folders that these tests have copied and changed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.prover import assembly
-from ragseal.prover.provider import Machinery, Provider
+from ragseal.prover.provider import Backends, Provider
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.state import State
 from tests.prover import provider_scene as scene
 
 
-def tools(state: State, progress: assembly.Progress) -> Machinery:
+def tools(state: State, progress: assembly.Progress) -> Backends:
     cls = assembly.circuit_class("tiny")
     keys = assembly.open_keys(state, cls, progress)
-    return Machinery(default_group(), open_engine(cls), keys, scene.TrigramEmbedder())
+    return Backends(default_group(), open_engine(cls), keys, scene.TrigramEmbedder())
 
 
 def examine(directory: Path, whole: bool = True) -> fsck.Report:

@@ -28,7 +28,7 @@ from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import UnprovenError, Witness
 from ragseal.prover.attestation.retrieval import encode_embedding
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Conduct
+from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel
@@ -43,9 +43,11 @@ Copy = Callable[..., Path]
 async def serving(directory: Path, tick: float = 0.0, address: str = "127.0.0.1:0") -> AsyncIterator[Server]:
     """A copy's provider on a port of its own."""
     provider = open_copy(directory)
-    provider.edges = type(provider.edges)(clock=scene.Clock(scene.NOW + 180))
-    conduct = Conduct(False, tick, BeaconRules(1, 5.0), publish=0)  # observers look at once at what was asked
-    server = Server(provider, conduct, Listening(address))
+    provider.environment = type(provider.environment)(clock=scene.Clock(scene.NOW + 180))
+    serve_options = ServeOptions(
+        False, tick, BeaconRules(1, 5.0), publish=0
+    )  # observers look at once at what was asked
+    server = Server(provider, serve_options, Listening(address))
     try:
         await server.start()
         try:

@@ -20,7 +20,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.certificate import SignedLinks, pack_links
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.prover.attestation.retrieval import query_place
+from ragseal.prover.attestation.retrieval import query_key
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.record_check import commitments, request_digest
 from ragseal.prover.storage.state import KEY_FILE
@@ -273,7 +273,7 @@ def test_quick_slices_are_those_of_the_decoded_record(copy: Copy) -> None:
             for index in window.records:
                 entry = provider.journal.data(index)
                 record = Record.decode(entry)
-                assert request_digest(entry) == query_place(window.digest, record.signed)[3]
+                assert request_digest(entry) == query_key(window.digest, record.signed)[3]
                 assert commitments(entry) == record.c_y + record.t_commit.to_bytes(32, "big")
     finally:
         provider.close()

@@ -142,7 +142,7 @@ async def refusal(serving: Serving, signed: bytes) -> str | None:
 
 def serving_copy(directory: Path, clock: scene.Clock | None = None) -> Any:
     provider = open_copy(directory)
-    provider.edges = type(provider.edges)(clock=clock or scene.Clock(IN_W2))
+    provider.environment = type(provider.environment)(clock=clock or scene.Clock(IN_W2))
     fsck.check_start(provider)
     return scene.serving_on(provider)
 

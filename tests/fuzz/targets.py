@@ -236,7 +236,7 @@ def _account_name(data: bytes) -> None:
 def _auditor_keys(data: bytes) -> None:
     with _file(data, "keys.json") as path:
         save_key(path.parent / IDENTITY, _ANY)
-        State(path.parent).key_lines()
+        State(path.parent).key_entries()
 
 
 def _certificates(data: bytes) -> None:

@@ -61,7 +61,7 @@ SAMPLES: list[Message] = [
     at.ProofBatch(
         b"m" * 32,
         (at.ProofEntry(0, b"r" * 32, POINT, b"p" * 256),),
-        (at.LinkOpening("t", Opening((POINT, POINT), (POINT,) * 4, (7,))),),
+        (at.SameEmbeddingOpening("t", Opening((POINT, POINT), (POINT,) * 4, (7,))),),
         Opening((POINT,), (), (1, 2)),
     ),
     at.SealedAnswer(

@@ -208,7 +208,7 @@ def forged(relation: Relation, size: int) -> Opening:
     made_up = [points[i : i + POINT_BYTES] for i in range(0, len(points), POINT_BYTES)]
     announcement, folds = made_up[0], made_up[1:]
     final = scalars(folding.lengths(size, 1)[-1])
-    (statement,) = opening._combined(NATIVE, [relation], opening.fold_challenge(USE, CONTEXT))
+    (statement,) = opening._combined(NATIVE, [relation], opening.batching_challenge(USE, CONTEXT))
     transcript, c = opening._transcript(USE, CONTEXT, size, [statement], [announcement])
     s, weights = folding.unfold(NATIVE, USE, transcript, size, 1, folds, field.pack(final))
     rest = weights[1:]

@@ -142,7 +142,7 @@ def test_columns() -> None:
     columns = b"".join(POINTS[:4])
     assert commitment.columns_context(digest("key"), columns) == h("columns-context", digest("key"), columns)
     chi = wide("opening/columns/chi", h("columns-context", digest("key"), columns))
-    assert commitment.columns_fold(digest("key"), columns) == chi
+    assert commitment.columns_batching_challenge(digest("key"), columns) == chi
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -281,10 +281,10 @@ def test_chi_of_a_batch() -> None:
         parts += [POINTS[2 * at], POINTS[2 * at + 1], digest(f"proof {at}") * 8]
     context = attestation.batch_context(digest("key"), digest("manifest"), items())
     assert context == h("batch", *parts)
-    assert attestation.fold_of("hints", context) == wide("opening/hints/chi", context)
+    assert opening.batching_challenge("hints", context) == wide("opening/hints/chi", context)
     index = digest("index version")
     assert attestation.link_context(context, "north", index) == h("link", context, b"north", index)
-    assert attestation.fold_of("link", index) == wide("opening/link/chi", index)
+    assert opening.batching_challenge("link", index) == wide("opening/link/chi", index)
 
 
 def test_challenges_of_an_opening() -> None:
@@ -298,7 +298,7 @@ def test_challenges_of_an_opening() -> None:
     )
     after = h("opening/test/fold", first, b"".join(POINTS[4:8]))
     assert folding.advance("test", first, POINTS[4:8]) == (after, element("opening/test/u", after))
-    assert opening.fold_challenge("test", digest("context")) == wide("opening/test/chi", digest("context"))
+    assert opening.batching_challenge("test", digest("context")) == wide("opening/test/chi", digest("context"))
     assert opening.powers(7, 5) == [1, 7, 49, 343, 2401]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lists of links and sizes of blocks at their edges.  SPEC C.3 and C.4."""
+"""Lists of links and sizes of blocks at their environment.  SPEC C.3 and C.4."""
 
 from __future__ import annotations
 

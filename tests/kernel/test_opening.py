@@ -37,7 +37,7 @@ def nonces(n: int) -> bytes:
 def batch(vectors: list[list[int]], commitments: list[bytes]) -> tuple[Relation, bytes, Opening]:
     relation = Relation(BASES, ((0, 5),), tuple(commitments))
     context = b"".join(commitments)
-    witness = combine(vectors, opening.fold_challenge("test", context))
+    witness = combine(vectors, opening.batching_challenge("test", context))
     return relation, context, opening.prove_opening(GROUP, "test", context, [relation], witness, nonces(SIZE))
 
 

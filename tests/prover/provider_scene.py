@@ -44,7 +44,7 @@ from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, read_policy
-from ragseal.prover.provider import Conduct, Edges, Machinery, Provider, Serving
+from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.state import Settings, State, create
 
@@ -105,7 +105,7 @@ def new_state(directory: Path) -> State:
     state = State(directory)
     embedder = TrigramEmbedder()
     for tenant, names in TENANTS.items():
-        index.ingest(state, tenant, 126, DIMENSION, documents(tenant), embed_with(embedder), Edges().draw)
+        index.ingest(state, tenant, 126, DIMENSION, documents(tenant), embed_with(embedder), Environment().draw)
         new = [registry.Registration(name, tenant, signature.public_bytes(account_key(name))) for name in names]
         registry.add_accounts(state, new)
     return state
@@ -129,8 +129,8 @@ def open_provider(directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Cl
     if not folder.exists():
         folder.symlink_to(keys.directory.resolve())
         state.remember_auditor(keys.digest, AUDITOR)
-    tools = Machinery(default_group(), open_engine(tiny), ring, TrigramEmbedder())
-    return Provider(state, tools, Edges(clock=clock))
+    tools = Backends(default_group(), open_engine(tiny), ring, TrigramEmbedder())
+    return Provider(state, tools, Environment(clock=clock))
 
 
 # --- a window in operation -------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Asker:
 @asynccontextmanager
 async def serving_on(provider: Provider, eager: bool = False, publish: float = 0.0) -> AsyncIterator[Serving]:
     """A provider that serves without gRPC, stopped and closed at the end; its log is public every ``publish`` s."""
-    serving = Serving(provider, Conduct(eager, 0.0, BeaconRules(participants=2, wait=5.0), publish))
+    serving = Serving(provider, ServeOptions(eager, 0.0, BeaconRules(participants=2, wait=5.0), publish))
     try:
         await serving.start()
         yield serving
@@ -291,19 +291,21 @@ async def delivered(serving: Serving, ask: Ask, key: Ed25519PrivateKey = AUDITOR
 async def batch(serving: Serving, manifest: bytes, seqs: Sequence[int]) -> bytes:
     """A ProofBatch."""
     return await delivered(
-        serving, ProofsAsk(manifest, int(serving.provider.edges.clock()), secrets.token_bytes(16), tuple(seqs))
+        serving, ProofsAsk(manifest, int(serving.provider.environment.clock()), secrets.token_bytes(16), tuple(seqs))
     )
 
 
 async def links(serving: Serving, manifest: bytes) -> bytes:
     """SignedLinks."""
-    return await delivered(serving, LinksAsk(manifest, int(serving.provider.edges.clock()), secrets.token_bytes(16)))
+    return await delivered(
+        serving, LinksAsk(manifest, int(serving.provider.environment.clock()), secrets.token_bytes(16))
+    )
 
 
 async def blocks(
     serving: Serving, manifest: bytes, key_digest: bytes, tenant: str, wanted: Sequence[Sequence[int]]
 ) -> bytes:
     """A BlockBatch."""
-    now = int(serving.provider.edges.clock())
+    now = int(serving.provider.environment.clock())
     chosen = tuple(tuple(ranks) for ranks in wanted)
     return await delivered(serving, BlocksAsk(manifest, now, secrets.token_bytes(16), key_digest, tenant, chosen))

@@ -20,7 +20,7 @@ from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import R
 from ragseal.prover.attestation.group_commit import Batches
-from ragseal.prover.attestation.prepared_embedding import Fixer, Offer
+from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
 
 
 def test_calls_that_wait_share_the_next_batch() -> None:
@@ -109,12 +109,12 @@ class Picky:
 def test_a_query_that_cannot_be_embedded_fails_no_neighbour() -> None:
     """Queries of many accounts share a run of the embedder: one that it refuses was the refusal of all."""
 
-    def offer(text: str) -> Offer:
+    def offer(text: str) -> PrepareJob:
         e = quantise(np.array([[0.8, 0.6]], dtype=np.float32))[0].tobytes()
         message = Prepare(bytes(32), "0" * 16, bytes(16), bytes(32), text, e)
-        return Offer(message, message.encode(), bytes(32), 2)
+        return PrepareJob(message, message.encode(), bytes(32), 2)
 
-    fixer = Fixer(default_group(), Picky())  # type: ignore[arg-type]
+    fixer = EmbeddingCommitter(default_group(), Picky())  # type: ignore[arg-type]
     found = fixer.together([offer(text) for text in ("fine", "refused", "also fine", "nothing")])
     assert [isinstance(one, EncodingError) for one in found] == [False, True, False, True]
     assert found[0][2] != found[2][2]  # type: ignore[index]

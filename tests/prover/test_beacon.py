@@ -21,7 +21,7 @@ from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover.commitment import beacon
 from ragseal.prover.commitment.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
-from ragseal.prover.provider import Conduct, Provider, Serving
+from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window, coarse
 from tests.prover.provider_scene import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
 
@@ -45,7 +45,7 @@ def participant(window: Window, owner: str, key: Ed25519PrivateKey | None = None
 
 @asynccontextmanager
 async def driven(provider: Provider, rules: BeaconRules) -> AsyncIterator[tuple[Serving, Window]]:
-    serving = Serving(provider, Conduct(False, 0.0, rules))
+    serving = Serving(provider, ServeOptions(False, 0.0, rules))
     await serving.start()
     try:
         yield serving, provider.journal.history.named("")
@@ -206,7 +206,7 @@ def test_a_clock_that_was_set_back_opens_no_window_before_the_one_before_it_was_
     provider.commit(policy, "w1")
 
     async def run() -> None:
-        serving = Serving(provider, Conduct(False, 0.0, BeaconRules()))
+        serving = Serving(provider, ServeOptions(False, 0.0, BeaconRules()))
         await serving.start()
         try:
             first = await open_window(serving)
@@ -217,7 +217,7 @@ def test_a_clock_that_was_set_back_opens_no_window_before_the_one_before_it_was_
         assert first.close is not None
         clock.now -= 235
         provider.commit(replace(policy, opens=policy.closes, closes=policy.closes + 3600), "w2")
-        serving = Serving(provider, Conduct(False, 0.0, BeaconRules()))
+        serving = Serving(provider, ServeOptions(False, 0.0, BeaconRules()))
         await serving.start()
         try:
             second = await open_window(serving)

@@ -34,7 +34,7 @@ from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
-from ragseal.prover.provider import Conduct, Provider, Serving
+from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.history import History, Stage, Window
 from tests.prover.provider_scene import (
@@ -179,10 +179,10 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path, tiny: CircuitClass, 
     provider = open_provider(tmp_path / "p", tiny, keys, Clock())
     made = manifest.prepare_window(
         provider.state,
-        provider.machinery.group,
-        provider.machinery.keys.newest(),
+        provider.backends.group,
+        provider.backends.keys.newest(),
         make_policy(tiny),
-        provider.machinery.embedder.identity().digest(),
+        provider.backends.embedder.identity().digest(),
         "w1",
         AUDITOR,
         secrets.token_bytes,
@@ -233,7 +233,7 @@ def test_a_window_needs_documents_accounts_and_a_key(tmp_path: Path, tiny: Circu
         db.execute("DELETE FROM accounts")
     with pytest.raises(CommitmentError, match="accounts add"):
         provider.commit(make_policy(tiny), "w1")
-    provider.machinery.keys.folder(keys.digest).unlink()
+    provider.backends.keys.folder(keys.digest).unlink()
     with pytest.raises(ConfigurationError, match="fetch-keys"):
         provider.commit(make_policy(tiny), "w1")
     assert provider.ledger.size == 0
@@ -332,7 +332,7 @@ def test_a_window_opens_in_its_time_only(
         provider.commit(make_policy(tiny), "w1")
         window = provider.journal.history.named("w1")
         auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
-        serving = Serving(provider, Conduct(False, 0.0, BeaconRules(1, 5.0)))
+        serving = Serving(provider, ServeOptions(False, 0.0, BeaconRules(1, 5.0)))
         clock.now = NOW + early
         await serving.start()
         await serving.beacon.commit(auditor.commit().encode())
@@ -361,7 +361,7 @@ def test_a_missing_observer_is_left_out_before_the_auditor_opens(
         provider, window = committed(tmp_path, tiny, keys)
         auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
         observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
-        serving = Serving(provider, Conduct(False, 0.0, BeaconRules(participants=2, wait=0.3)))
+        serving = Serving(provider, ServeOptions(False, 0.0, BeaconRules(participants=2, wait=0.3)))
         await serving.start()
         for participant in (observer, auditor):
             await serving.beacon.commit(participant.commit().encode())
@@ -385,7 +385,7 @@ def test_a_beacon_goes_on_after_a_restart_and_another_auditor_is_refused(
         provider, window = committed(tmp_path, tiny, keys)
         rules = BeaconRules(1, 5.0)
         auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"a" * 32)
-        serving = Serving(provider, Conduct(False, 0.0, rules))
+        serving = Serving(provider, ServeOptions(False, 0.0, rules))
         await serving.start()
         impostor = Participant("auditor", window.digest, Ed25519PrivateKey.generate(), b"i" * 32)
         with pytest.raises(CommitmentError, match="another auditor"):
@@ -396,7 +396,7 @@ def test_a_beacon_goes_on_after_a_restart_and_another_auditor_is_refused(
         await serving.stop()
         provider.close()
         provider = open_provider(tmp_path / "p", tiny, keys, Clock())
-        serving = Serving(provider, Conduct(False, 0.0, rules))
+        serving = Serving(provider, ServeOptions(False, 0.0, rules))
         await serving.start()
         _, after = await serving.beacon.open(auditor.open().encode())
         assert after.stage is Stage.OPEN

@@ -83,7 +83,7 @@ async def asked(
     folder = rings[1].folder(block_keys.digest)
     if not folder.exists():
         folder.symlink_to(block_keys.directory.resolve())
-    provider.machinery = replace(provider.machinery, estimate_keys=rings)
+    provider.backends = replace(provider.backends, estimate_keys=rings)
     if fresh:
         provider.commit(make_policy(tiny, theta="9/10"), "w1")
     async with serving_on(provider) as serving:

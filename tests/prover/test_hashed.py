@@ -17,7 +17,7 @@ from ragseal.backends.scores import commit_scores
 from ragseal.embedder.interface import Role, Vectors
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.prover.attestation.prepared_embedding import Fixer, Offer
+from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
 from ragseal.prover.attestation.proofs import hint_blinder
 from ragseal.prover.attestation.retrieval import decode_embedding
 from ragseal.prover.randomness import derived_scalar, packed_scalars, scalar
@@ -46,23 +46,23 @@ class OneOff(TrigramEmbedder):
         return rows
 
 
-def offer(embedding: bytes = b"") -> Offer:
+def offer(embedding: bytes = b"") -> PrepareJob:
     """A Prepare of a query; ``canonical`` are whatever bytes it came in."""
     message = Prepare.__new__(Prepare)
     object.__setattr__(message, "query", "what does the contract say?")
     object.__setattr__(message, "embedding", embedding)
-    return Offer(message, b"the canonical bytes of a Prepare", hashlib.sha256(b"blinding").digest(), DIMENSION)
+    return PrepareJob(message, b"the canonical bytes of a Prepare", hashlib.sha256(b"blinding").digest(), DIMENSION)
 
 
 def test_blinder_of_c_e() -> None:
     """B.8: r follows from the window's secret, the Prepare and e; C_e opens to them."""
     group = default_group()
     given = offer()
-    embedding, blinder, c_e = Fixer(group, TrigramEmbedder()).alone(given)
+    embedding, blinder, c_e = EmbeddingCommitter(group, TrigramEmbedder()).alone(given)
     assert blinder == derived(given.blinding, given.canonical, embedding)
     bases = b"".join(apart.generator(b"ragseal/v1/embedding-generators", j) for j in range(DIMENSION + 1))
     assert c_e == apart.total(bases, [*decode_embedding(embedding), blinder])
-    assert Fixer(group, TrigramEmbedder()).alone(given) == (embedding, blinder, c_e)
+    assert EmbeddingCommitter(group, TrigramEmbedder()).alone(given) == (embedding, blinder, c_e)
 
 
 def test_one_blinder_never_serves_two_vectors() -> None:
@@ -70,11 +70,11 @@ def test_one_blinder_never_serves_two_vectors() -> None:
 
     With one r for both, C_e - C_e' would be sum_j (e_j - e'_j) H_j, which is found by trying.
     """
-    one = Fixer(default_group(), TrigramEmbedder()).alone(offer())
-    other = Fixer(default_group(), OneOff()).alone(offer())
+    one = EmbeddingCommitter(default_group(), TrigramEmbedder()).alone(offer())
+    other = EmbeddingCommitter(default_group(), OneOff()).alone(offer())
     assert one[0] != other[0]
     assert one[1] != other[1]
-    sent = Fixer(default_group(), TrigramEmbedder()).alone(offer(other[0]))
+    sent = EmbeddingCommitter(default_group(), TrigramEmbedder()).alone(offer(other[0]))
     assert sent == other, "an e that the account sent is blinded as the provider's own"
 
 

@@ -196,17 +196,17 @@ def test_a_proof_that_does_not_hold_stops_the_key(
     async def run() -> None:
         async with asked(tmp_path, tiny, keys) as serving:
             provider, digest = serving.provider, newest(serving).digest
-            forger = Forger(provider.machinery.keys.backend(keys.digest), change)
-            machinery = provider.machinery
+            forger = Forger(provider.backends.keys.backend(keys.digest), change)
+            backends = provider.backends
             proofs = Proofs(
                 provider.state,
                 serving.journal,
-                machinery.group,
-                machinery.engine,
-                machinery.keys.view,
+                backends.group,
+                backends.engine,
+                backends.keys.view,
                 lambda _: forger,
                 provider.window_secrets,
-                provider.edges.draw,
+                provider.environment.draw,
             )
             with pytest.raises(ProofError):
                 proofs.prove(digest, 0)

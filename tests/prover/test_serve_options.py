@@ -19,7 +19,7 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.prover import __main__ as program
 from ragseal.prover import service
-from ragseal.prover.provider import Conduct
+from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.rpc import open_channel
 from tests.prover.provider_scene import Clock, account_key, make_policy, new_state, open_provider
@@ -27,15 +27,17 @@ from tests.prover.provider_scene import Clock, account_key, make_policy, new_sta
 NAMED = NoteSigner("watch.example", account_key("watch"), COSIGNATURE)
 
 
-def conduct_of(directory: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[Conduct | None, str]:
+def serve_options_of(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, *options: str
+) -> tuple[ServeOptions | None, str]:
     """What the command hands to the server with these options, and what it says."""
-    found: list[Conduct] = []
+    found: list[ServeOptions] = []
 
-    async def run(provider: Any, conduct: Conduct, *_: Any) -> None:
-        found.append(conduct)
+    async def run(provider: Any, serve_options: ServeOptions, *_: Any) -> None:
+        found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(program.machinery, "assemble", lambda *_: None)
+    monkeypatch.setattr(program.backends, "assemble", lambda *_: None)
     monkeypatch.setattr(program.fsck, "check_start", lambda *_: None)
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
     return (found[0] if found else None), done.output
@@ -44,13 +46,15 @@ def conduct_of(directory: Path, monkeypatch: pytest.MonkeyPatch, *options: str) 
 def test_named_observers_reach_the_beacon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new_state(tmp_path / "s").close()
     one, two = "11" * 32, "22" * 32
-    conduct, said = conduct_of(tmp_path / "s", monkeypatch, "--observer", f"a={one}", "--observer", f"b.example={two}")
-    assert conduct is not None, said
-    assert conduct.beacon.observers == {"a": bytes.fromhex(one), "b.example": bytes.fromhex(two)}
+    serve_options, said = serve_options_of(
+        tmp_path / "s", monkeypatch, "--observer", f"a={one}", "--observer", f"b.example={two}"
+    )
+    assert serve_options is not None, said
+    assert serve_options.beacon.observers == {"a": bytes.fromhex(one), "b.example": bytes.fromhex(two)}
     for bad, text in ((["a"], "NAME=KEY"), ([f"={one}"], "NAME=KEY"), (["a=11"], "64 hexadecimal"),
                       ([f"a={one}", f"a={two}"], "twice")):  # fmt: skip
         options = [part for value in bad for part in ("--observer", value)]
-        refused, said = conduct_of(tmp_path / "s", monkeypatch, *options)
+        refused, said = serve_options_of(tmp_path / "s", monkeypatch, *options)
         assert refused is None
         assert text in said
 
@@ -59,10 +63,10 @@ def test_named_witnesses_reach_the_book(
     tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new_state(tmp_path / "s").close()
-    conduct, said = conduct_of(tmp_path / "s", monkeypatch, "--witness", NAMED.verifier.vkey())
-    assert conduct is not None, said
-    assert list(conduct.witnesses) == [NAMED.verifier]
-    refused, said = conduct_of(tmp_path / "s", monkeypatch, "--witness", "junk")
+    serve_options, said = serve_options_of(tmp_path / "s", monkeypatch, "--witness", NAMED.verifier.vkey())
+    assert serve_options is not None, said
+    assert list(serve_options.witnesses) == [NAMED.verifier]
+    refused, said = serve_options_of(tmp_path / "s", monkeypatch, "--witness", "junk")
     assert refused is None
     assert "verifier key: expected name+id+base64" in said
     monkeypatch.setattr(cosignatures, "MAX_STRANGERS", 1)
@@ -70,7 +74,7 @@ def test_named_witnesses_reach_the_book(
     async def scene() -> None:
         provider = open_provider(tmp_path / "p", tiny, keys, clock := Clock())
         provider.commit(make_policy(tiny), "w1")
-        server = Server(provider, Conduct(False, 0.0, witnesses=conduct.witnesses), Listening("127.0.0.1:0"))
+        server = Server(provider, ServeOptions(False, 0.0, witnesses=serve_options.witnesses), Listening("127.0.0.1:0"))
         await server.start()
         try:
             async with open_channel(server.address) as channel:

@@ -27,7 +27,7 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.prover import remote
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Conduct, Provider
+from ragseal.prover.provider import Provider, ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.statuses import error_of
@@ -41,7 +41,7 @@ Scene = Callable[[Server, Any, Any], Awaitable[None]]
 @asynccontextmanager
 async def running(provider: Provider, listening: Listening | None = None) -> AsyncIterator[Server]:
     server = Server(
-        provider, Conduct(False, 0.0, BeaconRules(1, 5.0), publish=0), listening or Listening("127.0.0.1:0")
+        provider, ServeOptions(False, 0.0, BeaconRules(1, 5.0), publish=0), listening or Listening("127.0.0.1:0")
     )
     await server.start()
     try:
@@ -184,12 +184,12 @@ def test_a_taken_port_and_plain_foreign_addresses_are_refused(
             port = taken.getsockname()[1]
             for address in (f"127.0.0.1:{port}", "0.0.0.0:0", "nonsense"):
                 provider = open_provider(tmp_path / "p", tiny, keys, Clock())
-                server = Server(provider, Conduct(False), Listening(address))
+                server = Server(provider, ServeOptions(False), Listening(address))
                 with pytest.raises(ConfigurationError):
                     await server.start()
                 provider.close()
         provider = open_provider(tmp_path / "p", tiny, keys, Clock())
-        server = Server(provider, Conduct(False), Listening("127.0.0.1:0", ServerTls(certificate=tmp_path)))
+        server = Server(provider, ServeOptions(False), Listening("127.0.0.1:0", ServerTls(certificate=tmp_path)))
         with pytest.raises(ConfigurationError, match="both"):
             await server.start()
         provider.close()

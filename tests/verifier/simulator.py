@@ -24,7 +24,6 @@ from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
     BatchItem,
-    LinkOpening,
     Openings,
     ProofBatch,
     ProofEntry,
@@ -32,6 +31,7 @@ from ragseal.kernel.attestation import (
     ReceiptBody,
     Record,
     Request,
+    SameEmbeddingOpening,
     SignedRequest,
     SlotOpening,
     Statement,
@@ -58,7 +58,7 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, RegistryAsk
-from ragseal.kernel.opening import powers, prove_opening
+from ragseal.kernel.opening import batching_challenge, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, R, class_from_mapping
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import public_of
@@ -67,7 +67,7 @@ from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpo
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier.evidence import Auditor, ConfiguredKey, ReceiptFile
-from ragseal.verifier.verification import Surroundings, Verdict, audit
+from ragseal.verifier.verification import Environment, Verdict, audit
 from tests.verifier.estimates import binding
 
 OPENS, CLOSES = 1_800_000_000, 1_800_003_600
@@ -137,7 +137,7 @@ class Tenant:
         columns = b"".join(
             GROUP.msm(bases, field.pack([*(row[j] for row in rows), blinders[j]])) for j in range(DIMENSION)
         )
-        chi = powers(commitment.columns_fold(key.digest, columns), DIMENSION)
+        chi = powers(commitment.columns_batching_challenge(key.digest, columns), DIMENSION)
         witness = [sum(c * row[j] for j, c in enumerate(chi)) % R for row in rows]
         witness.append(sum(c * b for c, b in zip(chi, blinders, strict=True)) % R)
         opening = commitment.prove_columns(
@@ -419,7 +419,7 @@ class World:
         records = {m.seq: m for m in self.messages if isinstance(m, Record) and m.manifest == manifest}
         items = [self._item(records[seq], self.kept[manifest, seq]) for seq in seqs]
         context = attestation.batch_context(self.key.digest, manifest, items)
-        weights = powers(attestation.fold_of("hints", context), len(items))
+        weights = powers(batching_challenge("hints", context), len(items))
         kept = [self.kept[manifest, seq] for seq in seqs]
         hints = [[*k.hints, k.rho_hint] for k in kept]
         size = len(hints[0])
@@ -430,14 +430,14 @@ class World:
         for tenant in sorted({item.tenant for item in items}):
             own = [(i, k) for i, k in zip(items, kept, strict=True) if i.tenant == tenant]
             here = attestation.link_context(context, tenant, self.tenants[tenant].index.digest())
-            fold = powers(attestation.fold_of("link", here), len(own))
+            fold = powers(batching_challenge("link", here), len(own))
             vectors = [[*k.e, k.blinder, k.rho] for _, k in own]
             mixed = [sum(f * v[j] for f, v in zip(fold, vectors, strict=True)) % R for j in range(DIMENSION + 2)]
             relations = attestation.link_relations(
                 GENERATORS, self.tenants[tenant].file.columns, self.key.scores.b, [i for i, _ in own]
             )
             links.append(
-                LinkOpening(
+                SameEmbeddingOpening(
                     tenant,
                     prove_opening(GROUP, "link", here, relations, field.pack(mixed), scalars(self.rng, DIMENSION + 2)),
                 )
@@ -488,7 +488,7 @@ class World:
     def audit(self, **options: Any) -> Verdict:
         more = {name: options.pop(name) for name in ("log_bytes", "deadline") if name in options}
         clock = options.pop("clock", lambda: 0.0)
-        around = Surroundings(GROUP, options.pop("now", NOW), clock, random.Random(7).randbytes, **more)
+        around = Environment(GROUP, options.pop("now", NOW), clock, random.Random(7).randbytes, **more)
         auditor = options.pop("auditor", None) or self.auditor()
         return audit(SimulatedEvidence(self), auditor, around, **options)
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ragseal.verifier.steps import blocks
-from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import draw
 from tests import apart
 from tests.apart import h
@@ -19,8 +19,8 @@ from tests.verifier.simulator import World, policy
 NONCE, ROOT, MANIFEST = (h("test", name) for name in (b"nonce", b"root", b"manifest"))
 
 
-def logged(seq: int, tenant: str) -> Logged:
-    return Logged(seq, SimpleNamespace(seq=seq), h("test", b"record"), tenant)  # type: ignore[arg-type]
+def logged(seq: int, tenant: str) -> LoggedRecord:
+    return LoggedRecord(seq, SimpleNamespace(seq=seq), h("test", b"record"), tenant)  # type: ignore[arg-type]
 
 
 def test_which_records_are_drawn() -> None:

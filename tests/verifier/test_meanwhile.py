@@ -83,7 +83,7 @@ def audited(folder: Path, call: str, other: World, shows: bool, **options: Any) 
         remember=partial(state.remember, log),
         sample_nonce=partial(state.sample_nonce, log),
     )
-    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, lambda n: bytes(range(n)))
+    around = verification.Environment(GROUP, NOW, lambda: 0.0, lambda n: bytes(range(n)))
     verdict = verification.audit(evidence, auditor, around, **options)
     assert evidence.call == "", "it happened"
     return verdict

@@ -26,7 +26,7 @@ from ragseal.prover import assembly
 from ragseal.prover.commitment import index, manifest
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.provider import Conduct, Edges, Machinery, Provider
+from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.verifier.__main__ import main
@@ -64,15 +64,17 @@ class Scene:
         opened, embedder = State(state), scene.TrigramEmbedder()
         for tenant, text in (("probe-in", plant["canary"]), ("probe-out", plant["replacement"])):
             documents = [Document("planted", text)]
-            index.ingest(opened, tenant, TINY.N, scene.DIMENSION, documents, scene.embed_with(embedder), Edges().draw)
+            index.ingest(
+                opened, tenant, TINY.N, scene.DIMENSION, documents, scene.embed_with(embedder), Environment().draw
+            )
             key = AccountState.create(folder / tenant, tenant)
             manifest.add_accounts(opened, [manifest.Registration(tenant, tenant, key.public)])
         ring = assembly.open_keys(opened, TINY, lambda _: None)
         ring.folder(keys.digest).symlink_to(keys.directory.resolve())
         opened.remember_auditor(keys.digest, scene.AUDITOR)
         engine: Any = open_engine(TINY)
-        tools = Machinery(default_group(), LessNoise(engine, factor) if factor > 1 else engine, ring, embedder)
-        self.provider = Provider(opened, tools, Edges(clock=scene.Clock()))
+        tools = Backends(default_group(), LessNoise(engine, factor) if factor > 1 else engine, ring, embedder)
+        self.provider = Provider(opened, tools, Environment(clock=scene.Clock()))
         policy = scene.make_policy(TINY, lo=0.6, hi=0.9, gain=1, n_max=QUERIES)
         self.provider.commit(replace(policy, class_digest=class_digest(TINY)), "test-window")
         self.log_key = self.provider.state.log_signer.verifier.vkey()
@@ -83,7 +85,9 @@ class Scene:
         self._call(scene.open_window(self.server.serving))
 
     async def _begin(self) -> Server:
-        server = Server(self.provider, Conduct(False, 0.0, BeaconRules(2, 5.0), publish=15.0), Listening("127.0.0.1:0"))
+        server = Server(
+            self.provider, ServeOptions(False, 0.0, BeaconRules(2, 5.0), publish=15.0), Listening("127.0.0.1:0")
+        )
         await server.start()
         return server
 

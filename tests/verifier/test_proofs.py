@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel import attestation, field
-from ragseal.kernel.attestation import LinkOpening, ProofBatch, ProofEntry, Record
+from ragseal.kernel.attestation import ProofBatch, ProofEntry, Record, SameEmbeddingOpening
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import R
 from ragseal.verifier.evidence import ConfiguredKey
@@ -145,7 +145,9 @@ def link_under_another_tenant() -> Any:
 def links_exchanged() -> Any:
     def exchange(batch: ProofBatch) -> ProofBatch:
         north, south = batch.links
-        return replace(batch, links=(LinkOpening("north", south.opening), LinkOpening("south", north.opening)))
+        return replace(
+            batch, links=(SameEmbeddingOpening("north", south.opening), SameEmbeddingOpening("south", north.opening))
+        )
 
     world = World.honest()
     world.tamper_batch = exchange

@@ -221,7 +221,7 @@ def test_foreign_keys_are_imported_by_their_digest(real: Real, tmp_path: Path) -
     classes = {"tiny": (CLS, digest)}
     with pytest.raises(ConfigurationError, match="not the one that you named"):
         state.import_key(real.paths.directory, CLS, digest, bytes(32), "ceremony")
-    assert state.key_lines() == []
+    assert state.key_entries() == []
     for source in (real.paths.directory, real.paths.zkey, real.paths.vkey):
         line = state.import_key(source, CLS, digest, real.paths.digest, "ceremony")
         assert state.configured(classes)[line.digest].load().digest == real.paths.digest

@@ -24,7 +24,7 @@ from ragseal.verifier.remote import RemoteEvidence
 from tests.verifier.simulator import GROUP, NOW, World
 from tests.verifier.wire import provider
 
-AROUND = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+AROUND = verification.Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
 
 
 def test_an_audit_over_the_wire_passes() -> None:

@@ -27,14 +27,14 @@ from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit import Target, Terms
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
-from ragseal.verifier.state import KeyLine, State
-from ragseal.verifier.verification import Surroundings
+from ragseal.verifier.state import KeyEntry, State
+from ragseal.verifier.verification import Environment
 from tests.verifier.simulator import GROUP, NOW, World
 from tests.verifier.test_verdicts import bad
 from tests.verifier.wire import provider, served
 
-KEY = KeyLine("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
-UNSAFE = KeyLine("ef" * 32, "tiny", "cd" * 32, "provider", "keys/tiny-efef")
+KEY = KeyEntry("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
+UNSAFE = KeyEntry("ef" * 32, "tiny", "cd" * 32, "provider", "keys/tiny-efef")
 ZKEY = bytes(range(256)) * 10_000
 
 
@@ -131,7 +131,7 @@ def test_a_failure_that_cannot_be_kept_is_still_the_answer(state: State, monkeyp
     """A full disk or a damaged folder is the auditor's trouble; what the provider signed stays what it is."""
     world = bad()
     monkeypatch.setattr(State, "auditor", lambda *_: world.auditor())
-    monkeypatch.setattr(service, "surroundings", lambda: Surroundings(GROUP, NOW, time.monotonic, os.urandom))
+    monkeypatch.setattr(service, "environment", lambda: Environment(GROUP, NOW, time.monotonic, os.urandom))
     (state.directory / "verdicts").write_text("in the way")
     with provider(world) as (where, _), auditor(state, {where: Target(where, world.signer.verifier)}) as address:
         audit_id = ask(address, "RequestAudit", verifier_pb2.RequestAuditRequest(provider=where)).audit_id
@@ -150,7 +150,7 @@ def test_the_command_s_exit_status_follows_the_verdict(
     world = bad()
     monkeypatch.setattr(State, "auditor", lambda *_: world.auditor())
     monkeypatch.setattr(
-        service, "surroundings", lambda progress: Surroundings(GROUP, NOW, time.monotonic, os.urandom, progress)
+        service, "environment", lambda progress: Environment(GROUP, NOW, time.monotonic, os.urandom, progress)
     )
     out = tmp_path / "folder" / "report"
     (out.parent if taken == "report" else state.directory / "verdicts").write_text("in the way")

@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
-from ragseal.verifier.state import KeyLine, State, find_class
+from ragseal.verifier.state import KeyEntry, State, find_class
 from ragseal.verifier.steps.log import Forked, read_log
 from tests.verifier.simulator import CLASS_DIGEST, CLS, SimulatedEvidence, World, key_of
 
 MANIFEST, OTHER = bytes(32), b"\x01" * 32
-LINE = KeyLine("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
+LINE = KeyEntry("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
 
 
 @pytest.fixture
@@ -85,13 +85,13 @@ def test_a_damaged_nonce_is_named(state: State, data: bytes) -> None:
 
 
 def test_keys_are_kept_with_who_made_them(state: State) -> None:
-    assert state.key_lines() == []
+    assert state.key_entries() == []
     state.add_key(LINE)
     state.add_key(LINE)
-    assert [replace(line, signature="") for line in State(state.directory).key_lines()] == [LINE]
+    assert [replace(line, signature="") for line in State(state.directory).key_entries()] == [LINE]
     with pytest.raises(ConfigurationError, match="do not change hands"):
-        state.add_key(KeyLine(LINE.key_digest, "tiny", LINE.class_digest, "provider", LINE.path))
-    assert [line.made_by for line in state.key_lines()] == ["auditor"]
+        state.add_key(KeyEntry(LINE.key_digest, "tiny", LINE.class_digest, "provider", LINE.path))
+    assert [line.made_by for line in state.key_entries()] == ["auditor"]
     configured = state.configured({"tiny": (CLS, CLASS_DIGEST)})
     assert set(configured) == {LINE.digest}
     assert (configured[LINE.digest].made_by, configured[LINE.digest].class_name) == ("auditor", "tiny")
@@ -120,7 +120,7 @@ def test_keys_are_kept_with_who_made_them(state: State) -> None:
 def test_damaged_keys_file_is_named(state: State, values: Any) -> None:
     (state.directory / "keys.json").write_text(values if isinstance(values, str) else json.dumps(values))
     with pytest.raises(ConfigurationError):
-        state.key_lines()
+        state.key_entries()
 
 
 def test_checkpoints_only_grow(state: State) -> None:
@@ -170,7 +170,7 @@ def test_a_keys_file_of_another_folder_makes_nobody_an_auditors_key(state: State
     assert [one.made_by for one in other.estimates(sizes)] == ["unknown"]
     assert [one.made_by for one in state.estimates(sizes)] == ["auditor"]
     values = json.loads((state.directory / "keys.json").read_text())
-    theirs = KeyLine("12" * 32, "tiny", "cd" * 32, "provider", "keys/theirs")
+    theirs = KeyEntry("12" * 32, "tiny", "cd" * 32, "provider", "keys/theirs")
     state.add_key(theirs)
     values = json.loads((state.directory / "keys.json").read_text())
     for value in values:
@@ -185,7 +185,7 @@ def test_a_keys_file_of_another_folder_makes_nobody_an_auditors_key(state: State
 # --- the estimate ----------------------------------------------------------------------------------------------------
 
 SIZE = CLASSES["estimate-6"]
-BLOCK_LINE = KeyLine("ef" * 32, SIZE.name, "cd" * 32, "auditor", "keys/blocks")
+BLOCK_LINE = KeyEntry("ef" * 32, SIZE.name, "cd" * 32, "auditor", "keys/blocks")
 
 
 def test_keys_of_the_estimate_are_configured_apart(state: State) -> None:

@@ -257,7 +257,7 @@ def _answering(answer: Callable[[World, Any], bytes], kinds: tuple[type, ...] = 
         return answer(world, ask) if isinstance(ask, kinds) else honest(ask, proof)
 
     evidence.deliver = deliver  # type: ignore[method-assign]
-    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+    around = verification.Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
     return verification.audit(evidence, world.auditor(), around)
 
 
@@ -319,7 +319,7 @@ CALLS = {"checkpoint": 1, "entries": 1, "manifest": 2, "index_file": 4, "registr
 
 def _audit_without(call: str, error: Exception) -> verification.Verdict:
     world = World.honest()
-    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+    around = verification.Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
     return verification.audit(Away(world, call, error), world.auditor(), around)
 
 
@@ -388,7 +388,7 @@ def test_signed_deliveries_that_do_not_hold_fail_and_unsigned_ones_do_not() -> N
             evidence = SimulatedEvidence(broken)
             name = "proofs" if step == 8 else "index_file"
             setattr(evidence, name, lambda *a, bad=bad: bad)
-            around = verification.Surroundings(GROUP, NOW, lambda: 0.0, rng.randbytes)
+            around = verification.Environment(GROUP, NOW, lambda: 0.0, rng.randbytes)
             verdict = verification.audit(evidence, broken.auditor(), around)
             ending = verdict.failure if step == 8 else verdict.obstacle
             assert ending is not None, verdict.line()
@@ -420,7 +420,7 @@ def test_breaking_off_does_not_undo_what_was_seen() -> None:
         seen.append(log.signed)
         return log.signed
 
-    around = verification.Surroundings(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
+    around = verification.Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
     verdict = verification.audit(evidence, replace(world.auditor(), remember=remember), around)
     assert verdict.line().startswith("NO VERDICT step=8 proofs: the connection was dropped"), verdict.line()
     assert [one.checkpoint for one in seen] == [open_checkpoint(world.checkpoint(), world.signer.verifier).checkpoint]

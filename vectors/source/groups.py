@@ -268,12 +268,12 @@ def _relations(count: int) -> tuple[list[dict[str, Any]], bytes, int]:
 
 
 def _openings(book: Book) -> None:
-    from ragseal.kernel.opening import fold_challenge
+    from ragseal.kernel.opening import batching_challenge
 
     for count, name in ((1, "one-relation"), (2, "two-relations")):
         relations, rows, size = _relations(count)
         context = digest("context")
-        chi = fold_challenge("test", context)
+        chi = batching_challenge("test", context)
         split = [int.from_bytes(rows[at : at + 32], "big") for at in range(0, len(rows), 32)]
         witness = b"".join(
             ((a + chi * b) % R).to_bytes(32, "big") for a, b in zip(split[:size], split[size:], strict=True)

@@ -13,7 +13,6 @@ from ragseal.kernel import encoding, inquiry, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
-    LinkOpening,
     Openings,
     Prepare,
     Prepared,
@@ -23,6 +22,7 @@ from ragseal.kernel.attestation import (
     ReceiptBody,
     Record,
     Request,
+    SameEmbeddingOpening,
     SealedAnswer,
     SignedRequest,
     SlotOpening,
@@ -157,10 +157,10 @@ SAMPLES: tuple[Message, ...] = (
     BlocksAsk(*ASKED, digest("estimate key"), "acme", ((0, 1, 2), (1, 3))),
     Delivery.sign(signing("provider"), RegistryAsk(*ASKED).digest(), REGISTRY.encode()),
     Refusal.sign(signing("provider"), LinksAsk(*ASKED).digest(), "the window is not closed"),
-    OPENING, ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)), LinkOpening("acme", OPENING),
+    OPENING, ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)), SameEmbeddingOpening("acme", OPENING),
     ProofBatch(
         WINDOW_DIGEST, (ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)),),
-        (LinkOpening("acme", OPENING),), OPENING,
+        (SameEmbeddingOpening("acme", OPENING),), OPENING,
     ),
     NORM, LINKS, LINK_LIST, SignedLinks(LINK_LIST, signed_by("provider", "links", LINK_LIST.encode())), BLOCK,
     BlockBatch(LINK_LIST.digest(), (BLOCK,), OPENING),

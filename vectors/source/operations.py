@@ -388,7 +388,7 @@ def alpha_beta(given: Json) -> Json:
 def columns_chi(given: Json) -> Json:
     key, columns = un(given["key_digest"]), un(given["columns"])
     context = commitment.columns_context(key, columns)
-    return {"context": context.hex(), "chi": number(commitment.columns_fold(key, columns))}
+    return {"context": context.hex(), "chi": number(commitment.columns_batching_challenge(key, columns))}
 
 
 def batch_chi(given: Json) -> Json:
@@ -402,9 +402,9 @@ def batch_chi(given: Json) -> Json:
     link = attestation.link_context(context, given["tenant"], un(given["index_digest"]))
     return {
         "context": context.hex(),
-        "chi": number(attestation.fold_of("hints", context)),
+        "chi": number(opening.batching_challenge("hints", context)),
         "link_context": link.hex(),
-        "link_chi": number(attestation.fold_of("link", link)),
+        "link_chi": number(opening.batching_challenge("link", link)),
     }
 
 
@@ -412,11 +412,11 @@ def opening_challenges(given: Json) -> Json:
     """chi, c and the transcript they leave to the folding."""
     parts = [un(p) for p in given["combined"]], [un(p) for p in given["announcements"]]
     announced, c = opening._transcript(given["use"], un(given["context"]), given["size"], *parts)
-    chi = opening.fold_challenge(given["use"], un(given["context"]))
+    chi = opening.batching_challenge(given["use"], un(given["context"]))
     return {"chi": number(chi), "transcript": announced.hex(), "c": number(c)}
 
 
-def fold_challenge(given: Json) -> Json:
+def batching_challenge(given: Json) -> Json:
     after, u = folding.advance(given["use"], un(given["transcript"]), [un(p) for p in given["points"]])
     return {"transcript": after.hex(), "u": number(u)}
 
@@ -663,7 +663,7 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "verifying-key": verifying_key, "groth16": groth16,
     "query-digest": query_digest, "ctx": ctx, "embedding-commitment": embedding_commitment,
     "score-commitment": score_commitment, "alpha-beta": alpha_beta, "columns-chi": columns_chi,
-    "batch-chi": batch_chi, "opening-challenges": opening_challenges, "fold-challenge": fold_challenge,
+    "batch-chi": batch_chi, "opening-challenges": opening_challenges, "fold-challenge": batching_challenge,
     "prove-opening": prove_opening, "opening": check_opening, "fold": fold, "unfold": unfold, "seal": seal,
     "unseal": unseal, "sealed-answer": sealed_answer, "record": record, "receipt": receipt, "openings": openings,
     "prove-squared-norm": prove_squared_norm, "squared-norm": squared_norm, "block": block, "blocks-chi": blocks_chi,

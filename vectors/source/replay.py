@@ -15,7 +15,7 @@ from ragseal.kernel.params import class_from_mapping
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import Auditor, ConfiguredKey, read_receipt
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.verification import Surroundings, audit
+from ragseal.verifier.verification import Environment, audit
 from vectors.source.operations import _verifying_key
 from vectors.source.scene import WindowKey
 from vectors.source.values import entropy
@@ -86,7 +86,7 @@ def run(
     given: Json, evidence: Any, sign: Callable[[Ask], bytes], progress: Callable[[int, str], None] = quiet
 ) -> Verdict:
     """The checklist, its asks drawn from the vector's name for randomness."""
-    around = Surroundings(default_group(), given["now"], lambda: 0.0, entropy(given["randomness"]), progress)
+    around = Environment(default_group(), given["now"], lambda: 0.0, entropy(given["randomness"]), progress)
     receipts: Sequence[str] = given["receipts"]
     shown = [read_receipt(f"receipt-{i}", bytes.fromhex(one)) for i, one in enumerate(receipts)]
     return audit(evidence, auditor_of(given, sign), around, receipts=shown)

@@ -35,7 +35,7 @@ KINDS: tuple[type[Message], ...] = (
     attestation.Receipt,
     attestation.Answer,
     attestation.ProofEntry,
-    attestation.LinkOpening,
+    attestation.SameEmbeddingOpening,
     attestation.ProofBatch,
     certificate.SignedLinks,
     certificate.LinkList,

@@ -21,10 +21,10 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.verifier.evidence import OWN_FOLDER, OWNER, PROVIDER, Auditor, Refused, Undecided
-from ragseal.verifier.steps.lifespan import Life
+from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered
-from ragseal.verifier.steps.recorder import Say, quiet
+from ragseal.verifier.steps.recorder import Recorder, quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _opens(manifest: Manifest, commits: Mapping[str, tuple[int, BeaconCommit]], 
         raise CommitmentError(f"the opening of {opening.owner} does not match its commitment")
 
 
-def check_beacon(state: BeaconState, window: Entered, life: Life, auditor: Auditor, say: Say = quiet) -> int:
+def check_beacon(state: BeaconState, window: Entered, life: WindowSpan, auditor: Auditor, say: Recorder = quiet) -> int:
     """Step 5: who took part, in which order, and that the window's beacon is what their nonces give.
 
     The auditor's nonce is the last to become known, and it was released for one beacon only, so nobody who knows the

@@ -37,7 +37,7 @@ _POINTS = 4096  # of one query's losses on either side of 0
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class CrossCheck:
     """What the other implementation found."""
 
     implementation: str
@@ -47,14 +47,14 @@ class Opinion:
     remark: str = ""
 
 
-def second_opinion(cls: CircuitClass, report: EpsilonReport) -> Opinion:
+def second_opinion(cls: CircuitClass, report: EpsilonReport) -> CrossCheck:
     """dp-accounting's epsilon for the reported accountant, or why there is none."""
     try:
         version = importlib.metadata.version("dp-accounting")
         for module in (_PLD, _PMF, _RDP):
             importlib.import_module(module)
     except ImportError:
-        return Opinion(
+        return CrossCheck(
             "dp-accounting",
             report.accountant,
             None,
@@ -64,13 +64,15 @@ def second_opinion(cls: CircuitClass, report: EpsilonReport) -> Opinion:
     name = f"dp-accounting {version}"
     delta = report.delta.table - report.delta.others
     if report.compositions > MOST_QUERIES or not LEAST_DELTA <= delta < 1:
-        return Opinion(
+        return CrossCheck(
             name, report.accountant, None, None, _NOT + f"beyond what it composes: {report.compositions} queries"
         )
     if report.delta_inf * 1000 >= delta:
-        return Opinion(name, report.accountant, None, None, _NOT + "the table's end matters, which the ideal law lacks")
+        return CrossCheck(
+            name, report.accountant, None, None, _NOT + "the table's end matters, which the ideal law lacks"
+        )
     epsilon = _composed(cls, report, delta) + 2 * report.field_bias
-    return Opinion(name, report.accountant, epsilon, abs(epsilon - report.epsilon) <= TOLERANCE * report.epsilon)
+    return CrossCheck(name, report.accountant, epsilon, abs(epsilon - report.epsilon) <= TOLERANCE * report.epsilon)
 
 
 @lru_cache(maxsize=64)

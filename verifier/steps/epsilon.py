@@ -27,15 +27,15 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, rational
 from ragseal.verifier.evidence import OWN_MISTAKE, OWNER, Auditor, Refused, Undecided, held
 from ragseal.verifier.steps.conditions import conditions
-from ragseal.verifier.steps.dp_accounting_check import Opinion, second_opinion
+from ragseal.verifier.steps.dp_accounting_check import CrossCheck, second_opinion
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, Window, own_class
 from ragseal.verifier.steps.receipts import Tally
-from ragseal.verifier.steps.recorder import Say, quiet
+from ragseal.verifier.steps.recorder import Recorder, quiet
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class PeriodWindow:
     """A window of the log as its budget is charged."""
 
     window: str
@@ -50,12 +50,12 @@ class Period:
     """Which windows of the log share the audited window's budget."""
 
     start: int  #: seconds since 1970
-    windows: tuple[Logged, ...]
-    left_out: tuple[Logged, ...]  #: opened before this window, ended before the period began
+    windows: tuple[PeriodWindow, ...]
+    left_out: tuple[PeriodWindow, ...]  #: opened before this window, ended before the period began
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class PeriodBudget:
     """What step 11 found."""
 
     epsilon: float  #: of k_max accounts over the period
@@ -63,13 +63,13 @@ class Budget:
     epsilon_account: float  #: of one account's n_max queries in this window
     advertised: str
     queries: int  #: k_max * (sum of n_max over the period)
-    windows: tuple[Logged, ...]
+    windows: tuple[PeriodWindow, ...]
     checked: int  #: records whose e the client checked: epsilon is claimed for them
     unchecked: int  #: for these it holds only if the provider's e did not depend on the index
     period: Period
     report: PeriodReport
     rows: tuple[Row, ...] = ()
-    opinions: dict[str, Opinion] = field(default_factory=dict)
+    opinions: dict[str, CrossCheck] = field(default_factory=dict)
     whole_log: float | str | None = None  #: epsilon with the windows left out, or why it is not known
 
     def details(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Budget:
         }
 
 
-def _named(one: Logged) -> dict[str, Any]:
+def _named(one: PeriodWindow) -> dict[str, Any]:
     return {"window": one.window, "ledger_index": one.ledger_index, "queries": one.queries}
 
 
@@ -145,15 +145,15 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     start = window.manifest.policy.period_start
     start = start if auditor.since is None else min(start, auditor.since)
     minute = start - start % COARSE_TIME
-    inside: list[Logged] = []
-    outside: list[Logged] = []
+    inside: list[PeriodWindow] = []
+    outside: list[PeriodWindow] = []
     for index, signed in log.manifests():
         digest = signed.manifest.digest()
         if opened.get(digest, log.size) > opened[window.digest]:
             continue
         _hold(signed, index)
         policy = signed.manifest.policy
-        one = Logged(signed.manifest.window, index, policy, max(policy.n_max, most.get(digest, 0)), digest)
+        one = PeriodWindow(signed.manifest.window, index, policy, max(policy.n_max, most.get(digest, 0)), digest)
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (outside if before else inside).append(one)
     return Period(start, tuple(inside), tuple(outside))
@@ -172,10 +172,10 @@ class Accounted:
     spent: tuple[Spent, ...]
     delta: Fraction
     report: PeriodReport
-    opinions: dict[str, Opinion]
+    opinions: dict[str, CrossCheck]
 
 
-def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, say: Say = quiet) -> Accounted:
+def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, say: Recorder = quiet) -> Accounted:
     """Step 11: account the period.
 
     Raises:
@@ -229,7 +229,7 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
     return Accounted(span, spent, delta, found, opinions)
 
 
-def check_advertised(window: Window, table: NoiseTable, say: Say = quiet) -> float:
+def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -> float:
     """Step 11, from the manifest alone: one account's epsilon is no larger than what the policy advertises.
 
     Raises:
@@ -260,13 +260,13 @@ def check_advertised(window: Window, table: NoiseTable, say: Say = quiet) -> flo
 
 
 def make_budget(
-    window: Window, auditor: Auditor, found: Accounted, alone: float, tallies: Sequence[Tally], say: Say = quiet
-) -> Budget:
+    window: Window, auditor: Auditor, found: Accounted, alone: float, tallies: Sequence[Tally], say: Recorder = quiet
+) -> PeriodBudget:
     """Step 11's result."""
     checked = sum(tally.checked for tally in tallies)
     unchecked = sum(tally.unchecked for tally in tallies)
     say(checked=checked, unchecked=unchecked)
-    return Budget(
+    return PeriodBudget(
         epsilon=found.report.epsilon,
         delta=float(found.delta),
         epsilon_account=alone,
@@ -283,7 +283,7 @@ def make_budget(
     )
 
 
-def _agreed(cls: CircuitClass, report: EpsilonReport) -> Opinion:
+def _agreed(cls: CircuitClass, report: EpsilonReport) -> CrossCheck:
     """What the second implementation says of an epsilon on which this auditor's own routes agree.
 
     Raises:
@@ -320,7 +320,7 @@ def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, 
     )
 
 
-def _known(auditor: Auditor, windows: Sequence[Logged]) -> tuple[tuple[Spent, ...], Undecided | None]:
+def _known(auditor: Auditor, windows: Sequence[PeriodWindow]) -> tuple[tuple[Spent, ...], Undecided | None]:
     """Windows whose noise this auditor knows, and what it says of the first one whose noise it does not know."""
     spent, unknown = [], None
     for one in windows:
@@ -346,7 +346,7 @@ def _whole_log(auditor: Auditor, span: Period, delta: Fraction) -> float | str |
         return f"not known: {error}"
 
 
-def _spent(auditor: Auditor, one: Logged) -> Spent:
+def _spent(auditor: Auditor, one: PeriodWindow) -> Spent:
     """A window with the class that its policy names, if this auditor knows exactly that class and its noise.
 
     Raises:

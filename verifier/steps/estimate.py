@@ -40,8 +40,8 @@ from ragseal.verifier.steps.blocks import (
     seed_of,
 )
 from ragseal.verifier.steps.manifest import Window
-from ragseal.verifier.steps.recorder import Say, quiet
-from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.recorder import Recorder, quiet
+from ragseal.verifier.steps.records import LoggedRecord
 
 BATCH = 16  #: blocks asked for at once: one opening of all products comes with each delivery
 SHOWN = 1000  #: links of a tenant that the report lists
@@ -152,7 +152,7 @@ class Inquiry:
     window: Window
     auditor: Auditor
     asker: Asker
-    records: Sequence[Logged]
+    records: Sequence[LoggedRecord]
     effort: Effort
     #: a name -> this auditor's nonce of that name: secret until then, durable before it is known, the same ever after
     sample_nonce: Callable[[bytes], bytes]
@@ -160,7 +160,7 @@ class Inquiry:
     progress: Callable[[str], None]
 
 
-def check_estimate(inquiry: Inquiry, say: Say = quiet) -> Estimation:
+def check_estimate(inquiry: Inquiry, say: Recorder = quiet) -> Estimation:
     """Step 9: the coalition estimate, certified.
 
     Raises:
@@ -221,7 +221,7 @@ def _choose_key(configured: Sequence[ConfiguredKey[BlockKey]]) -> ConfiguredKey[
     return max(configured, key=lambda one: (one.made_by in (AUDITOR, CEREMONY), certificate.CLASSES[one.class_name].n))
 
 
-def _links(inquiry: Inquiry, say: Say) -> SignedLinks:
+def _links(inquiry: Inquiry, say: Recorder) -> SignedLinks:
     """The provider's one list, about exactly the records that this auditor has."""
     window = inquiry.window
     data = inquiry.asker.links()
@@ -278,7 +278,7 @@ def _by_the_provider(first: SignedLinks, window: Window) -> None:
 
 
 def _check_tenant(
-    inquiry: Inquiry, key: BlockKey, scope: Scope, listed: TenantLinks, own: Sequence[Logged]
+    inquiry: Inquiry, key: BlockKey, scope: Scope, listed: TenantLinks, own: Sequence[LoggedRecord]
 ) -> TenantEstimate:
     links, tau, n = listed.links(), scope.policy.tau, scope.cls.n
     found = estimate.components([one.record.signed.request.account for one in own], links)
@@ -305,7 +305,7 @@ def _check_tenant(
     )
 
 
-def _joined(a: Logged, b: Logged) -> Joined:
+def _joined(a: LoggedRecord, b: LoggedRecord) -> Joined:
     return Joined((a.record.seq, b.record.seq), (a.record.signed.request.account, b.record.signed.request.account))
 
 

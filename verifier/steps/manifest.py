@@ -29,7 +29,7 @@ from ragseal.verifier.evidence import (
     held,
 )
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.recorder import Say, quiet
+from ragseal.verifier.steps.recorder import Recorder, quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def find_window(log: LogView, name: str) -> tuple[int, SignedManifest]:
     return found[0]
 
 
-def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str, say: Say = quiet) -> Window:
+def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str, say: Recorder = quiet) -> Window:
     """All that step 2 checks of a manifest, as before taking part in its beacon.
 
     Raises:
@@ -84,7 +84,7 @@ def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str
     return check_class(log, auditor, entered, say)
 
 
-def check_entered(log: LogView, auditor: Auditor, name: str, say: Say = quiet) -> Entered:
+def check_entered(log: LogView, auditor: Auditor, name: str, say: Recorder = quiet) -> Entered:
     """Step 2: the log's manifest is signed, of this log, and for the first time.
 
     Raises:
@@ -118,7 +118,7 @@ def check_named(auditor: Auditor, entered: Entered) -> None:
         )
 
 
-def check_class(log: LogView, auditor: Auditor, entered: Entered, say: Say = quiet) -> Window:
+def check_class(log: LogView, auditor: Auditor, entered: Entered, say: Recorder = quiet) -> Window:
     """Step 2: the policy is one that its class can carry, by this auditor's own build of it.
 
     Raises:
@@ -157,7 +157,7 @@ def own_class(auditor: Auditor, policy: Policy) -> tuple[CircuitClass, bytes]:
     return own
 
 
-def check_face(evidence: Evidence, entered: Entered, say: Say = quiet) -> None:
+def check_face(evidence: Evidence, entered: Entered, say: Recorder = quiet) -> None:
     """Step 2: what is shown beside the log as the window's manifest; another one that the provider signed makes two.
 
     Anything else than that is whatever came over the wire, and the log has the manifest.

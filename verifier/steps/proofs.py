@@ -17,14 +17,14 @@ from ragseal.kernel.errors import ProofError
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import Key, Refused, held
 from ragseal.verifier.steps.manifest import Window
-from ragseal.verifier.steps.recorder import Say, quiet
-from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.recorder import Recorder, quiet
+from ragseal.verifier.steps.records import LoggedRecord
 
 BATCH = 256  #: records asked for at once: a failure names its batch, and progress shows
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class ProofContext:
     """What every batch of a window is checked against."""
 
     group: Group
@@ -35,12 +35,12 @@ class Basis:
     generators: bytes  #: H_0 .. H_d
 
     @classmethod
-    def of(cls, group: Group, window: Window, key: Key, columns: Mapping[str, bytes], beacon: int) -> Basis:
+    def of(cls, group: Group, window: Window, key: Key, columns: Mapping[str, bytes], beacon: int) -> ProofContext:
         dimension = window.manifest.policy.dimension
         return cls(group, window, key, columns, beacon, commitment.generators(group, dimension))
 
 
-def check_proofs(basis: Basis, asker: Asker, wanted: Sequence[Logged], say: Say = quiet) -> None:
+def check_proofs(basis: ProofContext, asker: Asker, wanted: Sequence[LoggedRecord], say: Recorder = quiet) -> None:
     """Step 8: every wanted record's proof, hint opening and link, in batches.
 
     Raises:
@@ -56,7 +56,7 @@ def check_proofs(basis: Basis, asker: Asker, wanted: Sequence[Logged], say: Say 
         say(batches=batches + 1, proofs=start + len(part))
 
 
-def check_batch(basis: Basis, part: Sequence[Logged], batch: ProofBatch) -> None:
+def check_batch(basis: ProofContext, part: Sequence[LoggedRecord], batch: ProofBatch) -> None:
     """One batch against exactly the records it was asked for.
 
     Raises:
@@ -78,7 +78,7 @@ def check_batch(basis: Basis, part: Sequence[Logged], batch: ProofBatch) -> None
     _links(basis, items, batch, context)
 
 
-def _item(basis: Basis, one: Logged, entry: attestation.ProofEntry) -> BatchItem:
+def _item(basis: ProofContext, one: LoggedRecord, entry: attestation.ProofEntry) -> BatchItem:
     manifest = basis.window.manifest
     statement = Statement(
         c_seed=manifest.c_seed,
@@ -91,7 +91,7 @@ def _item(basis: Basis, one: Logged, entry: attestation.ProofEntry) -> BatchItem
     return BatchItem(one.record, one.digest, one.tenant, statement, c_w, entry)
 
 
-def _pairings(basis: Basis, items: Sequence[BatchItem]) -> None:
+def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
     """All Groth16 proofs in one product with the auditor's own random weights; one by one to name a culprit."""
     equations = []
     for item in items:
@@ -113,7 +113,7 @@ def _pairings(basis: Basis, items: Sequence[BatchItem]) -> None:
         raise error
 
 
-def _links(basis: Basis, items: Sequence[BatchItem], batch: ProofBatch, context: bytes) -> None:
+def _links(basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, context: bytes) -> None:
     """C_e and C_y of one e, over each tenant's own columns: that is SPEC B.11."""
     tenants = sorted({item.tenant for item in items})
     if [link.tenant for link in batch.links] != tenants:

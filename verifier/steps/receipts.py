@@ -25,8 +25,8 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import ReceiptFile, Refused, held
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, Window
-from ragseal.verifier.steps.recorder import Say, quiet
-from ragseal.verifier.steps.records import Logged, Placed
+from ragseal.verifier.steps.recorder import Recorder, quiet
+from ragseal.verifier.steps.records import LoggedRecord, Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _signed(receipt: Receipt, key: bytes) -> bool:
 Shown = Mapping[bytes, Promise]  #: by the digest of the record that it promises
 
 
-def check_promises(log: LogView, promises: Sequence[Promise], say: Say = quiet) -> Shown:
+def check_promises(log: LogView, promises: Sequence[Promise], say: Recorder = quiet) -> Shown:
     """Step 7, from receipts and log alone: no promise of the provider contradicts the log or another promise.
 
     Raises:
@@ -142,7 +142,7 @@ def check_promises(log: LogView, promises: Sequence[Promise], say: Say = quiet) 
     return shown
 
 
-def check_answers(log: LogView, window: Window, promises: Sequence[Promise], say: Say = quiet) -> list[SetAside]:
+def check_answers(log: LogView, window: Window, promises: Sequence[Promise], say: Recorder = quiet) -> list[SetAside]:
     """Step 7, the rest of the files, whose bodies :func:`check_promises` and whose records step 6 found to hold.
 
     Returns:
@@ -166,7 +166,7 @@ def check_answers(log: LogView, window: Window, promises: Sequence[Promise], say
     return aside
 
 
-def tally(entered: Entered, records: Sequence[Logged], acknowledged: Collection[bytes]) -> tuple[Tally, ...]:
+def tally(entered: Entered, records: Sequence[LoggedRecord], acknowledged: Collection[bytes]) -> tuple[Tally, ...]:
     """What was checked of each tenant's records."""
     total = Counter(one.tenant for one in records)
     checked = Counter(one.tenant for one in records if one.record.signed.request.checked)
@@ -227,7 +227,7 @@ def _openings(window: Window, answer: Answer, record: Record) -> None:
         verify_inclusion(leaf_hash(text_leaf(slot.salt, slot.slot, text)), slot.slot, cls.N, slot.path, root)
 
 
-def check_acknowledgements(log: LogView, records: Sequence[Placed], shown: Shown, say: Say = quiet) -> set[bytes]:
+def check_acknowledgements(log: LogView, records: Sequence[Placed], shown: Shown, say: Recorder = quiet) -> set[bytes]:
     """Step 7, from receipts and log alone: accounts acknowledge the very receipts that they hold.
 
     Returns:

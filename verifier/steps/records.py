@@ -14,10 +14,10 @@ from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import Refused, held
-from ragseal.verifier.steps.lifespan import Life
+from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered
-from ragseal.verifier.steps.recorder import Say, quiet
+from ragseal.verifier.steps.recorder import Recorder, quiet
 
 # --- 6 records -------------------------------------------------------------------------------------------------------
 
@@ -32,13 +32,13 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Logged(Placed):
+class LoggedRecord(Placed):
     """One record of the window and whose it is."""
 
     tenant: str  #: from the registry, never from the record (SPEC B.11)
 
 
-def check_registry(window: Entered, asker: Asker, say: Say = quiet) -> Mapping[str, Account]:
+def check_registry(window: Entered, asker: Asker, say: Recorder = quiet) -> Mapping[str, Account]:
     """The accounts of the window by pseudonym: they give the manifest's root, and every tenant of theirs has an index.
 
     Raises:
@@ -58,7 +58,9 @@ def check_registry(window: Entered, asker: Asker, say: Say = quiet) -> Mapping[s
     return {account.pseudonym: account for account in accounts}
 
 
-def check_order(group: Group, log: LogView, entered: Entered, life: Life, say: Say = quiet) -> tuple[Placed, ...]:
+def check_order(
+    group: Group, log: LogView, entered: Entered, life: WindowSpan, say: Recorder = quiet
+) -> tuple[Placed, ...]:
     """Step 6, from the log alone: the window's records are in it in order, without gaps, in budget and in time.
 
     Raises:
@@ -107,8 +109,8 @@ def _placed(index: int, record: Record, entered: Entered) -> Placed:
 
 
 def check_accounts(
-    placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Say = quiet
-) -> tuple[Logged, ...]:
+    placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Recorder = quiet
+) -> tuple[LoggedRecord, ...]:
     """Step 6, with the registry: every record is signed by a registered account and over its tenant's index.
 
     Raises:
@@ -120,7 +122,7 @@ def check_accounts(
     return found
 
 
-def _logged(one: Placed, entered: Entered, accounts: Mapping[str, Account]) -> Logged:
+def _logged(one: Placed, entered: Entered, accounts: Mapping[str, Account]) -> LoggedRecord:
     record, request = one.record, one.record.signed.request
     try:
         account = accounts.get(request.account)
@@ -131,10 +133,10 @@ def _logged(one: Placed, entered: Entered, accounts: Mapping[str, Account]) -> L
             raise AttestationError(f"the request names another index than that of tenant {account.tenant!r}")
     except AuditError as error:
         raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=one.index) from None
-    return Logged(one.index, record, one.digest, account.tenant)
+    return LoggedRecord(one.index, record, one.digest, account.tenant)
 
 
-def _follow(found: Sequence[Placed], entered: Entered, life: Life) -> None:
+def _follow(found: Sequence[Placed], entered: Entered, life: WindowSpan) -> None:
     """What records say together: seq and ctr without gaps, budgets, times, nothing signed used twice."""
     policy = entered.manifest.policy
     ctrs: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.transcript import tagged_hash
-from ragseal.verifier.steps.records import Logged
+from ragseal.verifier.steps.records import LoggedRecord
 
 CONFIDENCE = Fraction(99, 100)
 
@@ -50,17 +50,19 @@ def shares(sizes: Mapping[str, int], size: int) -> dict[str, int]:
     return taken
 
 
-def draw(records: Sequence[Logged], size: int, nonce: bytes, root: bytes, manifest: bytes) -> tuple[Logged, ...]:
+def draw(
+    records: Sequence[LoggedRecord], size: int, nonce: bytes, root: bytes, manifest: bytes
+) -> tuple[LoggedRecord, ...]:
     """The sampled records, stratified by tenant, in seq order.
 
     ``nonce``: 32 random bytes, drawn after ``root``, that of the log up to the window's end, was seen.  Inside a tenant
     the records with the smallest hashes of (nonce, root, manifest, seq) are drawn.
     """
     seed = tagged_hash("audit-sample", nonce, root, manifest)
-    strata: dict[str, list[Logged]] = {}
+    strata: dict[str, list[LoggedRecord]] = {}
     for one in records:
         strata.setdefault(one.tenant, []).append(one)
-    drawn: list[Logged] = []
+    drawn: list[LoggedRecord] = []
     for tenant, count in shares({t: len(rs) for t, rs in strata.items()}, size).items():
         ranked = sorted(
             strata[tenant], key=lambda one: tagged_hash("audit-draw", seed, one.record.seq.to_bytes(8, "big"))

@@ -23,7 +23,7 @@ PURPOSE = "auditor-key-line"
 
 
 @dataclass(frozen=True, slots=True)
-class KeyLine:
+class KeyEntry:
     """One entry of keys.json; digests in hexadecimal, ``path`` relative to the folder or absolute."""
 
     key_digest: str
@@ -34,7 +34,7 @@ class KeyLine:
     signature: str = ""  #: of the folder's identity, 128 hexadecimal digits
 
     @classmethod
-    def read(cls, values: Any) -> KeyLine:
+    def read(cls, values: Any) -> KeyEntry:
         """Raises ConfigurationError: not such an entry."""
         names = list(cls.__dataclass_fields__)
         if not isinstance(values, dict) or not set(names[:-1]) <= set(values) <= set(names):
@@ -58,7 +58,7 @@ class KeyLine:
         parts = (self.key_digest, self.class_name, self.class_digest, self.made_by)
         return tagged_hash(PURPOSE, *(part.encode() for part in parts))
 
-    def signed(self, identity: Ed25519PrivateKey) -> KeyLine:
+    def signed(self, identity: Ed25519PrivateKey) -> KeyEntry:
         """The line as this identity's own."""
         return replace(self, signature=signature.sign(identity, PURPOSE, self._body()).hex())
 

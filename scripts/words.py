@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One meaning a word: names that were given up, and what to say instead; fails where one is used again."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+READ = (".py", ".pyi", ".md", ".toml", ".rs", ".circom")
+HISTORY = ("CHANGELOG.md", "scripts/words.py", "tests/test_lints.py", "bench/results/")
+
+#: retired -> what it is called
+RETIRED = {
+    "Machinery": "Backends",
+    "Conduct": "ServeOptions",
+    "Edges": "Environment",
+    "Surroundings": "Environment",
+    "Basis": "ProofContext",
+    "Fixer": "EmbeddingCommitter",
+    "Offer": "PrepareJob",
+    "Opinion": "CrossCheck",
+    "KeyLine": "KeyEntry",
+    "LinkOpening": "SameEmbeddingOpening",
+    "ConfiguredEstimate": "ConfiguredKey",
+    "BuiltEstimate": "BuiltCircuit",
+    "EstimateRing": "BlockKeys",
+    "EstimateBackend": "BlockBackend",
+    "fold_challenge": "batching_challenge",
+    "columns_fold": "columns_batching_challenge",
+    "fold_of": "opening.batching_challenge",
+    "folded_rows": "reflected_rows",
+    "query_place": "query_key",
+    "privacyloss": "pld",
+    "closedforms": "closed_forms",
+    "idealchannel": "ideal_channel",
+    "lowerbound": "attack",
+    "protocol.md": "SPEC.md",
+}
+_WORD = re.compile(r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in RETIRED) + r")(?!\w)")
+
+
+def found(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with a retired word, and what to say."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in _WORD.finditer(line):
+            yield number, f"{match[0]} is called {RETIRED[match[0]]}"
+
+
+def main() -> None:
+    names = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    faults = []
+    for name in names:
+        path = ROOT / name
+        if name.endswith(READ) and not name.startswith(HISTORY) and path.is_file():
+            faults += [f"{name}:{line}: {what}" for line, what in found(path.read_text(encoding="utf-8"))]
+    sys.exit("\n".join(faults) or None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Step 4: every tenant's columns are the manifest's and open over {Y_i, B} only.  SPEC A.3, D.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import (
+    IndexFile,
+    TenantIndex,
+    verify_columns,
+)
+from ragseal.kernel.errors import (
+    EncodingError,
+)
+from ragseal.verifier.evidence import (
+    DELIVER_AGAIN,
+    Evidence,
+    Key,
+    Undecided,
+    held,
+)
+from ragseal.verifier.steps.manifest import Entered
+from ragseal.verifier.steps.recorder import Recorder, quiet
+
+
+def check_indexes(
+    group: Group, key: Key, window: Entered, evidence: Evidence, say: Recorder = quiet
+) -> Mapping[str, bytes]:
+    """Step 4: every tenant's column commitments are those of the manifest and open over {Y_i, B} only.
+
+    Returns:
+        The d column commitments of each tenant, concatenated.
+
+    Raises:
+        Undecided: a file that is not the one of the manifest, which nobody signed.
+        Refused: the manifest's own does not hold.
+    """
+    columns: dict[str, bytes] = {}
+    for index in window.manifest.tenants:
+        file = _index_file(window, index, evidence)
+        with held(f"index of tenant {index.tenant!r}: ", tenant=index.tenant):
+            verify_columns(group, key.scores, key.digest, index.dimension, file)
+        columns[index.tenant] = file.columns
+        say(**{f"columns[{index.tenant}]": index.columns_digest, f"dimension[{index.tenant}]": index.dimension})
+    say(tenants=len(columns), capacity=key.scores.capacity)
+    return columns
+
+
+def _index_file(window: Entered, index: TenantIndex, evidence: Evidence) -> IndexFile:
+    """The file whose digests the manifest has: its columns and its proof are the provider's word then."""
+    whose = f"index of tenant {index.tenant!r}: "
+    data = evidence.index_file(window.digest, index.tenant)
+    try:
+        file = IndexFile.decode(data)
+    except EncodingError as error:
+        raise Undecided(f"{whose}{error}", DELIVER_AGAIN, tenant=index.tenant) from None
+    if file.columns_digest() != index.columns_digest:
+        raise Undecided(
+            f"{whose}the column commitments are not those of the manifest", DELIVER_AGAIN, tenant=index.tenant
+        )
+    if file.opening_digest() != index.opening_digest:
+        raise Undecided(
+            f"{whose}the proof of opening is not the one of the manifest", DELIVER_AGAIN, tenant=index.tenant
+        )
+    return file
