@@ -38,7 +38,6 @@ RETIRED = {
     "closedforms": "closed_forms",
     "idealchannel": "ideal_channel",
     "lowerbound": "attack",
-    "protocol.md": "SPEC.md",
 }
 _WORD = re.compile(r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in RETIRED) + r")(?!\w)")
 
