@@ -141,6 +141,7 @@ TESTS: dict[str, list[str]] = {
         "verifier/test_verification.py", "verifier/test_verdicts.py", "verifier/test_remote.py",
         "verifier/test_meanwhile.py", "attacks/test_withheld.py",
     ],
+    "verifier/checklist.py": ["verifier/test_verification.py", "attacks/test_withheld.py"],
     "verifier/verdicts.py": ["verifier/test_verdicts.py", "verifier/test_beacon.py"],
     "verifier/outcome.py": ["verifier/test_verdicts.py", "verifier/test_report.py", "verifier/test_verification.py"],
     "verifier/patience.py": ["verifier/test_remote.py"],

@@ -23,6 +23,7 @@ from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
+from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import OWNER, Evidence, Refused
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.state import Builds, State
@@ -34,7 +35,6 @@ from ragseal.verifier.steps.manifest import Window, check_manifest, find_window
 from ragseal.verifier.steps.noise_table import check_noise
 from ragseal.verifier.steps.records import check_registry
 from ragseal.verifier.verdicts import Verdicts
-from ragseal.verifier.verification import ending_of
 
 
 class BeaconLink(Evidence, Protocol):

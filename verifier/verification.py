@@ -32,14 +32,13 @@ trusts, and reading what a verdict does not say (SPEC D.17; :mod:`ragseal.verifi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import asdict, dataclass
 
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
-from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.verifier.asking import Asker
+from ragseal.verifier.checklist import Checklist
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
     AUDITOR,
@@ -49,22 +48,17 @@ from ragseal.verifier.evidence import (
     Evidence,
     Key,
     ReceiptFile,
-    Refused,
     Undecided,
 )
 from ragseal.verifier.outcome import (
     FAIL,
-    FAILED,
     NOT_ASKED,
-    NOT_REACHED,
     OK,
-    OPEN,
     PASS,
     SAMPLED_PASS,
     TITLES,
     Ending,
     Neighbour,
-    Step,
     Verdict,
 )
 from ragseal.verifier.steps.beacon import check_beacon, read_beacon
@@ -118,12 +112,8 @@ from ragseal.verifier.steps.recorder import Recorder
 from ragseal.verifier.steps.records import LoggedRecord, Placed, check_accounts, check_order, check_registry
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
 
-T = TypeVar("T")
-
 STEPS = range(1, 12)
 EFFORT = Effort()  #: how much certificate of the estimate is asked for by default
-AWAY = "audit again when the provider answers, or with a larger --patience"
-_WEIGHT = (NOT_ASKED, OK, NOT_REACHED, OPEN, FAILED)  #: the worst of a step's parts is what is said of the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,109 +148,22 @@ def audit(
     result = Verdict(mode="full" if sample is None else "sampled", origin=auditor.log_key.name)
     begun = around.clock()
     try:
-        _Checklist(evidence, auditor, around, result).run(window, sample, receipts, effort)
+        _Audit(evidence, auditor, around, result).run(window, sample, receipts, effort)
     except Ending as ending:
         result.end(ending)
     result.seconds = around.clock() - begun
     return result
 
 
-def ending_of(number: int, error: AuditError) -> Ending:
-    """What an error at a step means: only a Refused is the provider's fault; whatever else there is, is no verdict."""
-    if isinstance(error, Refused):
-        return Ending(number, str(error), {**error.evidence, "error": "Refused"}, failed=True)
-    if isinstance(error, Undecided):
-        return Ending(number, str(error), dict(error.evidence), error.way_out)
-    kind = type(error).__name__
-    if isinstance(error, TransportError):
-        return Ending(number, str(error), {"error": kind}, AWAY)
-    if isinstance(error, ConfigurationError):
-        return Ending(number, str(error), {"error": kind}, "put that right in the auditor's folder or command line")
-    return Ending(number, str(error), {"error": kind}, ASK_AGAIN)
-
-
-class _MissingError(Exception):
-    """A part of a step needs a result that nothing came to, or a provider that is asked nothing more."""
-
-
-class Got(Generic[T]):
-    """The result of a part; ``()`` gives it, and where there is none ends the part that asked for it."""
-
-    __slots__ = ("_results",)
-
-    def __init__(self, *results: T) -> None:
-        self._results = results
-
-    def __call__(self) -> T:
-        if not self._results:
-            raise _MissingError
-        return self._results[0]
-
-    def __bool__(self) -> bool:
-        return bool(self._results)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far a step is: what its parts said, and the worst of how they ended."""
-
-    status: str
-    evidence: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    message: str = ""
-
-    def ends(self, status: str, message: str = "") -> None:
-        if _WEIGHT.index(status) > _WEIGHT.index(self.status):
-            self.status, self.message = status, message
-
-
-class _Checklist:
+class _Audit(Checklist):
     """The steps in order, part by part; each part tells its evidence and hands on what later ones need."""
 
     def __init__(self, evidence: Evidence, auditor: Auditor, around: Environment, result: Verdict) -> None:
+        super().__init__(around.clock, around.progress, around.deadline)
         self.evidence = evidence
         self.auditor = auditor
         self.around = around
         self.result = result
-        self.steps: dict[int, _Progress] = {}
-        self.open: Ending | None = None  #: the first part that could not be decided
-
-    def part(self, number: int, check: Callable[[Recorder], T], *, asks: bool = False) -> Got[T]:
-        """A part of a step: a check that is given somewhere to say its evidence.
-
-        Args:
-            asks: whether it asks the provider for something.  Such a part begins only while nothing is open and the
-                deadline has not passed.
-
-        Raises:
-            Ending: the provider's signature shows that something does not hold.
-        """
-        step = self.steps.setdefault(number, _Progress(OK))
-        begun = self.around.clock()
-        self.around.progress(number, TITLES[number])
-        try:
-            if asks:
-                self._may_ask(begun)
-            return Got(check(step.evidence.update))
-        except _MissingError:
-            step.ends(NOT_REACHED, "checked only as far as what is at hand goes" if step.evidence else "")
-        except AuditError as error:
-            ending = ending_of(number, error)
-            step.evidence.update(ending.evidence)
-            step.ends(FAILED if ending.failed else OPEN, ending.message)
-            ending.evidence = dict(step.evidence)
-            if ending.failed:
-                raise ending from None
-            self.open = self.open or ending
-        finally:
-            step.seconds += self.around.clock() - begun
-        return Got()
-
-    def _may_ask(self, now: float) -> None:
-        if self.open is not None:
-            raise _MissingError
-        if self.around.deadline is not None and now > self.around.deadline:
-            raise Undecided("the audit's deadline has passed", "audit again with a larger --deadline")
 
     def run(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile], effort: Effort) -> None:
         """All parts of all steps.
@@ -271,10 +174,7 @@ class _Checklist:
         try:
             self._steps(name, sample, receipts, effort)
         finally:
-            self.result.steps = [
-                Step(number, TITLES[number], one.status, one.evidence, one.seconds, one.message)
-                for number, one in sorted(self.steps.items())
-            ]
+            self.result.steps = self.shown()
 
     def _steps(self, name: str, sample: Sample | None, receipts: Sequence[ReceiptFile], effort: Effort) -> None:
         result, auditor, evidence, group, part = self.result, self.auditor, self.evidence, self.around.group, self.part
@@ -319,7 +219,7 @@ class _Checklist:
         records = part(6, lambda say: self._records(placed(), entered(), accounts(), say))
 
         # 7. The receipts: what accounts were promised is what the log holds.
-        self.steps[7] = _Progress(OK if receipts else NOT_ASKED)
+        self.begin(7, OK if receipts else NOT_ASKED)
         shown = part(7, lambda say: check_promises(log(), promises(), say))
         part(7, lambda say: self._answers(log(), window(), placed(), promises(), say))
         acknowledged = part(7, lambda say: check_acknowledgements(log(), placed(), shown(), say))

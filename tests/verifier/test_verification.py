@@ -18,7 +18,7 @@ from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.verifier import verification
+from ragseal.verifier import checklist, verification
 from ragseal.verifier.evidence import Refused, Undecided
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document
@@ -363,7 +363,7 @@ def test_the_step_that_ends_a_checklist_says_how() -> None:
 def test_a_way_out_that_somebody_forgot_is_no_fail() -> None:
     for error, kind in ((Undecided("nobody signed it", ""), "NO VERDICT"), (Refused("signed"), "FAIL")):
         verdict = Verdict()
-        verdict.end(verification.ending_of(4, error))
+        verdict.end(checklist.ending_of(4, error))
         assert verdict.verdict == kind
         assert (verdict.failure is None) == (kind == "NO VERDICT")
 
