@@ -144,8 +144,9 @@ def ask(text: str, as_json: bool, **where: Any) -> None:
 @click.option("--again", is_flag=True, help="Ask for answers that were given up, too.")
 @connection
 def resume(again: bool, as_json: bool, **where: Any) -> None:
-    """Fetch answers that are still owed, in every window, and print them; 1 if there is none for some request.
+    """Fetch and print answers that are still owed, in every window.
 
+    Ends with status 1 if there is none for some request.
     A request that the provider refuses after the end of its window is given up: the provider has no record of it, or
     says so. Ask the question again in a later window; the signed request is kept.
     """
@@ -277,7 +278,10 @@ def check(
     directory: Path,
     as_json: bool,
 ) -> None:
-    """Check a receipt without asking anyone: signatures, digests, and the record's place in the ledger."""
+    """Check a receipt without asking anyone.
+
+    Checked are signatures, digests, and the record's place in the ledger.
+    """
     log, provider = _pins(directory, log_key, provider_key)
     record = file.with_suffix(".record") if record is None else record
     done = check_file(file, record, _manifest_of(file) if manifest is None else manifest, log, provider)

@@ -240,8 +240,9 @@ def list_accounts(directory: Path, as_json: bool) -> None:
 def fetch_keys(
     directory: Path, verifier: str, class_name: str | None, digest: str | None, tls: ClientTls, as_json: bool
 ) -> None:
-    """Get the auditor's proving keys, for attestations and for the coalition estimate; check and keep them.
+    """Get the auditor's proving keys; check and keep them.
 
+    One is for attestations, one for the coalition estimate.
     Whoever makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
     protect its secrets.
     """
@@ -284,7 +285,10 @@ def fetch_keys(
 @main.command()
 @STATE
 def policy(directory: Path) -> None:
-    """Print a policy file to start from: it gives useful answers, and says what they cost."""
+    """Print a policy file to start from.
+
+    It gives useful answers, and says what they cost.
+    """
     settings = Settings.load(directory / "provider.toml")
     cls = assembly.circuit_class(settings.class_name)
     embedder = load_embedder(settings.embedder, threads=1)
@@ -310,7 +314,10 @@ def policy(directory: Path) -> None:
 def commit(
     directory: Path, policy_file: Path, window: str, auditor_key: str | None, agreed: float | None, as_json: bool
 ) -> None:
-    """Phase A: commit to every index, the seed, the policy and the accounts; the manifest enters the ledger."""
+    """Phase A: commit to a window before it opens.
+
+    Every index, the seed, the policy and the accounts are committed to, and the manifest enters the ledger.
+    """
     started = time.monotonic()
     named = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
     with _running(directory) as provider, progress_bars() as bars:

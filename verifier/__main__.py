@@ -117,8 +117,9 @@ def init(directory: Path, as_json: bool) -> None:
 )
 @JSON
 def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None:
-    """Make proving and verifying keys for a circuit class and for the coalition estimate, once.
+    """Make proving and verifying keys for a circuit class, once.
 
+    Keys for the coalition estimate are made with them.
     Whoever makes keys can forge proofs under them, so keys that you made are sound for you and for those who trust you.
     Compiles the circuit first if that was not done yet (about half a minute for the largest class).
     """
@@ -284,8 +285,9 @@ def serve(
     reflection: bool,
     as_json: bool,
 ) -> None:
-    """Hand out proving keys, take part in the beacons of the given providers, audit them on request.
+    """Serve providers: hand out keys, take part in beacons, audit.
 
+    Beacons are those of the given providers; audits are made on request.
     Without TLS it listens on loopback only (or with --listen-plain).  The client options are for the providers' side.
     Ends on Ctrl-C or SIGTERM.
     """
@@ -308,8 +310,9 @@ commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 @main.command("show")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
 def show_message(file: Path) -> None:
-    """Decode a canonical message (manifest, record, receipt, proof batch, ...) and print it as JSON.
+    """Print a canonical message as JSON.
 
+    A manifest, record, receipt, proof batch and so on.
     FILE holds the message's bytes or their hexadecimal digits; - reads standard input.
     """
     if str(file) == "-":

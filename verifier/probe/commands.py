@@ -271,7 +271,9 @@ def register(
     @click.option("--out", type=folder, default=Path("probe"), show_default=True, help="Where the pair goes.")
     @JSON
     def plant(out: Path, as_json: bool) -> None:
-        """Make a planted pair for `probe`: two documents, one for each of two tenants of a test window.
+        """Make a planted pair of documents for `probe`.
+
+        There is one for each of two tenants of a test window.
 
         \b
         Then, with the provider's operator (who knows that this is a test):
