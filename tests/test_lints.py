@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,19 @@ def test_retired_words_are_found() -> None:
         "Offer is called PrepareJob",
     ]
     assert not list(words.found("EmbeddingCommitter, PrepareJob, OfferAll, self.fold"))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scripts").glob("*.py")), ids=lambda path: path.stem)
+def test_scripts_can_be_loaded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(path.parent))  # as when they are run
+    importlib.import_module(path.stem)
+
+
+def test_mutation_testing_knows_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    tests = importlib.import_module("mutation").TESTS
+    assert [file for file in tests if not (ROOT / file).is_file()] == []
+    assert [name for names in tests.values() for name in names if not (ROOT / "tests" / name).is_file()] == []
+    explained = re.findall(r"^- `([^`]+)` `", (ROOT / "scripts" / "mutation-survivors.md").read_text(), flags=re.M)
+    assert explained
+    assert [file for file in explained if not (ROOT / file).is_file()] == []
