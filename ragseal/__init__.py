@@ -6,4 +6,4 @@ The parts are the folders at the top of the repository: ``ragseal.kernel`` (what
 ``ragseal.circuits``.  SPEC.md numbers the clauses that docstrings cite.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
