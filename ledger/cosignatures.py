@@ -65,8 +65,13 @@ class CosignatureBook:
     The file grows by one synced line a cosignature and is replaced as a whole, in one step, after FILE_LINES of them.
     """
 
-    def __init__(self, directory: Path, log: PublicLog, named: Iterable[NoteVerifier] = ()) -> None:
+    def __init__(
+        self, directory: Path, log: PublicLog, named: Iterable[NoteVerifier] = (), *, repair: bool = True
+    ) -> None:
         """``named`` witnesses never compete with strangers for room.
+
+        Args:
+            repair: remove what a crash left unfinished; otherwise :attr:`torn` says how much of the file that is.
 
         Raises:
             ConfigurationError: too many named, the key of a log, or two named keys that readers cannot tell apart.
@@ -79,15 +84,20 @@ class CosignatureBook:
         self._newest: dict[str, Cosigned] = {}  # by vkey, in order of arrival; replaced, never changed: read unlocked
         self._lines = 0
         self._size = 0  #: bytes of the file that count
+        self.torn = 0  #: bytes behind them
         try:
-            for unfinished in directory.glob(f".{self._path.name}.*"):  # a crash while the file was written anew
-                unfinished.unlink()
+            if repair:
+                for unfinished in directory.glob(f".{self._path.name}.*"):  # a crash while the file was written anew
+                    unfinished.unlink()
             self._read()
+            if repair and self.torn:
+                _log.warning("%s: its last line was not written whole and is cut off", self._path)
+                os.truncate(self._path, self._size)
         except OSError as error:
             raise LedgerError(f"cannot read {self._path}: {error.strerror}") from None
 
     def _read(self) -> None:
-        """Take the file's lines; the last one is cut off if the power went while it was written."""
+        """Take the file's lines; the last one may be torn, if the power went while it was written."""
         data = self._path.read_bytes() if self._path.exists() else b""
         *lines, rest = data.split(b"\n")
         for number, line in enumerate(lines, 1):
@@ -102,9 +112,7 @@ class CosignatureBook:
             except AuditError as error:
                 raise self._damaged(number, error) from None
             self._size += len(line) + 1
-        if self._size < len(data):
-            _log.warning("%s: its last line was not written whole and is cut off", self._path)
-            os.truncate(self._path, self._size)
+        self.torn = len(data) - self._size
 
     def _damaged(self, number: int, error: AuditError) -> LedgerError:
         return LedgerError(f"{self._path} line {number}: {error}. Move the file away to start anew")

@@ -164,7 +164,9 @@ def check_ledger(state: State, ledger: Log, report: Report, progress: Progress) 
         if (state.ledger_directory / "checkpoint").read_bytes() != ledger.checkpoint():
             report.found(f"{state.ledger_directory / 'checkpoint'} is not the checkpoint of the ledger's entries")
     with report.guard("ledger"):
-        CosignatureBook(state.ledger_directory, PublicLog(ledger))
+        if CosignatureBook(state.ledger_directory, PublicLog(ledger), repair=False).torn:
+            path = state.ledger_directory / "cosignatures"
+            report.notes.append(f"{path}: a crash left its last line unfinished; the next start cuts it off")
 
 
 # --- windows ---------------------------------------------------------------------------------------------------------

@@ -251,7 +251,9 @@ def test_the_auditor_lists_its_services_only_where_it_was_told_to(
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(verifier_main, "_tell", lambda _, values, __: asyncio.ensure_future(look(values["listening"])))
+    monkeypatch.setattr(
+        verifier_main, "tell_result", lambda _, values, __: asyncio.ensure_future(look(values["listening"]))
+    )
     where = ["--state", str(tmp_path / "auditor"), "--listen", "127.0.0.1:0"]
     result = CliRunner().invoke(verifier_main.main, ["serve", *where, *option])
     assert result.exit_code == 0, result.output

@@ -153,7 +153,9 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "ledger pages": (one_byte("ledger/log.sqlite", 4096 + 3), ".", True),
     "checkpoint": (one_byte("ledger/checkpoint", 20), ".", True),
     "no checkpoint": (lambda d: (d / "ledger" / "checkpoint").unlink(), "checkpoint is missing", True),
-    "cosignatures": (lambda d: (d / "ledger" / "cosignatures").write_text("9 x y\n"), "cosignatures|size, key", True),
+    "cosignatures": (
+        lambda d: (d / "ledger" / "cosignatures").write_text("9 x y\n8 x\n"), "cosignatures|size, key", True,
+    ),
     "state.db pages": (page_of_state, ".", True),
     "secrets of a record": (sql("state.db", f"DELETE FROM queries WHERE {of('bob')}"), "secrets are missing", True),
     "secrets swapped": (
@@ -224,6 +226,17 @@ def test_a_refused_start_says_how_to_learn_more(copy: Copy) -> None:
     sql("state.db", "DELETE FROM queries")(directory)
     with pytest.raises(ConfigurationError, match=r"and 3 more.*ragseal-provider fsck --state"):
         start(directory)
+
+
+def test_a_torn_last_line_of_the_cosignatures_is_noted_and_left_to_the_start(copy: Copy) -> None:
+    directory = copy()
+    book = directory / "ledger" / "cosignatures"
+    book.write_text("9 x")
+    report = examine(directory)
+    assert (report.findings, len(report.notes)) == ([], 1)
+    assert "the next start cuts it off" in report.notes[0]
+    assert book.read_text() == "9 x", "who looks changes nothing"
+    assert start(directory).findings == []
 
 
 def test_leftovers_are_noted_and_harmless(copy: Copy) -> None:
