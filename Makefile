@@ -11,10 +11,7 @@ OTHER := $(filter-out minilm,$(EMBEDDER))
 export PYTHONUNBUFFERED := 1
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-#: What needs neither compiled circuits nor servers; the accountant (tests/accounting) takes minutes, so it is not here.
-FAST := tests/kernel tests/backends tests/ledger tests/test_package.py tests/test_documents.py tests/test_examples.py
-
-.PHONY: setup demo check test test-extras lint package docs bench protos clean
+.PHONY: setup demo check test test-fast test-extras lint package docs bench protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
@@ -23,12 +20,14 @@ demo:  ## one audit window end to end; CORPUS=beir:PATH, EMBEDDER=sentence-trans
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
 	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" --embedder "$(EMBEDDER)"
 
-check: lint  ## linters and the fast tests: before each commit
-	@$(BIN)/python -m pytest -q -m "not slow" $(FAST)
+check: lint test-fast  ## linters and the fast tests: before each commit
+
+test-fast: setup  ## the tests that take seconds: what runs while one works
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test: setup  ## the whole test suite, Python and Rust
 	@cd native && cargo test --release --quiet
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
 	@$(PYTHON) scripts/setup.py --extras

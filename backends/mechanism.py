@@ -48,7 +48,7 @@ class NativeEngine:
     def __init__(self, cls: CircuitClass) -> None:
         table = noise.build_table(cls.law)
         bounds = noise.coarse_bounds(table, cls.m, cls.s)
-        cumulative = [before for before, _ in noise.reflected_rows(table)] + [noise.reflected_rows(table)[-1][1]]
+        cumulative = [before for before, _ in noise.folded_rows(table)] + [noise.folded_rows(table)[-1][1]]
         self._engine = native.Engine(
             {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "s")},
             list(bounds),

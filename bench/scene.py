@@ -24,7 +24,7 @@ from ragseal.groth16.keys import make_keys
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover import assembly
-from ragseal.prover.commitment import index, manifest
+from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.provider import Environment, Provider
@@ -95,8 +95,8 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
         embed = lambda wanted: quantise(embedder.embed(list(wanted)))  # noqa: E731
         index.ingest(state, TENANT, cls.N, embedder.dimension, texts, embed, draw)
         names = account_names(accounts)
-        public = [manifest.Registration(name, TENANT, signature.public_bytes(account_key(name))) for name in names]
-        manifest.add_accounts(state, public)
+        public = [registry.Registration(name, TENANT, signature.public_bytes(account_key(name))) for name in names]
+        registry.add_accounts(state, public)
         provider = Provider(state, tools)
     except BaseException:
         state.close()

@@ -64,7 +64,7 @@ def reference_hints(cls: CircuitClass, selection: Selection, w: Sequence[int], h
     layout = Layout(cls)
     table = noise.build_table(cls.law)
     bound_of = noise.coarse_bounds(table, cls.m, cls.s)
-    folded = noise.reflected_rows(table)
+    folded = noise.folded_rows(table)
     ch = _Chunks(cls.c)
     h: dict[str, list[int]] = {g.name: [] for g in layout.groups}
 

@@ -233,7 +233,7 @@ def reflect(uniform: int) -> tuple[int, int]:
     return (0, uniform) if uniform >> (UNIFORM_BITS - 1) else (1, TOTAL - 1 - uniform)
 
 
-def reflected_rows(table: NoiseTable) -> tuple[tuple[int, int], ...]:
+def folded_rows(table: NoiseTable) -> tuple[tuple[int, int], ...]:
     """Rows (F(x-1), F(x)) of the circuit's constant noise table, x = 0..C."""
     return tuple((table.cdf(x - 1), table.cdf(x)) for x in range(table.cut + 1))
 

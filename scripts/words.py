@@ -32,7 +32,6 @@ RETIRED = {
     "fold_challenge": "batching_challenge",
     "columns_fold": "columns_batching_challenge",
     "fold_of": "opening.batching_challenge",
-    "folded_rows": "reflected_rows",
     "query_place": "query_key",
     "privacyloss": "pld",
     "closedforms": "closed_forms",

@@ -28,7 +28,7 @@ from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
 from ragseal.prover.storage.history import Window
 from ragseal.verifier import verification
-from ragseal.verifier.steps import beacon, epsilon, estimate, log, manifest, proofs, receipts, records
+from ragseal.verifier.steps import beacon, epsilon, estimate, index, lifespan, log, manifest, proofs, receipts, records
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
 from tests.verifier.simulator import account
@@ -48,7 +48,7 @@ def _whatever_was_delivered(basis: Any, part: Sequence[LoggedRecord], batch: Pro
 
 
 EXACT = Check(proofs, "check_batch", _whatever_was_delivered)
-COLUMNS = Check(manifest, "verify_columns")
+COLUMNS = Check(index, "verify_columns")
 PAIRING = Check(proofs, "_pairings")
 
 
@@ -98,8 +98,8 @@ OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries befo
 MANIFEST_OF_THE_LOG = Guard(manifest, "check_face", "than the one in the log")
 WINDOW_NAME_ONCE = Guard(manifest, "_never_seen", "it was opened again")
 SEED_ONCE = Guard(manifest, "_never_seen", "the seed commitment was used")
-OPENED_ONCE = Guard(manifest, "check_life", "the window was opened {len(opens)} times")
-NOT_DATED_BACK = Guard(manifest, "check_over", "dated back")
+OPENED_ONCE = Guard(lifespan, "check_life", "the window was opened {len(opens)} times")
+NOT_DATED_BACK = Guard(lifespan, "check_over", "dated back")
 
 # --- step 5: the beacon ----------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ def account(name: str, server: Server, timeout: float = 30.0) -> Asker:
     made.pseudonym = me
     secrets = serving.provider.window_secrets(window.digest)
     for ctr in range(1, window.counters.get(me, 0) + 1):
-        answer = serving.attestation._answers.again(window, secrets, window.places[me, ctr])
+        answer = serving.attestation._answers.again(window, secrets, window.seq_of[me, ctr])
         sent = answer.record.signed.encode()
         proof = scene.signature.sign(made.key, "retrieve", sent)
         made.kept.append(Kept(sent, answer.encode(), proof, scene.SEAL_SECRET, 0.0, 0.0, 0.0))

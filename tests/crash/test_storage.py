@@ -125,7 +125,7 @@ def asker(name: str, serving: Serving) -> scene.Asker:
     made = scene.Asker(name, serving)
     made.ctr = window.counters.get(made.pseudonym, 0)
     if made.ctr:
-        seq = window.places[made.pseudonym, made.ctr]
+        seq = window.seq_of[made.pseudonym, made.ctr]
         secrets = serving.provider.window_secrets(window.digest)
         made.last_receipt = serving.attestation._answers.again(window, secrets, seq).receipt.digest()
     return made

@@ -90,7 +90,7 @@ def test_look_ups_balance(law: str) -> None:
             fraction(1, alpha - z - beta * lo - beta * beta * hi)
             for z, lo, hi in zip(h["pz"], h["plo"], h["phi"], strict=True)
         )
-        folded = noise.reflected_rows(table)
+        folded = noise.folded_rows(table)
         right = sum(
             fraction(count, alpha - z - beta * folded[z][0] - beta * beta * folded[z][1])
             for z, count in enumerate(h["mz"])

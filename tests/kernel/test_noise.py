@@ -127,7 +127,7 @@ def test_inverse_cdf_brackets_and_folds(law: str) -> None:
         assert sign in (0, 1)
         assert magnitude >= 0
         assert (1 - 2 * sign) * magnitude == z
-        low, high = noise.reflected_rows(table)[magnitude]
+        low, high = noise.folded_rows(table)[magnitude]
         assert low <= folded < high
     for bad in (-1, TOTAL):
         with pytest.raises(PolicyError):
@@ -143,8 +143,8 @@ def test_cdf_ends_and_symmetry(law: str) -> None:
     assert table.cdf(-table.cut - 9) == 0
     assert table.cdf(table.cut) == table.cdf(table.cut + 5) == TOTAL
     assert all(table.cdf(-x - 1) == TOTAL - table.cdf(x) == table.tail(x) for x in range(0, table.cut, 97))
-    assert noise.reflected_rows(table)[-1][1] == TOTAL
-    assert len(noise.reflected_rows(table)) == table.cut + 1
+    assert noise.folded_rows(table)[-1][1] == TOTAL
+    assert len(noise.folded_rows(table)) == table.cut + 1
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -167,7 +167,7 @@ async def last_receipt(serving: Serving) -> bytes:
     again = answers.again(
         window,
         provider.window_secrets(window.digest),
-        window.places[pseudonym_of(provider.state, window.digest, "alice"), 2],
+        window.seq_of[pseudonym_of(provider.state, window.digest, "alice"), 2],
     )
     return again.receipt.digest()
 

@@ -37,7 +37,7 @@ def serve_options_of(
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(program.backends, "assemble", lambda *_: None)
+    monkeypatch.setattr(program.assembly, "assemble", lambda *_: None)
     monkeypatch.setattr(program.fsck, "check_start", lambda *_: None)
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
     return (found[0] if found else None), done.output

@@ -23,7 +23,7 @@ from ragseal.client.account import AccountState
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import assembly
-from ragseal.prover.commitment import index, manifest
+from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions
@@ -68,7 +68,7 @@ class Scene:
                 opened, tenant, TINY.N, scene.DIMENSION, documents, scene.embed_with(embedder), Environment().draw
             )
             key = AccountState.create(folder / tenant, tenant)
-            manifest.add_accounts(opened, [manifest.Registration(tenant, tenant, key.public)])
+            registry.add_accounts(opened, [registry.Registration(tenant, tenant, key.public)])
         ring = assembly.open_keys(opened, TINY, lambda _: None)
         ring.folder(keys.digest).symlink_to(keys.directory.resolve())
         opened.remember_auditor(keys.digest, scene.AUDITOR)
