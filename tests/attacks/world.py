@@ -33,6 +33,7 @@ from ragseal.groth16.keys import KeyPaths, KeyView, load_key, make_keys
 from ragseal.groth16.snarkjs import proof_bytes
 from ragseal.kernel import attestation, commitment, mechanism, signature, statement
 from ragseal.kernel import field as scalars
+from ragseal.kernel import opening as openings
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
@@ -49,7 +50,7 @@ from ragseal.kernel.attestation import (
 )
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
 from ragseal.kernel.mechanism import noise_key
-from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
+from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import places_commitment, seed_commitment
@@ -443,7 +444,7 @@ class AttackWorld(simulator.World):
     def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
         """The hint opening of a batch: as good as the witness allows."""
         size = self.key.layout.size + 1
-        weights = powers(batching_challenge("hints", context), len(items))
+        weights = powers(openings.batching_challenge("hints", context), len(items))
         queries = [self.queries_of[item.record.manifest, item.record.seq] for item in items]
         witness = GROUP.combine([q.h_open + scalars.pack([q.rho_hint]) for q in queries], weights)
         relation = attestation.hint_relation(self.key.hints, self.key.scores.b, items)
@@ -454,7 +455,7 @@ class AttackWorld(simulator.World):
         own = [item for item in items if item.tenant == tenant]
         here = attestation.link_context(context, tenant, self.tenants[tenant].index.digest())
         queries = [self.queries_of[item.record.manifest, item.record.seq] for item in own]
-        weights = powers(batching_challenge("link", here), len(own))
+        weights = powers(openings.batching_challenge("link", here), len(own))
         witness = GROUP.combine([scalars.pack([*q.e, q.blinder, q.rho]) for q in queries], weights)
         relations = attestation.link_relations(GENERATORS, self.tenants[tenant].file.columns, self.key.scores.b, own)
         nonces = packed_random(self.rng, DIMENSION + 2)

@@ -44,7 +44,7 @@ def test_keygen_finishes_what_a_crash_left(tmp_path: Path, monkeypatch: pytest.M
 
     write_durably = durable.write_durably
     with monkeypatch.context() as patch:
-        for module in ("client.folder", "ledger.keyfile"):
+        for module in ("client.folder", "runtime.keyfile"):
             patch.setattr(f"ragseal.{module}.write_durably", die)
         with pytest.raises(KeyboardInterrupt):
             AccountState.create(tmp_path / "a", "alcie")
