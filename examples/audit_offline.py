@@ -12,6 +12,7 @@ those are what is kept.  Asks are answered once and name their moment: what was 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,14 +80,17 @@ def replay(file: Path, auditor: Auditor) -> Verdict:
     """Audit from such a file.
 
     Raises:
-        Undecided: it was cut off, or kept by an audit that took another course.
+        Undecided: it was cut off, or kept by an audit that took a shorter course.
     """
-    lines = iter(file.read_text(encoding="utf-8").splitlines())
+    kept: dict[str, deque[Any]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        kind, value = json.loads(line)
+        kept.setdefault(kind, deque()).append(value)
 
     def take(kind: str, make: Callable[[], Any]) -> Any:
-        kept, value = json.loads(next(lines, '["the end", null]'))
-        if kept != kind:
-            raise Undecided(f"the file has {kept} where this audit wants {kind}: it was kept by another one", ASK_AGAIN)
+        if not kept.get(kind):
+            raise Undecided(f"the file has no more of {kind}, which this audit wants", ASK_AGAIN)
+        value = kept[kind].popleft()
         if isinstance(value, list):
             return [bytes.fromhex(item) for item in value]
         return bytes.fromhex(value) if isinstance(value, str) else value

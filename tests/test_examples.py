@@ -51,7 +51,7 @@ def test_an_audit_is_replayed_from_its_file(tmp_path: Path, monkeypatch: pytest.
 
     lines = (tmp_path / "evidence.jsonl").read_text().splitlines()
     (tmp_path / "short.jsonl").write_text("\n".join(lines[:-4]))
-    with pytest.raises(Undecided, match="the file has the end"):
+    with pytest.raises(Undecided, match="the file has no more of"):
         audit_offline.replay(tmp_path / "short.jsonl", world.auditor())
     at = next(i for i, line in enumerate(lines) if line.startswith('["entries"'))
     changed = [*lines[:at], lines[at].replace("a", "b", 1), *lines[at + 1 :]]
