@@ -34,6 +34,7 @@ from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.storage.history import Stage
 from ragseal.runtime import rpc
+from ragseal.runtime.gate import Gate
 from ragseal.runtime.health import Health
 from ragseal.runtime.limits import Limits
 from ragseal.runtime.peers import end_connections
@@ -52,6 +53,7 @@ LONG = "é" * 950  # in a status, three bytes for one
 class _Ledger(ledger_pb2_grpc.LedgerServiceServicer):
     def __init__(self) -> None:
         self.asked = 0
+        self.waited_for, self.go_on = asyncio.Event(), asyncio.Event()
 
     @answers
     async def GetCheckpoint(self, request: Any, context: Any) -> Any:
@@ -59,7 +61,13 @@ class _Ledger(ledger_pb2_grpc.LedgerServiceServicer):
 
     @answers
     async def GetEntries(self, request: Any, context: Any) -> Any:
-        return ledger_pb2.GetEntriesResponse(entries=[os.urandom(1 << 18)])
+        return ledger_pb2.GetEntriesResponse(entries=[os.urandom(1 << 18)] * max(1, request.count))
+
+    @answers
+    async def GetConsistencyProof(self, request: Any, context: Any) -> Any:
+        self.waited_for.set()
+        await self.go_on.wait()
+        return ledger_pb2.GetConsistencyProofResponse()
 
     @answers
     async def GetInclusionProof(self, request: Any, context: Any) -> Any:
@@ -234,6 +242,43 @@ def test_statuses_that_nobody_reads_keep_no_places(path: str, pause: float, capl
         asyncio.run(run())
     assert [one for one in caplog.records if "connections of 127.0.0.2 end" in one.getMessage()]
     assert not [one.getMessage() for one in caplog.records if one.exc_info or one.levelno >= logging.ERROR]
+
+
+def test_who_shares_an_address_with_a_flood_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection of the call that came last was ended, and with it every answer that its caller waited for."""
+    ended, real = set[str](), Gate.end
+
+    def end(self: Gate, peer: str) -> None:
+        ended.add(peer)
+        real(self, peer)
+
+    monkeypatch.setattr(Gate, "end", end)
+
+    async def run() -> None:
+        async with _serving(Limits(calls_of_one=8)) as (port, _, ledger), open_channel(f"127.0.0.1:{port}") as channel:
+            stub = ledger_pb2_grpc.LedgerServiceStub(channel)
+            slow = asyncio.ensure_future(
+                call(stub.GetConsistencyProof, ledger_pb2.GetConsistencyProofRequest(), "it", 10)
+            )
+            await asyncio.wait_for(ledger.waited_for.wait(), 5)
+            caller = RawCaller(port, buffer=2304, window=1 << 30, room=1 << 30)
+            flood = f"ipv4:127.0.0.1:{caller.socket.getsockname()[1]}"
+            caller.call(f"{SERVICE}/GetEntries", ledger_pb2.GetEntriesRequest(count=32).SerializeToString())
+            await asyncio.sleep(0.5)  # which fills every buffer
+            for _ in range(14):
+                caller.call(f"{SERVICE}/Nothing")
+            await asyncio.sleep(0.5)  # sixteen calls are under way
+            assert not ended
+            with pytest.raises(BudgetError):
+                await call(stub.GetCheckpoint, ledger_pb2.GetCheckpointRequest(), "it", 5)
+            await asyncio.sleep(0.5)
+            assert ended == {flood}
+            await call(stub.GetCheckpoint, ledger_pb2.GetCheckpointRequest(), "it", 5)
+            ledger.go_on.set()
+            await slow
+            caller.close()
+
+    asyncio.run(run())
 
 
 # --- an auditor's asks -----------------------------------------------------------------------------------------------
