@@ -34,12 +34,12 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     A message that is written lies in gRPC's memory until its caller has room for all of it: only then does the write
     end.  Those bytes are counted, and refused beyond a bound.  A write that does not end in time costs its caller the
     connection: an abort or a cancelled handler would leave message and call where they are.  So does a status that
-    is not taken in time, of refused calls and unknown ones too.  A machine that has far more calls under way than places
-    loses, at once, the connection with the most of them: others may share its address.
+    is not taken in time, of refused calls and unknown ones too.  A machine that has far more calls under way than
+    places loses, at once, the connection with the most of them: others may share its address.
 
     What remains: an answer lies in memory about twice while it is written, and once more while it is made; small ones
     are not counted; a request is read whole before anybody counts it, so that the places of one machine may hold
-    256 MiB of requests and all of them 2 GiB; on a Unix socket, or where there is no /proc, unread answers keep their
+    256 MiB of requests and all of them 2 GiB; on a Unix socket unread answers keep their
     places and their share of the bound until the caller goes.
     """
 
@@ -109,7 +109,15 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
     def supervise(self, call: _Call) -> None:
         """A call has only its status to send: in time, or its connection ends."""
-        late = asyncio.get_running_loop().call_later(self._limits.send, self.end, call.origin)
+        loop, seconds = asyncio.get_running_loop(), self._limits.send
+        late: asyncio.TimerHandle
+
+        def end() -> None:  # again, should the connection not have been found
+            nonlocal late
+            self.end(call.origin)
+            late = loop.call_later(seconds, end)
+
+        late = loop.call_later(seconds, end)
         call.add_done_callback(lambda _: late.cancel())
 
     async def read(self, context: Any) -> Any:
@@ -136,10 +144,10 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         writing = asyncio.ensure_future(context.write(data))
         writing.add_done_callback(lambda done: self._written(done, caller, size))
         del data
-        done, _ = await asyncio.wait({writing}, timeout=limits.send + size / limits.slowest)
-        if not done:
+        await asyncio.wait({writing}, timeout=limits.send + size / limits.slowest)
+        while not writing.done():  # and again, should the connection not have been found
             self.end(str(context.peer()))
-            await asyncio.wait({writing})
+            await asyncio.wait({writing}, timeout=limits.send)
         try:
             writing.result()
         except grpc.aio.InternalError:  # the caller has gone: nothing of this call is anybody's any more
