@@ -172,6 +172,9 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
     }  # fmt: skip
     which = f"window {owed.window}" + (f", query {owed.ctr}" if owed.ctr else "")
     text = f"{which}: no answer ({reason})"
+    if owed.trouble is not None:
+        facts["trouble"] = printable(str(owed.trouble))
+        text += f"\n-- this could not be kept, so that the next `resume` asks again: {facts['trouble']}"
     if owed.given_up:
         text += (
             f"\n-- its window is over: ask again, which costs a query of the present window; the signed request stays "

@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from ragseal.backends.group import default_group
 from ragseal.client.acceptance import Acceptance
@@ -211,17 +212,12 @@ class Client:
         """
         with self._mutex:
             self._check_open()
-            windows, asleep = self.state.windows(), 0
-            found: list[Result | Owed | None] = []
-            for memory in windows:
-                if again or memory.given_up is None:
-                    found.append(self._resume(memory, windows))
-                else:
-                    asleep += 1
+            windows = self.state.windows()
+            found = [self._resume(memory, windows, again) for memory in windows]
             return Resumed(
                 results=tuple(one for one in found if isinstance(one, Result)),
                 owed=tuple(one for one in found if isinstance(one, Owed)),
-                given_up=asleep,
+                given_up=found.count("given up"),
             )
 
     def owing(self) -> list[str]:
@@ -230,23 +226,32 @@ class Client:
             self._check_open()
             return [one.manifest.window for one in self.state.windows() if one.owes]
 
-    def _resume(self, memory: WindowState, windows: Sequence[WindowState]) -> Result | Owed | None:
-        pending, lost = None, False
+    def _resume(
+        self, memory: WindowState, windows: Sequence[WindowState], again: bool
+    ) -> Result | Owed | Literal["given up"] | None:
+        """None: nothing is pending."""
+        pending, lost, trouble = None, False, None
         try:
-            pending = memory.pending()
+            pending = memory.pending()  # first: it may find that an answer is kept already
             if pending is None:
                 return None
+            if not again and memory.given_up is not None:
+                return "given up"
             try:
                 return self._finish(self._remembered(memory), memory, pending)
             except RefusedError as refusal:
                 reason = refusal.reason
-                lost = self._lost(memory, windows, reason)
-                if lost:
-                    memory.give_up(str(reason))
+            if self._lost(memory, windows, reason):
+                try:
+                    if memory.given_up is None:
+                        memory.give_up(str(reason))
+                    lost = True
+                except AuditError as error:  # of the disk: it is asked again next time
+                    trouble = error
         except AuditError as error:
             reason = error
         ctr = None if pending is None else pending.signed.request.ctr
-        return Owed(memory.manifest.window, ctr, reason, lost, memory.folder)
+        return Owed(memory.manifest.window, ctr, reason, lost, memory.folder, trouble)
 
     def _remembered(self, memory: WindowState) -> Window:
         """A window as it was accepted before."""

@@ -66,6 +66,7 @@ class Owed:
     reason: AuditError  #: why there is no answer
     given_up: bool  #: its window is over and the provider has no record of it: asked again only on demand
     folder: Path  #: holds the request as it was signed
+    trouble: AuditError | None = None  #: why it could not be given up, though it would have been
 
 
 @dataclass(frozen=True, slots=True)

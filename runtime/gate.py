@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,18 +34,18 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     A message that is written lies in gRPC's memory until its caller has room for all of it: only then does the write
     end.  Those bytes are counted, and refused beyond a bound.  A write that does not end in time costs its caller the
     connection: an abort or a cancelled handler would leave message and call where they are.  So does a status that
-    is not taken in time, of refused calls and unknown ones too, and at once whoever has far more calls under way than
-    places.
+    is not taken in time, of refused calls and unknown ones too.  A machine that has far more calls under way than
+    places loses, at once, the connection with the most of them: others may share its address.
 
     What remains: an answer lies in memory about twice while it is written, and once more while it is made; small ones
     are not counted; a request is read whole before anybody counts it, so that the places of one machine may hold
-    256 MiB of requests and all of them 2 GiB; on a Unix socket, or where there is no /proc, unread answers keep their
+    256 MiB of requests and all of them 2 GiB; on a Unix socket unread answers keep their
     places and their share of the bound until the caller goes.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._calls: Counter[str] = Counter()  #: under way, refused ones too, by machine
+        self._calls: dict[str, Counter[str]] = {}  #: under way, refused ones too, by machine and connection
         self._places: Counter[str] = Counter()  #: those that were let in
         self._taken = 0  #: places of everybody
         self._unread: Counter[str] = Counter()  #: bytes that are being written
@@ -82,10 +83,12 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     def _enter(self, call: _Call) -> None:
         """A call takes a place until it has left the server.  BudgetError: there is none."""
         limits, caller = self._limits, call.caller
-        self._calls[caller] += 1
-        call.add_done_callback(lambda _: _less(self._calls, caller))
-        if self._calls[caller] > limits.streams:
-            self.end(call.origin)
+        calls = self._calls.setdefault(caller, Counter())
+        calls[call.origin] += 1
+        call.add_done_callback(lambda _: self._over(caller, call.origin))
+        if calls.total() > limits.streams:
+            most = max(calls.values())
+            self.end(random.choice([origin for origin, number in calls.items() if number == most]))
         if self._places[caller] >= limits.calls_of_one:
             raise BudgetError(f"{limits.calls_of_one} calls of this machine are under way: wait for one of them")
         if self._taken >= limits.calls:
@@ -94,13 +97,27 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         self._taken += 1
         call.add_done_callback(lambda _: self._left(caller))
 
+    def _over(self, caller: str, origin: str) -> None:
+        calls = self._calls[caller]
+        _less(calls, origin)
+        if not calls:
+            del self._calls[caller]
+
     def _left(self, caller: str) -> None:
         _less(self._places, caller)
         self._taken -= 1
 
     def supervise(self, call: _Call) -> None:
         """A call has only its status to send: in time, or its connection ends."""
-        late = asyncio.get_running_loop().call_later(self._limits.send, self.end, call.origin)
+        loop, seconds = asyncio.get_running_loop(), self._limits.send
+        late: asyncio.TimerHandle
+
+        def end() -> None:  # again, should the connection not have been found
+            nonlocal late
+            self.end(call.origin)
+            late = loop.call_later(seconds, end)
+
+        late = loop.call_later(seconds, end)
         call.add_done_callback(lambda _: late.cancel())
 
     async def read(self, context: Any) -> Any:
@@ -127,10 +144,10 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         writing = asyncio.ensure_future(context.write(data))
         writing.add_done_callback(lambda done: self._written(done, caller, size))
         del data
-        done, _ = await asyncio.wait({writing}, timeout=limits.send + size / limits.slowest)
-        if not done:
+        await asyncio.wait({writing}, timeout=limits.send + size / limits.slowest)
+        while not writing.done():  # and again, should the connection not have been found
             self.end(str(context.peer()))
-            await asyncio.wait({writing})
+            await asyncio.wait({writing}, timeout=limits.send)
         try:
             writing.result()
         except grpc.aio.InternalError:  # the caller has gone: nothing of this call is anybody's any more

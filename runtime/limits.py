@@ -27,7 +27,7 @@ class Limits:
 
     @property
     def streams(self) -> int:
-        """Calls of one machine from which on it loses connections: those beyond its places are being refused."""
+        """Calls of one machine beyond which it loses its busiest connection: those beyond its places are refused."""
         return 2 * self.calls_of_one
 
     def options(self, descriptors: int) -> list[tuple[str, int]]:

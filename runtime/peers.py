@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
+import resource
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from urllib.parse import unquote
 
 DESCRIPTORS = "/proc/self/fd"
+MOST = 1 << 20  #: numbers that are tried where descriptors cannot be listed
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -36,17 +37,23 @@ def end_connections(peers: Collection[str]) -> int:
 
     gRPC lets a Python server end neither a call whose answer is not read nor its connection, and keeps the answer in
     memory meanwhile.  So the sockets are looked for among this program's descriptors and shut down: gRPC then sees a
-    caller that has gone.  Linux only; elsewhere, and on a Unix socket, nothing is found.
+    caller that has gone.  On a Unix socket nothing is found.
 
     No descriptor is duplicated, and none is closed: where a process closes any descriptor of a database's file, the
     system drops all of its locks on that file, and another process may destroy it.  So a number that stands for a new
     connection by the time that its peer was compared costs that connection's caller another attempt, and no more.
     """
     wanted = {place for place in map(_place, peers) if place is not None}
-    names: list[str] = []
-    with contextlib.suppress(OSError):
-        names = os.listdir(DESCRIPTORS)
-    return sum(_shut_down(int(name), wanted) for name in names)
+    return sum(_shut_down(number, wanted) for number in _descriptors())
+
+
+def _descriptors() -> Iterable[int]:
+    """Of this program.  To list them takes a free one; where there is none, every number may be one."""
+    try:
+        return [int(name) for name in os.listdir(DESCRIPTORS)]
+    except OSError:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return range(MOST if soft == resource.RLIM_INFINITY else min(soft, MOST))
 
 
 def _shut_down(descriptor: int, wanted: Collection[tuple[Address, int]]) -> bool:

@@ -19,8 +19,15 @@ def _text(value: bytes) -> bytes:
 class RawCaller:
     """One connection."""
 
-    def __init__(self, port: int, source: str = "127.0.0.1", buffer: int | None = None, window: int = 65535) -> None:
-        """``buffer``: bytes that the system keeps unread; ``window``: of the answers of each call."""
+    def __init__(
+        self,
+        port: int,
+        source: str = "127.0.0.1",
+        buffer: int | None = None,
+        window: int = 65535,
+        room: int = 1 << 20,  # calls are held back one by one
+    ) -> None:
+        """``buffer``: bytes that the system keeps unread; ``window``: of the answers of each call, ``room``: of all."""
         self._stream = -1
         self.socket = socket.socket()
         if buffer is not None:
@@ -28,9 +35,9 @@ class RawCaller:
         self.socket.bind((source, 0))
         self.socket.settimeout(10)
         self.socket.connect(("127.0.0.1", port))
-        room = _frame(8, 0, 0, struct.pack(">I", 1 << 20))  # of the connection: its calls are held back one by one
+        more = _frame(8, 0, 0, struct.pack(">I", room))
         settings = _frame(4, 0, 0, struct.pack(">HI", 4, window))
-        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + _frame(4, 1, 0, b"") + room)
+        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + _frame(4, 1, 0, b"") + more)
 
     def call(self, path: str, message: bytes = b"") -> None:
         """A whole call; OSError once the connection has ended, or takes nothing any more."""

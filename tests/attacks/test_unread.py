@@ -33,7 +33,8 @@ from ragseal.prover.limits import RETRIEVES_AT_ONCE
 from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.storage.history import Stage
-from ragseal.runtime import rpc
+from ragseal.runtime import gate, rpc
+from ragseal.runtime.gate import Gate
 from ragseal.runtime.health import Health
 from ragseal.runtime.limits import Limits
 from ragseal.runtime.peers import end_connections
@@ -41,6 +42,7 @@ from ragseal.runtime.rpc import answers, bind, call, new_server, open_channel
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2
 from tests.attacks.live import scene
 from tests.attacks.raw import RawCaller
+from tests.attacks.test_exhaustion import no_descriptors
 from tests.attacks.world import machine
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
@@ -52,6 +54,7 @@ LONG = "é" * 950  # in a status, three bytes for one
 class _Ledger(ledger_pb2_grpc.LedgerServiceServicer):
     def __init__(self) -> None:
         self.asked = 0
+        self.waited_for, self.go_on = asyncio.Event(), asyncio.Event()
 
     @answers
     async def GetCheckpoint(self, request: Any, context: Any) -> Any:
@@ -59,7 +62,13 @@ class _Ledger(ledger_pb2_grpc.LedgerServiceServicer):
 
     @answers
     async def GetEntries(self, request: Any, context: Any) -> Any:
-        return ledger_pb2.GetEntriesResponse(entries=[os.urandom(1 << 18)])
+        return ledger_pb2.GetEntriesResponse(entries=[os.urandom(1 << 18)] * max(1, request.count))
+
+    @answers
+    async def GetConsistencyProof(self, request: Any, context: Any) -> Any:
+        self.waited_for.set()
+        await self.go_on.wait()
+        return ledger_pb2.GetConsistencyProofResponse()
 
     @answers
     async def GetInclusionProof(self, request: Any, context: Any) -> Any:
@@ -108,6 +117,50 @@ def test_ending_a_connection_takes_no_descriptor(tmp_path: Path) -> None:
         mine.close()
         for descriptor in pipe:
             os.close(descriptor)
+
+
+def test_a_connection_is_ended_where_no_descriptor_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        mine = socket.create_connection(listening.getsockname())
+        theirs, _ = listening.accept()
+        with no_descriptors():
+            assert end_connections([f"ipv4:127.0.0.1:{mine.getsockname()[1]}"]) == 1
+        theirs.close()
+        mine.close()
+
+
+@pytest.mark.parametrize("what", ["answers", "statuses"])
+def test_a_connection_that_was_not_found_is_looked_for_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls kept their places for as long as their caller pleased."""
+    looked: list[int] = []
+    seeing = False
+
+    def look(peers: Any) -> int:
+        looked.append(len(peers))
+        return end_connections(peers) if seeing else 0
+
+    monkeypatch.setattr(gate, "end_connections", look)
+
+    async def run() -> None:
+        nonlocal seeing
+        given = Limits(calls_of_one=8, send=1.0, slowest=1 << 30 if what == "answers" else 1)
+        async with _serving(given) as (port, _, _):
+            caller = RawCaller(port, buffer=2304, window=0 if what == "answers" else 1 << 30, room=1 << 30)
+            wide = ledger_pb2.GetEntriesRequest(count=32).SerializeToString()
+            caller.call(f"{SERVICE}/GetEntries", wide)
+            await asyncio.sleep(0.5)  # which fills every buffer
+            for _ in range(7):
+                caller.call(f"{SERVICE}/{'GetEntries' if what == 'answers' else 'GetInclusionProof'}")
+            await asyncio.sleep(1.9)
+            assert looked
+            with pytest.raises(BudgetError):
+                await _answered(port, 5)
+            seeing = True
+            await asyncio.sleep(1.5)
+            await _answered(port, 5)
+            caller.close()
+
+    asyncio.run(run())
 
 
 def test_ending_a_connection_leaves_databases_their_locks(tmp_path: Path) -> None:
@@ -236,6 +289,43 @@ def test_statuses_that_nobody_reads_keep_no_places(path: str, pause: float, capl
     assert not [one.getMessage() for one in caplog.records if one.exc_info or one.levelno >= logging.ERROR]
 
 
+def test_who_shares_an_address_with_a_flood_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection of the call that came last was ended, and with it every answer that its caller waited for."""
+    ended, real = set[str](), Gate.end
+
+    def end(self: Gate, peer: str) -> None:
+        ended.add(peer)
+        real(self, peer)
+
+    monkeypatch.setattr(Gate, "end", end)
+
+    async def run() -> None:
+        async with _serving(Limits(calls_of_one=8)) as (port, _, ledger), open_channel(f"127.0.0.1:{port}") as channel:
+            stub = ledger_pb2_grpc.LedgerServiceStub(channel)
+            slow = asyncio.ensure_future(
+                call(stub.GetConsistencyProof, ledger_pb2.GetConsistencyProofRequest(), "it", 10)
+            )
+            await asyncio.wait_for(ledger.waited_for.wait(), 5)
+            caller = RawCaller(port, buffer=2304, window=1 << 30, room=1 << 30)
+            flood = f"ipv4:127.0.0.1:{caller.socket.getsockname()[1]}"
+            caller.call(f"{SERVICE}/GetEntries", ledger_pb2.GetEntriesRequest(count=32).SerializeToString())
+            await asyncio.sleep(0.5)  # which fills every buffer
+            for _ in range(14):
+                caller.call(f"{SERVICE}/Nothing")
+            await asyncio.sleep(0.5)  # sixteen calls are under way
+            assert not ended
+            with pytest.raises(BudgetError):
+                await call(stub.GetCheckpoint, ledger_pb2.GetCheckpointRequest(), "it", 5)
+            await asyncio.sleep(0.5)
+            assert ended == {flood}
+            await call(stub.GetCheckpoint, ledger_pb2.GetCheckpointRequest(), "it", 5)
+            ledger.go_on.set()
+            await slow
+            caller.close()
+
+    asyncio.run(run())
+
+
 # --- an auditor's asks -----------------------------------------------------------------------------------------------
 
 
@@ -314,6 +404,49 @@ def test_retrievals_that_are_broken_off_count_until_their_work_ends(tmp_path: Pa
             assert window.counters[alice.pseudonym] == 1, "the work of the first is done all the same"
 
     asyncio.run(run())
+
+
+# --- the log ---------------------------------------------------------------------------------------------------------
+
+SERVING = """
+import asyncio, importlib, sys
+importlib.import_module("ragseal." + sys.argv[1])  # as `python -m` and the installed commands do, before all else
+importlib.import_module(f"ragseal.{sys.argv[1]}.__main__")
+import grpc
+from ragseal.runtime.rpc import bind, new_server
+async def main():
+    server = new_server()
+    print(bind(server, "127.0.0.1:0"), flush=True)
+    await server.start()
+    await asyncio.to_thread(sys.stdin.read)
+    await server.stop(0)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("part", "verbosity"), [("prover", None), ("verifier", None), ("verifier", "ERROR")])
+def test_compressed_requests_do_not_fill_the_log(part: str, verbosity: str | None) -> None:
+    """gRPC's core wrote a line of its own for each of them, past the gate."""
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    if verbosity is not None:
+        environment["GRPC_VERBOSITY"] = verbosity
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", SERVING, part], env=environment, text=True, **pipes) as server:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+
+        async def ask() -> None:
+            async with open_channel(f"127.0.0.1:{port}") as channel:
+                asked = channel.unary_unary(f"{SERVICE}/GetCheckpoint")
+                for _ in range(10):
+                    calls = [asked(b"", timeout=10, compression=grpc.Compression.Gzip) for _ in range(100)]
+                    found = await asyncio.gather(*calls, return_exceptions=True)
+                    assert all(isinstance(one, grpc.RpcError) for one in found)
+
+        asyncio.run(ask())
+        _, written = server.communicate(timeout=20)
+    assert server.returncode == 0, written
+    assert (len(written) < 4096) is (verbosity is None), written[-2000:]
 
 
 # --- requests --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 from ragseal.client.account import AccountState
 from ragseal.client.link import Retrieved
 from ragseal.client.result import Resumed
+from ragseal.client.window import WindowState
 from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepared, Receipt, SealedAnswer, SignedRequest
 from ragseal.kernel.errors import (
     AttestationError,
@@ -260,6 +261,60 @@ def test_only_a_denial_after_the_end_is_for_good(bench: Any, outage: Any) -> Non
     assert len(client.resume().results) == 1
 
 
+def test_a_full_disk_hides_no_refusal_and_gives_nothing_up(
+    bench: Any, outage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk's error was told as the provider's answer, and the request as given up, which it was not."""
+    client = bench.client()
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+    denial = AttestationError("no such request")
+
+    def deny(call: str) -> None:
+        raise denial
+
+    def full(memory: WindowState, reason: str) -> None:
+        raise ConfigurationError("cannot write: No space left on device")
+
+    bench.provider.on_call = deny
+    bench.now = float(bench.provider.manifest.policy.closes)
+    with monkeypatch.context() as patch:
+        patch.setattr(WindowState, "give_up", full)
+        for _ in range(2):
+            (owed,) = client.resume().owed
+            assert (owed.reason, owed.given_up) == (denial, False)
+            assert "No space left" in str(owed.trouble)
+            assert client.owing() == ["w1"]
+    (owed,) = client.resume().owed
+    assert (owed.reason, owed.given_up, owed.trouble) == (denial, True, None)
+
+
+def test_a_kept_answer_is_not_counted_as_given_up(bench: Any, outage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a crash between the answer and the end of its request, which had been given up before."""
+    client = bench.client()
+    bench.provider.on_call = outage("retrieve")
+    with pytest.raises(TransportError):
+        client.ask("json")
+
+    def deny(call: str) -> None:
+        raise AttestationError("no such request")
+
+    bench.provider.on_call = deny
+    bench.now = float(bench.provider.manifest.policy.closes)
+    assert client.resume().owed[0].given_up
+    assert client.resume() == Resumed((), (), given_up=1)
+    bench.provider.on_call = lambda _: None
+    with monkeypatch.context() as patch:
+        patch.setattr(WindowState, "_retire", lambda self, ctr: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            client.resume(again=True)
+    again = bench.client()
+    assert again.resume() == NOTHING
+    memory = again.state.windows()[0]
+    assert (memory.given_up, memory.exchange(1).prepare.query) == (None, "json")
+
+
 def test_a_line_that_breaks_for_one_window_stops_no_other_s(bench: Any, outage: Any) -> None:
     client = two_windows_owe(bench, outage)
     breaks = iter([True])
@@ -332,8 +387,6 @@ def test_a_provider_that_prepares_anew_after_the_signature(bench: Any) -> None:
 
 
 def test_a_crash_between_answer_and_retiring_the_request(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ragseal.client.window import WindowState
-
     client = bench.client()
     with monkeypatch.context() as patch:
         patch.setattr(WindowState, "_retire", lambda self, ctr: (_ for _ in ()).throw(KeyboardInterrupt))
