@@ -408,10 +408,8 @@ def _read_nonce(path: Path, manifest: bytes, log: str | int | None = None) -> by
         return None
     if not isinstance(values, dict) or not isinstance(values.get("nonce"), str):
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it")
-    if (values.get("manifest"), values.get("log")) != (
-        manifest.hex(),
-        log,
-    ):  # as after a restore under a wrong name: that nonce may be known already
+    # After a restore under a wrong name it is another window's or log's, and may be known already.
+    if (values.get("manifest"), values.get("log")) != (manifest.hex(), log):
         raise ConfigurationError(f"{path} holds the nonce of another window: restore the right file")
     return read_digest(values["nonce"])
 
