@@ -210,7 +210,7 @@ def catch_up(
         Undecided: the provider does not show what was seen.
     """
     kept = remember(tree)
-    if kept.checkpoint.size <= tree.size:
+    if kept.checkpoint.size <= tree.signed.checkpoint.size:
         return tree
     may_ask()
     signed = read_note(evidence, log_key)
@@ -218,7 +218,7 @@ def catch_up(
     tree = read_tree(evidence, signed, tree, most)
     tree.extends(kept, "the checkpoint that this auditor has meanwhile seen")
     newest = remember(tree)
-    if newest.checkpoint.size <= tree.size:
+    if newest.checkpoint.size <= tree.signed.checkpoint.size:
         return tree
     entries = tree.entries[: kept.checkpoint.size]
     return LogTree(kept, entries, MerkleTree(entries))
