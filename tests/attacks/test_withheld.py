@@ -327,7 +327,10 @@ def test_an_entry_of_an_unknown_kind_in_an_honest_log_is_no_lie(place: int, name
 def test_no_epsilon_is_shown_while_a_step_is_open(call: str) -> None:
     """It stood there as "ok", under a NO VERDICT."""
     world = World.honest()
-    assert "1.75161" in page.render(document.build(audit(SimulatedEvidence(world))))
+    passed = audit(SimulatedEvidence(world))
+    assert "1.75161" in page.render(document.build(passed))
+    assert "epsilon_account" not in passed.steps[10].evidence, "labelled as what is advertised; this one is computed"
+    assert "epsilon_of_one_account" in passed.steps[10].evidence
     verdict = audit(Silent(world, call))
     assert verdict.verdict == "NO VERDICT"
     assert [key for step in verdict.steps for key in step.evidence if key.startswith("epsilon")] == []
