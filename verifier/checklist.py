@@ -27,18 +27,21 @@ from ragseal.verifier.outcome import (
     Ending,
     Step,
 )
+from ragseal.verifier.steps.log import Forked
 from ragseal.verifier.steps.recorder import Recorder
 
 T = TypeVar("T")
 
 AWAY = "audit again when the provider answers, or with a larger --patience"
+IN_SILENCE = "checked; while another step is open its numbers are no claim, and are not shown"
 _WEIGHT = (NOT_ASKED, OK, NOT_REACHED, OPEN, FAILED)  #: the worst of a step's parts is what is said of the step
 
 
 def ending_of(number: int, error: AuditError) -> Ending:
     """What an error at a step means: only a Refused is the provider's fault; whatever else there is, is no verdict."""
     if isinstance(error, Refused):
-        return Ending(number, str(error), {**error.evidence, "error": "Refused"}, failed=True)
+        evidence = {**error.evidence, "error": "Refused"}
+        return Ending(number, str(error), evidence, failed=True, forked=isinstance(error, Forked))
     if isinstance(error, Undecided):
         return Ending(number, str(error), dict(error.evidence), error.way_out)
     kind = type(error).__name__
@@ -80,8 +83,11 @@ class _Progress:
     message: str = ""
 
     def ends(self, status: str, message: str = "") -> None:
-        if _WEIGHT.index(status) > _WEIGHT.index(self.status):
-            self.status, self.message = status, message
+        if _WEIGHT.index(status) < _WEIGHT.index(self.status):
+            return
+        self.status = status
+        if message and message not in self.message:
+            self.message = f"{self.message}; {message}" if self.message else message
 
 
 class Checklist:
@@ -108,39 +114,62 @@ class Checklist:
             for number, one in sorted(self.steps.items())
         ]
 
-    def part(self, number: int, check: Callable[[Recorder], T], *, asks: bool = False) -> Got[T]:
+    def part(self, number: int, check: Callable[[Recorder], T], *, asks: bool = False, claims: bool = False) -> Got[T]:
         """A part of a step: a check that is given somewhere to say its evidence.
 
         Args:
             asks: whether it asks the provider for something.  Such a part begins only while nothing is open and the
                 deadline has not passed.
+            claims: whether what it says would be read as a claim.  Once something is open it checks in silence.
 
         Raises:
             Ending: the provider's signature shows that something does not hold.
         """
         step = self.steps.setdefault(number, _Progress(OK))
         begun = self._clock()
+        said: dict[str, Any] = {}
+        silent = claims and self.open is not None
         self._progress(number, TITLES[number])
         try:
             if asks:
-                self._may_ask(begun)
-            return Got(check(step.evidence.update))
+                self.may_ask()
+            found = Got(check(said.update))
+            if silent:
+                said.clear()
+                step.ends(NOT_REACHED, IN_SILENCE)
+            return found
         except MissingError:
-            step.ends(NOT_REACHED, "checked only as far as what is at hand goes" if step.evidence else "")
+            step.ends(NOT_REACHED, "checked only as far as what is at hand goes" if step.evidence or said else "")
         except AuditError as error:
             ending = ending_of(number, error)
-            step.evidence.update(ending.evidence)
+            if silent and not ending.failed:
+                said.clear()
+            said.update(ending.evidence)
+            ending.evidence = dict(said)
             step.ends(FAILED if ending.failed else OPEN, ending.message)
-            ending.evidence = dict(step.evidence)
             if ending.failed:
                 raise ending from None
             self.open = self.open or ending
         finally:
+            step.evidence.update(said)
             step.seconds += self._clock() - begun
         return Got()
 
-    def _may_ask(self, now: float) -> None:
+    def take_back(self, number: int) -> None:
+        """What a step said is a claim no more, since something is open after all."""
+        step = self.steps.get(number)
+        if step is not None and step.status == OK:
+            step.evidence.clear()
+            step.ends(NOT_REACHED, IN_SILENCE)
+
+    def may_ask(self) -> None:
+        """The provider may be asked for something now.
+
+        Raises:
+            MissingError: something is open.
+            Undecided: the deadline has passed.
+        """
         if self.open is not None:
             raise MissingError
-        if self._deadline is not None and now > self._deadline:
+        if self._deadline is not None and self._clock() > self._deadline:
             raise Undecided("the audit's deadline has passed", "audit again with a larger --deadline")

@@ -179,8 +179,8 @@ class Auditor:
     beacons: Mapping[bytes, int]  #: by manifest digest, the only beacon that the nonce was released for
     drawn: Mapping[bytes, int]  #: by manifest digest, when the nonce was drawn (own clock, seconds since 1970)
     remembered: SignedCheckpoint | None = None  #: the newest checkpoint seen of this log
-    #: (log just read, manifest digest, fresh bytes) -> the nonce of all samples of that window; an auditor with a
-    #: memory keeps both before a proof is asked for (:meth:`ragseal.verifier.state.State.sample_nonce`)
+    #: (log just read, manifest digest, fresh bytes) -> the nonce of all samples of that window in this log; an
+    #: auditor with a memory keeps both before a proof is asked for (:meth:`ragseal.verifier.state.State.sample_nonce`)
     sample_nonce: Callable[[Any, bytes, bytes], bytes] = forgetful
     #: keeps a log's checkpoint before anything else is asked, so that breaking off does not undo it -> what is kept: a
     #: larger one if another process has seen that (:meth:`ragseal.verifier.state.State.remember`)

@@ -46,7 +46,13 @@ class Ending(AuditError):
     """The step at which a checklist ended, why, and what shows it; ``failed`` if the provider's signature does."""
 
     def __init__(
-        self, number: int, message: str, evidence: dict[str, Any], way_out: str = "", failed: bool = False
+        self,
+        number: int,
+        message: str,
+        evidence: dict[str, Any],
+        way_out: str = "",
+        failed: bool = False,
+        forked: bool = False,
     ) -> None:
         super().__init__(f"step {number} ({TITLES[number]}): {message}")
         self.number = number
@@ -54,6 +60,7 @@ class Ending(AuditError):
         self.evidence = evidence
         self.way_out = way_out  #: of a NO VERDICT
         self.failed = failed  #: only whoever holds the provider's signature against it says so
+        self.forked = forked  #: by two notes of the log that contradict each other: ``older`` and ``newer``
 
     def line(self) -> str:
         after = f"; {self.way_out}" if self.way_out else ""

@@ -104,7 +104,9 @@ class Participant:
         one_history([*([remembered] if remembered else []), signed])
         tree = read_tree(self.link, signed, self._log)
         tree = catch_up(tree, self.link, self.log_key, partial(self.state.remember, self.log_key))
-        self._log = decoded(tree, self._log)
+        log = decoded(tree, self._log)
+        log.to_its_end()
+        self._log = log
         return self._log
 
     @contextmanager

@@ -6,7 +6,8 @@
     keys/                   key folders, as :mod:`ragseal.groth16.keys` writes them
     nonces/<manifest>.json  one beacon nonce a manifest and its time, on disk before its commitment leaves (0600)
     nonces/<manifest>.beacon the one beacon that the nonce was released for, on disk before the nonce leaves (0600)
-    samples/<manifest>.json one nonce a manifest that samples are drawn with, on disk before a proof is asked for (0600)
+    samples/<manifest>-<log>.json one nonce a manifest in a log that samples are drawn with, on disk before a proof is
+                            asked for (0600)
     links/<manifest>.bin    the first signed list of links of a window, on disk before a block is asked for
     checkpoints/<log>.note  the newest checkpoint seen of a log
     verdicts/<manifest>-<log>.json what was found of a window in a log (:mod:`ragseal.verifier.verdicts`)
@@ -235,7 +236,7 @@ class State:
 
     def nonce(self, manifest: bytes) -> bytes | None:
         """The nonce drawn for a manifest, None if none was.  Raises ConfigurationError: its file is damaged."""
-        return _read_nonce(self._nonce_path(manifest))
+        return _read_nonce(self._nonce_path(manifest), manifest)
 
     def draw_nonce(self, manifest: bytes, fresh: bytes, window: str, now: int) -> bytes:
         """The nonce of a manifest: the one on disk if there is one, else ``fresh``, durable before this returns.
@@ -262,7 +263,8 @@ class State:
         """The nonce of every sample of a window: the one on disk, else ``fresh``; the log as seen is remembered first.
 
         Both are durable before this returns, so a provider that breaks off an audit gains neither another sample nor
-        another log.
+        another log.  One nonce for each key of a log: a report tells the nonce, and the provider could replay the
+        window in a log of another key, of which the sample would be known beforehand.
 
         Raises:
             Forked: the log forks from what is remembered.
@@ -275,7 +277,19 @@ class State:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"cannot make {folder}: {error.strerror}; no sample is drawn") from None
-        return self._keep_nonce(folder / f"{manifest.hex()}.json", manifest, fresh)
+        path = folder / f"{manifest.hex()}-{_short(log)}.json"
+        if not path.exists():
+            fresh = self._earlier_sample(log, manifest) or fresh
+        return self._keep_nonce(path, manifest, fresh, log=log.vkey())
+
+    def _earlier_sample(self, log: NoteVerifier, manifest: bytes) -> bytes | None:
+        """The nonce of an earlier version, whose file did not name the log; only where it can be of no other log.
+
+        Before it drew one that version remembered the log's checkpoint too.
+        """
+        if [one.name for one in (self.directory / CHECKPOINTS).glob("*.note")] != [self._checkpoint_path(log).name]:
+            return None
+        return _read_nonce(self.directory / SAMPLES / f"{manifest.hex()}.json", manifest)
 
     def _keep_nonce(self, path: Path, manifest: bytes, fresh: bytes, **beside: str | int) -> bytes:
         data = json.dumps({**beside, "manifest": manifest.hex(), "nonce": fresh.hex()}, indent=1).encode()
@@ -285,7 +299,7 @@ class State:
             pass
         except OSError as error:
             raise ConfigurationError(f"cannot write {path}: {error.strerror}; the nonce is not used") from None
-        stored = _read_nonce(path)
+        stored = _read_nonce(path, manifest, beside.get("log"))
         if stored is None:
             raise ConfigurationError(f"{path} vanished while it was written")
         return stored
@@ -353,7 +367,7 @@ class State:
         return seen.signed
 
     def _checkpoint_path(self, log: NoteVerifier) -> Path:
-        return self.directory / CHECKPOINTS / f"{hashlib.sha256(log.vkey().encode()).hexdigest()[:32]}.note"
+        return self.directory / CHECKPOINTS / f"{_short(log)}.note"
 
     # --- all together ---
 
@@ -383,13 +397,19 @@ class State:
         )
 
 
-def _read_nonce(path: Path) -> bytes | None:
+def _short(log: NoteVerifier) -> str:
+    """A log's key in the name of a file."""
+    return hashlib.sha256(log.vkey().encode()).hexdigest()[:32]
+
+
+def _read_nonce(path: Path, manifest: bytes, log: str | int | None = None) -> bytes | None:
     values = read_json(path, None)
     if values is None:
         return None
     if not isinstance(values, dict) or not isinstance(values.get("nonce"), str):
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it")
-    if values.get("manifest") != path.stem:  # as after a restore under a wrong name: that nonce may be known already
+    # After a restore under a wrong name it is another window's or log's, and may be known already.
+    if (values.get("manifest"), values.get("log")) != (manifest.hex(), log):
         raise ConfigurationError(f"{path} holds the nonce of another window: restore the right file")
     return read_digest(values["nonce"])
 

@@ -6,7 +6,8 @@ period of which this folder has no PASS.  Else an empty window opened behind a b
 
 A FAIL stays: it rests on signed bytes, and an audit with fewer receipts does not unmake them, nor does the same window
 in a log of another key.  A later NO VERDICT, of a provider that was away, does not unmake a PASS.  With the FAIL of a
-fork both notes are kept: anybody can check them, and whoever showed one of them will not show it again.
+fork both notes are kept, with the window and with the log: anybody can check them, and whoever showed one of them will
+not show it again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,12 @@ class Verdicts:
             self.directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from None
+        self._put(made)
+        if digest and verdict.failure is not None and verdict.failure.forked:  # whatever window was audited
+            self._put(replace(made, window=THE_LOG, manifest=""))
+
+    def _put(self, made: KeptVerdict) -> None:
+        digest = bytes.fromhex(made.manifest)
         path = self._path(digest)
         with locked(self.directory, path.name):
             try:
@@ -132,9 +139,10 @@ class Verdicts:
 
 
 def _notes(verdict: Verdict) -> dict[str, str]:
-    """Both notes of a fork."""
-    evidence = verdict.failure.evidence if verdict.failure is not None else {}
-    return {name: str(evidence[name]) for name in ("older", "newer")} if {"older", "newer"} <= set(evidence) else {}
+    """Both notes of a fork; a note that is only old contradicts nothing."""
+    if verdict.failure is None or not verdict.failure.forked:
+        return {}
+    return {name: str(verdict.failure.evidence[name]) for name in ("older", "newer")}
 
 
 def _touched(log: LogView, manifest: bytes, since: int) -> bool:

@@ -193,6 +193,7 @@ class _Audit(Checklist):
         part(1, lambda say: self._continues(served(), noted(), say))
         newest = part(1, lambda say: self._remembered(served()), asks=True)
         log = part(1, lambda say: self._decoded((newest or served)()))
+        part(1, lambda say: log().to_its_end())
         promises = part(1, lambda say: self._sort(log(), noted(), say))
 
         # 2. The manifest: in that log, signed, of a policy that its class can carry, and for the first time.
@@ -214,7 +215,7 @@ class _Audit(Checklist):
         beacon = part(5, lambda say: check_beacon(entries(), entered(), life(), auditor, say))
 
         # 6. The records: all of them, each signed by whom it is charged to.
-        placed = part(6, lambda say: check_order(group, log(), entered(), life(), say))
+        placed = part(6, lambda say: self._placed(log(), entered(), life(), say))
         accounts = part(6, lambda say: check_registry(entered(), asker(), say), asks=True)
         records = part(6, lambda say: self._records(placed(), entered(), accounts(), say))
 
@@ -245,15 +246,17 @@ class _Audit(Checklist):
         table = part(10, lambda say: check_noise(window(), say))
 
         # 11. Epsilon: of the coalition and period that the policy names.
-        span = part(11, lambda say: self._period(log(), entered(), life()))
-        accounted = part(11, lambda say: check_period(log(), window(), auditor, span(), say))
-        alone = part(11, lambda say: check_advertised(window(), table(), say))
-        part(11, lambda say: self._budget(log(), window(), accounted(), alone(), tallies(), say))
+        span = part(11, lambda say: self._period(log(), entered(), life()), claims=True)
+        accounted = part(11, lambda say: check_period(log(), window(), auditor, span(), say), claims=True)
+        alone = part(11, lambda say: check_advertised(window(), table(), say), claims=True)
+        part(11, lambda say: self._budget(log(), window(), accounted(), alone(), tallies(), say), claims=True)
 
         # All this took its time: another process may have been shown more of the log since, or another log.
         if self.open is None:
-            part(1, lambda say: self._catch_up(log()), asks=True)
+            part(1, lambda say: self._catch_up(log()))
         if self.open is not None:
+            self.take_back(11)
+            result.budget, result.neighbours = None, ()
             raise self.open
         for number in STEPS:  # whatever the parts do: nothing passes that was not decided
             if number not in self.steps or self.steps[number].status not in (OK, NOT_ASKED):
@@ -297,7 +300,9 @@ class _Audit(Checklist):
             raise stale
 
     def _catch_up(self, tree: LogTree) -> LogTree:
-        return catch_up(tree, self.evidence, self.auditor.log_key, self.auditor.remember, self.around.log_bytes)
+        return catch_up(
+            tree, self.evidence, self.auditor.log_key, self.auditor.remember, self.around.log_bytes, self.may_ask
+        )
 
     def _remembered(self, tree: LogTree) -> LogTree:
         found = self._catch_up(tree)
@@ -330,12 +335,15 @@ class _Audit(Checklist):
         self.result.keys = configured.made_by
         return key
 
+    def _placed(self, log: LogView, entered: Entered, life: WindowSpan, say: Recorder) -> tuple[Placed, ...]:
+        placed = check_order(self.around.group, log, entered, life, say)
+        self.result.records = len(placed)
+        return placed
+
     def _records(
         self, placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Recorder
     ) -> tuple[LoggedRecord, ...]:
-        records = check_accounts(placed, entered, accounts, say)
-        self.result.records = len(records)
-        return records
+        return check_accounts(placed, entered, accounts, say)
 
     def _answers(
         self, log: LogView, window: Window, placed: Sequence[Placed], promises: Sequence[Promise], say: Recorder

@@ -8,17 +8,19 @@ whose lie stands in its log would just stop to answer, and every audit of it wou
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ragseal.kernel.commitment import BeaconSeal, WindowClose, WindowOpen
+from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import TransportError
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.verifier import verification
 from ragseal.verifier.evidence import ReceiptFile
+from ragseal.verifier.report import document, page, summary
 from tests.attacks import test_receipts
 from tests.attacks.test_outsiders import ASKED, Between
 from tests.verifier import simulator
@@ -257,6 +259,107 @@ def test_records_of_a_window_that_is_never_opened() -> None:
     del world.messages[world.at(WindowOpen)]
     verdict = audit(SimulatedEvidence(world), window="w1")
     assert verdict.line().startswith("FAIL step=2 manifest: the log holds a record of the window"), verdict.line()
+
+
+# --- an entry that this build does not know --------------------------------------------------------------------------
+
+FOREIGN = b"\x05hello"
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_an_entry_of_an_unknown_kind_hides_no_lie_before_it(name: str) -> None:
+    """Attack: one made-up entry behind the lie, and no build ever reads the log to its end."""
+    step, message, lie = LIES[name]
+    world, receipts = lie()
+    world.raw[len(world.messages)] = FOREIGN
+    world.messages.append(WindowClose(bytes(32), 0, 0))
+    verdict = audit(SimulatedEvidence(world), receipts=receipts)
+    assert verdict.line().startswith(f"FAIL step={step} "), verdict.line()
+    assert verdict.failure is not None
+    assert any(part in verdict.failure.message for part in message.split("|")), verdict.line()
+    shown = {one.number: one for one in verdict.steps}[1]
+    assert (shown.status, "of a kind that this build does not know" in shown.message) == ("no verdict", True)
+
+
+class _Newer(list[Message]):
+    """Entries of a provider whose build knows one kind more, which it writes at one place."""
+
+    def __init__(self, world: World, place: int) -> None:
+        super().__init__()
+        self.place = place
+        world.raw[place] = FOREIGN
+
+    def append(self, message: Message) -> None:
+        if len(self) == self.place:
+            super().append(WindowClose(bytes(32), 0, 0))
+        super().append(message)
+
+    def __iadd__(self, more: Iterable[Message]) -> _Newer:  # type: ignore[misc, override]
+        for message in more:
+            self.append(message)
+        return self
+
+
+@pytest.mark.parametrize("name", ["", "w1"])
+@pytest.mark.parametrize("place", range(17))
+def test_an_entry_of_an_unknown_kind_in_an_honest_log_is_no_lie(place: int, name: str) -> None:
+    """The auditor's own build is old: whatever follows that entry it cannot judge."""
+    world = World()
+    world.messages = _Newer(world, place)
+    world.commit()
+    world.queries()
+    world.close()
+    if place == 16:
+        list.append(world.messages, WindowClose(bytes(32), 0, 0))
+    assert len(world.messages) == 17
+    world.remember()
+    for receipts in ([], world.receipts()):
+        verdict = audit(SimulatedEvidence(world), receipts=receipts, window=name)
+        assert verdict.line().startswith(f"NO VERDICT step=1 log: entry {place} is of a kind"), verdict.line()
+        assert [one.number for one in verdict.steps if one.status == "failed"] == []
+        assert verdict.set_aside == []
+
+
+# --- what is shown of an audit that is not decided -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["ProofsAsk", "BlocksAsk"])
+def test_no_epsilon_is_shown_while_a_step_is_open(call: str) -> None:
+    """It stood there as "ok", under a NO VERDICT."""
+    world = World.honest()
+    passed = audit(SimulatedEvidence(world))
+    assert "1.75161" in page.render(document.build(passed))
+    assert "epsilon_account" not in passed.steps[10].evidence, "labelled as what is advertised; this one is computed"
+    assert "epsilon_of_one_account" in passed.steps[10].evidence
+    verdict = audit(Silent(world, call))
+    assert verdict.verdict == "NO VERDICT"
+    assert [key for step in verdict.steps for key in step.evidence if key.startswith("epsilon")] == []
+    assert {one.number: one.status for one in verdict.steps}[11] == "not reached"
+    assert "1.75161" not in page.render(document.build(verdict))
+
+
+def test_a_failure_says_how_many_answers_the_log_has_though_the_registry_is_withheld() -> None:
+    world, receipts = LIES["receipt_for_another_record"][2]()
+    report = document.build(audit(Silent(world, "RegistryAsk"), receipts=receipts))
+    assert (report["verdict"], report["records"]) == ("FAIL", 3)
+    assert "it did not come to any answers" not in summary.sentences(report)[0]
+
+
+def test_a_failure_carries_its_own_evidence_only() -> None:
+    """An old note, which contradicts nothing, stood in it as the proof of a fork."""
+    world = World.honest()
+    longer = World.honest()
+    longer.enter_manifest("w2")
+    auditor = replace(world.auditor(), remembered=open_checkpoint(longer.checkpoint(), world.signer.verifier))
+    world.raw[15] = world.messages[15].encode()[:-1]
+    verdict = audit(SimulatedEvidence(world), auditor=auditor)
+    assert verdict.line().startswith("FAIL step=1 log: entry 15 is no message"), verdict.line()
+    assert verdict.failure is not None
+    assert set(verdict.failure.evidence) == {"index", "entry", "error"}
+    shown = verdict.steps[0]
+    assert {"older", "newer", "index", "entry"} <= set(shown.evidence)
+    assert "it is an old copy" in shown.message
+    assert "; entry 15 is no message" in shown.message
 
 
 # --- what the provider delivered before it fell silent ---------------------------------------------------------------

@@ -117,3 +117,59 @@ def test_a_log_that_grew_is_read_on(call: str, sample: Sample | None, tmp_path: 
     verdict = audited(tmp_path / "hidden", call, longer, False, sample=sample)
     assert verdict.line().startswith("NO VERDICT "), verdict.line()
     assert "has 16 entries" in verdict.line()
+
+
+class Growing(SimulatedEvidence):
+    """A log that grows whenever it is read, and `serve` has always seen more of it than the audit."""
+
+    def __init__(self, world: World, grows: Callable[[World], None]) -> None:
+        super().__init__(world)
+        self.shown, self.grows, self.reads = World.honest(), grows, 0
+
+    def checkpoint(self) -> bytes:
+        return self.shown.checkpoint()
+
+    def entries(self, start: int, stop: int) -> list[bytes]:
+        self.reads += 1
+        assert self.reads < 20, "an audit that reads for ever"
+        data = self.shown.entries()[start:stop]
+        self.shown.enter_manifest(f"later-{self.reads}")
+        self.grows(self.shown)
+        return data
+
+
+def test_a_log_that_grows_all_the_time_is_read_on_once_at_a_time(tmp_path: Path) -> None:
+    world = World.honest()
+    state = State.create(tmp_path / "auditor", world.auditor_key)
+    log = world.signer.verifier
+    evidence = Growing(world, lambda shown: (state.remember(log, read_log(SimulatedEvidence(shown), log)), None)[1])
+    auditor = replace(world.auditor(), remember=partial(state.remember, log))
+    around = verification.Environment(GROUP, NOW, lambda: 0.0, lambda n: bytes(range(n)))
+    verdict = verification.audit(evidence, auditor, around, window="w1")
+    assert verdict.verdict == "PASS", verdict.line()
+    assert evidence.reads == 3, "at first, read on, and read on at the end"
+
+
+def test_a_deadline_that_passes_with_the_last_answer_costs_no_verdict(tmp_path: Path) -> None:
+    """Only where there is something newer the provider has to be asked once more."""
+    longer = World.honest()
+    longer.enter_manifest("w2")
+    for newer in (False, True):
+        world = World.honest()
+        state = State.create(tmp_path / f"auditor-{newer}", world.auditor_key)
+        log, clock = world.signer.verifier, [0.0]
+
+        def happens(state: State = state, log: Any = log, clock: list[float] = clock, newer: bool = newer) -> None:
+            clock[0] = 100.0
+            if newer:
+                state.remember(log, read_log(SimulatedEvidence(longer), log))
+
+        evidence = Meanwhile(world, "BlocksAsk", happens)
+        auditor = replace(world.auditor(), remember=partial(state.remember, log))
+        around = verification.Environment(GROUP, NOW, lambda clock=clock: clock[0], lambda n: bytes(n), deadline=10.0)
+        verdict = verification.audit(evidence, auditor, around)
+        assert verdict.verdict == ("NO VERDICT" if newer else "PASS"), verdict.line()
+        if newer:
+            assert "the audit's deadline has passed" in verdict.line()
+            assert verdict.budget is None
+            assert [key for step in verdict.steps for key in step.evidence if key.startswith("epsilon")] == []

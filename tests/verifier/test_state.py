@@ -15,9 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.verifier.state import KeyEntry, State, find_class
-from ragseal.verifier.steps.log import Forked, read_log
-from tests.verifier.simulator import CLASS_DIGEST, CLS, SimulatedEvidence, World, key_of
+from ragseal.verifier.steps.log import Forked, LogTree, read_log
+from tests.verifier.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of
 
 MANIFEST, OTHER = bytes(32), b"\x01" * 32
 LINE = KeyEntry("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
@@ -141,6 +142,45 @@ def test_checkpoints_only_grow(state: State) -> None:
             state.remember(log, read_log(SimulatedEvidence(other), log))
         assert {"older", "newer"} <= set(raised.value.evidence)
         assert state.remembered(log) == found
+
+
+def _two_keys() -> list[tuple[NoteVerifier, LogTree]]:
+    """The same entries under two keys of one origin."""
+    found = []
+    for name in ("log", "another"):
+        world = World.honest()
+        world.signer = NoteSigner(ORIGIN, key_of(name))
+        log = world.signer.verifier
+        found.append((log, read_log(SimulatedEvidence(world), log)))
+    return found
+
+
+def test_a_sample_s_nonce_is_of_one_log_key(state: State) -> None:
+    """Attack: manifest and beacon replayed under another key of the log, the nonce known from a report."""
+    (first, seen), (second, again) = _two_keys()
+    one, two = b"\x01" * 32, b"\x02" * 32
+    assert state.sample_nonce(first, seen, MANIFEST, one) == one
+    assert state.sample_nonce(second, again, MANIFEST, two) == two
+    assert State(state.directory).sample_nonce(first, seen, MANIFEST, b"\x03" * 32) == one
+    assert state.sample_nonce(second, again, MANIFEST, b"\x03" * 32) == two
+    folder = state.directory / "samples"
+    paths = sorted(folder.glob("*.json"), key=lambda path: json.loads(path.read_text())["nonce"])
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o600, 0o600]
+    shutil.copy(paths[0], paths[1])
+    with pytest.raises(ConfigurationError, match="restore the right file"):
+        state.sample_nonce(second, again, MANIFEST, two)
+
+
+def test_a_sample_s_nonce_of_an_earlier_version_is_used_where_it_is_of_this_log_for_certain(state: State) -> None:
+    (first, seen), (second, again) = _two_keys()
+    (state.directory / "samples").mkdir()
+    for manifest in (MANIFEST, OTHER):
+        old = {"manifest": manifest.hex(), "nonce": "07" * 32}
+        (state.directory / "samples" / f"{manifest.hex()}.json").write_text(json.dumps(old))
+    assert state.sample_nonce(first, seen, MANIFEST, b"\x01" * 32) == b"\x07" * 32
+    assert state.sample_nonce(second, again, MANIFEST, b"\x02" * 32) == b"\x02" * 32
+    assert state.sample_nonce(first, seen, MANIFEST, b"\x01" * 32) == b"\x07" * 32, "a second log changes nothing"
+    assert state.sample_nonce(first, seen, OTHER, b"\x01" * 32) == b"\x01" * 32, "of which log it is nobody knows"
 
 
 def test_a_damaged_checkpoint_is_named(state: State) -> None:

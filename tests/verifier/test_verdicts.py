@@ -14,12 +14,14 @@ from rich.console import Console
 
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier import audit_command
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.blocks import Effort
+from ragseal.verifier.steps.log import Forked
 from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.verdicts import Verdicts
 from tests.verifier.simulator import CLOSES, NOW, OPENS, ORIGIN, World, key_of, policy, resign
@@ -174,6 +176,44 @@ def test_a_fork_stays_with_the_log(tmp_path: Path) -> None:
     assert desk.audit(auditor=replace(other.auditor(), remembered=remembered)).line().startswith("FAIL step=1 ")
     desk.world = world
     assert " beside=%28the-log%29:FAIL " in desk.audit().line().replace("%20", "-")
+
+
+def test_a_fork_seen_late_in_an_audit_stays_with_the_window_and_with_the_log(tmp_path: Path) -> None:
+    """It stayed with the window only, and an audit of another one said nothing of it."""
+    world = World.honest()
+    desk = Desk(tmp_path / "auditor", world)
+    older, newer = (open_checkpoint(one.checkpoint(), world.signer.verifier) for one in (World.honest(), bad()))
+    seen = []
+
+    def remember(tree: Any) -> Any:
+        seen.append(tree)
+        if len(seen) > 1:
+            raise Forked("the log was forked", older, newer)
+        return tree.signed
+
+    verdict = desk.audit(auditor=replace(world.auditor(), remember=remember))
+    assert verdict.line().startswith("FAIL step=1 "), verdict.line()
+    folder = desk.state.directory / "verdicts"
+    kept = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    assert sorted(one["window"] for one in kept) == ["(the log)", "w1"]
+    assert {(one["older"], one["newer"]) for one in kept} == {
+        (older.note.encode().decode(), newer.note.encode().decode())
+    }
+    second(world)
+    assert " beside=w1:FAIL,%28the%20log%29:FAIL " in desk.audit().line()
+
+
+def test_notes_that_contradict_nothing_are_not_kept_as_a_fork(tmp_path: Path) -> None:
+    """A log that is an old copy, and another failure of its step."""
+    world, longer = World.honest(), World.honest()
+    longer.enter_manifest("w2")
+    world.raw[15] = world.messages[15].encode()[:-1]
+    desk = Desk(tmp_path / "auditor", world)
+    remembered = open_checkpoint(longer.checkpoint(), world.signer.verifier)
+    assert desk.audit(auditor=replace(world.auditor(), remembered=remembered)).line().startswith("FAIL step=1 ")
+    (path,) = (desk.state.directory / "verdicts").glob("log-*.json")
+    kept = json.loads(path.read_text())
+    assert (kept["verdict"], kept.get("older", ""), kept.get("newer", "")) == ("FAIL", "", "")
 
 
 def test_results_of_another_log_do_not_count(tmp_path: Path) -> None:

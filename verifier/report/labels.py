@@ -20,6 +20,7 @@ LABELS = {
     "dimension": "dimensions of the embedding",
     "epsilon_account": "epsilon advertised to one account",
     "epsilon_audit": "epsilon of the coalition",
+    "epsilon_of_one_account": "epsilon of one account",
     "form": "form of the claim",
     "gain": "gain, signal against the noise",
     "hi": "score window, upper end (16129 is cosine 1)",

@@ -249,7 +249,7 @@ def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -
         chunks=policy.chunks_max,
     )
     alone = report.epsilon
-    say(epsilon_account=alone, advertised=policy.epsilon_account)
+    say(epsilon_of_one_account=alone, advertised_to_one_account=policy.epsilon_account)
     if not alone <= rational(policy.epsilon_account, "epsilon_account"):
         if math.isfinite(alone):
             _agreed(window.cls, report)

@@ -65,9 +65,18 @@ class LogTree:
 
 @dataclass(frozen=True, slots=True)
 class LogView(LogTree):
-    """The log as it can be read: every entry decoded."""
+    """The log as it can be read: its entries decoded, up to the first one that this build does not know."""
 
     messages: tuple[Message, ...]
+
+    def to_its_end(self) -> None:
+        """Every entry is decoded.
+
+        Raises:
+            Undecided: an unknown kind of entry; of it and of what follows it nothing is known.
+        """
+        if len(self.messages) < self.size:
+            raise Undecided(f"entry {len(self.messages)} is of a kind that this build does not know", OWN_BUILD)
 
     def of(self, kind: type[M]) -> Iterator[tuple[int, M]]:
         """(index, message) of one kind, in log order."""
@@ -129,7 +138,9 @@ def read_log(
     evidence: Evidence, log_key: NoteVerifier, known: LogView | None = None, most: int = MAX_LOG_BYTES
 ) -> LogView:
     """The log as it is served now, decoded: :func:`read_tree` and :func:`decoded`."""
-    return decoded(read_tree(evidence, read_note(evidence, log_key), known, most), known)
+    log = decoded(read_tree(evidence, read_note(evidence, log_key), known, most), known)
+    log.to_its_end()
+    return log
 
 
 def read_tree(
@@ -183,30 +194,43 @@ def catch_up(
     log_key: NoteVerifier,
     remember: Callable[[LogTree], SignedCheckpoint],
     most: int = MAX_LOG_BYTES,
+    may_ask: Callable[[], None] = lambda: None,
 ) -> LogTree:
-    """The log, remembered, and read on until this auditor's folder has nothing newer of it.
+    """The log, remembered, and read on once to what this auditor's folder has newer of it.
 
     `serve`, `beacon` and `audit` share the folder, and each may be shown another log: what one of them has seen since
-    counts for all.
+    counts for all.  Where the folder has a still newer note by then, only as much is taken as that one was found to
+    continue: a log that grows all the time does not keep an audit reading for ever.
+
+    Args:
+        may_ask: raises where the provider is asked for nothing more; called only if it must be asked.
 
     Raises:
         Forked: the log is not the one that was seen.
         Undecided: the provider does not show what was seen.
     """
-    while (kept := remember(tree)).checkpoint.size > tree.signed.checkpoint.size:
-        signed = read_note(evidence, log_key)
-        one_history((kept, signed))
-        tree = read_tree(evidence, signed, tree, most)
-        tree.extends(kept, "the checkpoint that this auditor has meanwhile seen")
-    return tree
+    kept = remember(tree)
+    if kept.checkpoint.size <= tree.signed.checkpoint.size:
+        return tree
+    may_ask()
+    signed = read_note(evidence, log_key)
+    one_history((kept, signed))
+    tree = read_tree(evidence, signed, tree, most)
+    tree.extends(kept, "the checkpoint that this auditor has meanwhile seen")
+    newest = remember(tree)
+    if newest.checkpoint.size <= tree.signed.checkpoint.size:
+        return tree
+    entries = tree.entries[: kept.checkpoint.size]
+    return LogTree(kept, entries, MerkleTree(entries))
 
 
 def decoded(tree: LogTree, known: LogView | None = None) -> LogView:
-    """The log with its entries decoded; those of its ``known`` beginning are.
+    """The log with its entries decoded, up to the first of an unknown kind; those of its ``known`` beginning are.
+
+    What an entry of an unknown kind means for those after it is unknown, so they are not read; those before it stand.
 
     Raises:
-        Undecided: an unknown kind of entry.
-        Refused: an entry under the signed root that is no message of this protocol.
+        Refused: an entry before that one, under the signed root, is no message of this protocol.
     """
     if known is not None and tree is known:
         return known
@@ -232,13 +256,13 @@ def _entries(evidence: Evidence, known: tuple[bytes, ...], size: int, most: int)
 
 
 def _messages(entries: Sequence[bytes], start: int) -> Iterator[Message]:
-    """Decoded entries; decoding is strict and runs every message's own validate()."""
+    """Entries up to the first of an unknown kind; decoding is strict and runs every message's own validate()."""
     for index, data in enumerate(entries[start:], start):
         try:
             yield decode_any(data, ENTRIES)
         except AuditError as error:
             if _foreign(data):
-                raise Undecided(f"entry {index} is of a kind that this build does not know", OWN_BUILD) from None
+                return
             raise Refused(f"entry {index} is no message of this protocol: {error}", index=index, entry=data) from None
 
 

@@ -90,10 +90,17 @@ def sort_notes(files: Sequence[ReceiptFile], log_key: NoteVerifier) -> tuple[lis
 
 
 def sort_receipts(log: LogView, noted: Sequence[Noted]) -> tuple[list[Promise], list[SetAside]]:
-    """Which files are the provider's word.  Those over a longer log than this one wait until that is shown."""
+    """Which files are the provider's word.
+
+    Those over a longer log than this one wait until that is shown, and so do those for an entry beyond what this build
+    can read.
+    """
     keys = _provider_keys(log) if noted else frozenset()
     promises, aside = [], []
+    unread = len(log.messages) < log.size
     for one in noted:
+        if unread and one.file.receipt.body.index >= len(log.messages):
+            continue
         if not any(_signed(one.file.receipt, key) for key in keys):
             aside.append(SetAside(one.file.name, "no provider of this log signed it"))
         elif one.checkpoint.checkpoint.size <= log.size:
