@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ragseal.circuits.circuit import HERE, Circuit, circuit_of, hash_parts, library_integrity, read_source
-from ragseal.circuits.packages import node_modules, way_out
+from ragseal.circuits.packages import node_modules, user_cache, way_out
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
@@ -40,16 +40,14 @@ BUILD_VARIABLE = "RAGSEAL_BUILD"  #: folder of compiled circuits
 def default_cache() -> Path:
     """Where compiled circuits lie: RAGSEAL_BUILD, else "circuits" in RAGSEAL_CACHE, else in the user's cache folder.
 
-    The user's cache folder is "ragseal" in XDG_CACHE_HOME or ~/.cache: whatever folder a program runs in, a circuit is
-    compiled once.
+    Whatever folder a program runs in, a circuit is compiled once.
     """
-    own, shared, base = (os.environ.get(name) for name in (BUILD_VARIABLE, "RAGSEAL_CACHE", "XDG_CACHE_HOME"))
+    own, shared = os.environ.get(BUILD_VARIABLE), os.environ.get("RAGSEAL_CACHE")
     if own:
         return Path(own)
     if shared:
         return Path(shared) / "circuits"
-    # a relative XDG_CACHE_HOME counts as none, says the XDG base directory specification
-    return Path(base if base and os.path.isabs(base) else os.path.expanduser("~/.cache")) / "ragseal" / "circuits"
+    return user_cache() / "circuits"
 
 
 DEFAULT_CACHE = default_cache()

@@ -11,11 +11,11 @@ HERE = Path(__file__).resolve().parent
 VARIABLE = "RAGSEAL_NODE_MODULES"  #: a node_modules folder
 
 
-def own_folder() -> Path:
-    """The user's own: "ragseal/node_modules" in XDG_CACHE_HOME or ~/.cache."""
+def user_cache() -> Path:
+    """The user's cache folder: "ragseal" in XDG_CACHE_HOME or ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME")
     # a relative XDG_CACHE_HOME counts as none, says the XDG base directory specification
-    return Path(base if base and os.path.isabs(base) else os.path.expanduser("~/.cache")) / "ragseal" / "node_modules"
+    return Path(base if base and os.path.isabs(base) else os.path.expanduser("~/.cache")) / "ragseal"
 
 
 def node_modules(here: Path = HERE) -> Path:
@@ -24,16 +24,15 @@ def node_modules(here: Path = HERE) -> Path:
     if named:
         return Path(named)
     ours = here / "node_modules"
-    return ours if ours.is_dir() else own_folder()
+    return ours if ours.is_dir() else user_cache() / "node_modules"
 
 
 def way_out(here: Path = HERE) -> str:
     """The command that brings the packages: into a checkout, or beside an installed ragseal."""
     if (here.parent / "Makefile").is_file():
         return "run npm ci --prefix circuits"
-    folder = own_folder().parent
     files = f"{shlex.quote(str(here))}/package*.json"
-    target = shlex.quote(str(folder))
+    target = shlex.quote(str(user_cache()))
     return (
         f"run mkdir -p {target} && cp {files} {target} && npm ci --prefix {target}, "
         f"or name a node_modules folder that has them in {VARIABLE}"

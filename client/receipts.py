@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""KeptReceipt receipts: listed, handed to an auditor, and checked without asking anyone.
+"""Kept receipts: listed, handed to an auditor, and checked without asking anyone.
 
 An exported receipt is three files of canonical bytes: ``NAME.receipt``, ``NAME.record`` (the ledger entry it is for)
 and ``WINDOW.manifest``.  They hold no query, text or slot.  The auditor's program takes the receipt as it is.

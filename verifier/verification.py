@@ -256,7 +256,7 @@ class _Audit(Checklist):
             part(1, lambda say: self._catch_up(log()))
         if self.open is not None:
             self.take_back(11)
-            result.budget, result.neighbours = None, ()
+            result.budget, result.neighbours = None, ()  # of a checklist with something open they would be a claim
             raise self.open
         for number in STEPS:  # whatever the parts do: nothing passes that was not decided
             if number not in self.steps or self.steps[number].status not in (OK, NOT_ASKED):
@@ -322,9 +322,10 @@ class _Audit(Checklist):
     # --- 2 to 7, what the verdict takes from them ---
 
     def _entered(self, log: LogView, name: str, say: Recorder) -> Entered:
-        _, found = find_window(log, name)
-        self.result.about = found.manifest.window, found.manifest.digest()
-        return check_entered(log, self.auditor, name, say)
+        found = find_window(log, name)
+        manifest = found[1].manifest
+        self.result.about = manifest.window, manifest.digest()
+        return check_entered(log, self.auditor, found, say)
 
     def _window(self, log: LogView, entered: Entered, say: Recorder) -> Window:
         self.result.window = check_class(log, self.auditor, entered, say)
@@ -426,12 +427,10 @@ class _Audit(Checklist):
     def _budget(
         self, log: LogView, window: Window, accounted: Accounted, alone: float, tallies: Sequence[Tally], say: Recorder
     ) -> None:
-        """Of a checklist with nothing open: else it would be read as a claim."""
         budget = make_budget(window, self.auditor, accounted, alone, tallies, say)
         neighbours = self._beside(log, window.digest, budget)
         say(**{f"window {one.window}": one.verdict for one in neighbours})
-        if self.open is None:
-            self.result.budget, self.result.neighbours = budget, neighbours
+        self.result.budget, self.result.neighbours = budget, neighbours
 
     def _beside(self, log: LogView, audited: bytes, budget: PeriodBudget) -> tuple[Neighbour, ...]:
         """What is known of the period's other windows, and which windows before it failed.

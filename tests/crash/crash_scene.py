@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A provider's backends for folders that these tests have copied and changed."""
+"""What a provider computes with, for folders that these tests have copied and changed."""
 
 from __future__ import annotations
 

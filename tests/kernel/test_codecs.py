@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every codec at its environment, on messages of this test's own: what is written, read and refused.  SPEC G.1."""
+"""Every codec at its edges, on messages of this test's own: what is written, read and refused.  SPEC G.1."""
 
 from __future__ import annotations
 

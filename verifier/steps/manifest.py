@@ -78,20 +78,19 @@ def check_manifest(log: LogView, evidence: Evidence, auditor: Auditor, name: str
         Refused: it does not hold, or the provider shows another one.
         Undecided: no such window, or one that this auditor's build does not know.
     """
-    entered = check_entered(log, auditor, name, say)
+    entered = check_entered(log, auditor, find_window(log, name), say)
     check_face(evidence, entered, say)
     check_named(auditor, entered)
     return check_class(log, auditor, entered, say)
 
 
-def check_entered(log: LogView, auditor: Auditor, name: str, say: Recorder = quiet) -> Entered:
-    """Step 2: the log's manifest is signed, of this log, and for the first time.
+def check_entered(log: LogView, auditor: Auditor, found: tuple[int, SignedManifest], say: Recorder = quiet) -> Entered:
+    """Step 2: the log's manifest, as :func:`find_window` finds it, is signed, of this log, and for the first time.
 
     Raises:
         Refused: it is not.
-        Undecided: no such window.
     """
-    index, signed = find_window(log, name)
+    index, signed = found
     manifest = signed.manifest
     say(window=manifest.window, manifest=manifest.digest(), ledger_index=index)
     with held(ledger_index=index):
