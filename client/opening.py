@@ -4,7 +4,8 @@
 Pure.  A request that is signed before the beacon is complete would meet noise that somebody may still choose, and a
 record that precedes its window's opening is worth nothing to an auditor.  So the account reads the beacon's entries
 itself: sealed by the provider, opened by everybody whom the seal names, by the manifest's auditor last, and the window
-opened with exactly the value that these nonces give.
+opened with exactly the value that these nonces give.  Where the claim has a coin, the indices were thinned in between,
+once: what the coins hide was decided when nobody could choose it any more, and is the same for everybody.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ragseal.kernel.commitment import (
     BeaconOpening,
     BeaconSeal,
     Manifest,
+    Thinning,
     WindowOpen,
     beacon_commitment,
     beacon_value,
@@ -28,7 +30,7 @@ from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AuditError, CommitmentError
 
 PROVIDER, AUDITOR = "provider", "auditor"
-MOST_ENTRIES = 4 * MAX_PARTICIPANTS + 8  #: that lie between a manifest and its opening: commitments, seals, openings
+MOST_ENTRIES = 4 * MAX_PARTICIPANTS + 9  #: that lie between a manifest and its opening: of the beacon, and a thinning
 
 
 def find_opening(manifest: Manifest, digest: bytes, entries: Sequence[bytes]) -> int | None:
@@ -44,6 +46,7 @@ def find_opening(manifest: Manifest, digest: bytes, entries: Sequence[bytes]) ->
     openings: dict[str, bytes] = {}
     order: list[str] = []
     seal: BeaconSeal | None = None
+    thinned: Thinning | None = None
     for at, data in enumerate(entries):
         message = decode_any(data, (*MESSAGES, Record))
         if getattr(message, "manifest", None) != digest:
@@ -59,12 +62,28 @@ def find_opening(manifest: Manifest, digest: bytes, entries: Sequence[bytes]) ->
             if seal is not None and message.owner in seal.owners:
                 openings.setdefault(message.owner, message.nonce)
                 order.append(message.owner)
+        elif isinstance(message, Thinning):
+            if thinned is not None or AUDITOR not in openings:
+                raise CommitmentError("the window's indices were thinned twice, or before its auditor had opened")
+            thinned = message
         elif isinstance(message, WindowOpen):
             _complete(manifest, digest, commits, seal, openings, order, message)
+            _thinned(manifest, thinned)
             return at
         elif isinstance(message, Record):
             raise CommitmentError("the log holds a record of the window before its opening")
     return None
+
+
+def _thinned(manifest: Manifest, thinned: Thinning | None) -> None:
+    """The window answers from thinned indices if its claim has a coin, and from no others."""
+    if manifest.policy.coined and thinned is None:
+        raise CommitmentError("the window was opened without its coins: nothing says which slots they hide")
+    if thinned is not None:
+        if not manifest.policy.coined:
+            raise CommitmentError("the window's indices were thinned, which its claim does not provide for")
+        if [one.tenant for one in thinned.tenants] != [one.tenant for one in manifest.tenants]:
+            raise CommitmentError("the thinned indices are not those of the manifest's tenants")
 
 
 def _complete(

@@ -2,8 +2,8 @@
 """Phase A, commitment: what the provider fixes before a window opens.  SPEC A.
 
 Ledger entries of this phase, in order: :class:`SignedManifest`, a :class:`BeaconCommit` of every other participant,
-the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, :class:`WindowOpen`; at the
-end of phase B :class:`WindowClose`.
+the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, a :class:`Thinning` where the
+claim has a coin, :class:`WindowOpen`; at the end of phase B :class:`WindowClose`.
 """
 
 from __future__ import annotations
@@ -118,6 +118,17 @@ class Membership(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class CoinCommitment(Message):
+    """C_coin, fixed before the beacon that its coins also follow from, and under which key thinning is proven.  A.11."""
+
+    TAG: ClassVar[str] = "coin-commitment"
+    CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, HASH)
+
+    c_coin: int
+    key_digest: bytes  #: of the thinning circuit's verifying key; the placed columns lie under its points
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest(Message):
     """The window's commitments."""
 
@@ -135,11 +146,24 @@ class Manifest(Message):
     provider_key: bytes  #: signs manifests, receipts and beacon messages
     beacon_commitment: bytes  #: to the provider's own nonce
     auditor_key: bytes  #: who takes the auditor's part in the beacon, and is given registry, links and proofs
+    coins: tuple[CoinCommitment, ...] = ()  #: one where the policy's claim has a coin, else none
 
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32, PUBLIC_KEY,
-        HASH, PUBLIC_KEY,
+        HASH, PUBLIC_KEY, Many(Nested(CoinCommitment), 1),
     )  # fmt: skip
+
+    @property
+    def coin(self) -> CoinCommitment:
+        """C_coin of a window whose claim has one; CommitmentError if it has none."""
+        if not self.coins:
+            raise CommitmentError(f"window {self.window!r} has no coin: its claim is {self.policy.claim}")
+        return self.coins[0]
+
+    @property
+    def placed_key(self) -> bytes:
+        """Digest of the key under whose points the tenants' columns of this manifest lie."""
+        return self.coins[0].key_digest if self.coins else self.key_digest
 
     def digest(self) -> bytes:
         return tagged_hash("manifest", self.encode())
@@ -158,6 +182,10 @@ class Manifest(Message):
             raise CommitmentError("a manifest's tenants must be distinct and sorted, at least one")
         if any(t.dimension != self.policy.dimension for t in self.tenants):
             raise CommitmentError("an index has another dimension than the policy")
+        if bool(self.coins) != self.policy.coined:
+            raise CommitmentError(
+                f"the claim {self.policy.claim} {'needs a' if self.policy.coined else 'has no'} commitment to coins"
+            )
         if self.auditor_key == self.provider_key:
             raise CommitmentError("the provider is not its own auditor: the manifest names one key for both")
 
@@ -220,6 +248,35 @@ class BeaconSeal(Message):
 
     def body(self) -> bytes:
         return tagged_hash("beacon-seal-body", self.manifest, *(o.encode() for o in self.owners))
+
+
+@dataclass(frozen=True, slots=True)
+class ThinnedIndex(Message):
+    """One tenant's index without the slots that its coins hide; points and proofs are a file beside the ledger."""
+
+    TAG: ClassVar[str] = "thinned-index"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, HASH, HASH, HASH)
+
+    tenant: str
+    columns_digest: bytes  #: of the d column commitments that records' C_y are made of
+    opening_digest: bytes  #: of the proof that they lie in the span of {Y_i, B}
+    proof_digest: bytes  #: of the proof that they are the manifest's, hidden slots emptied
+
+
+@dataclass(frozen=True, slots=True)
+class Thinning(Message):
+    """The indices that a window with coins answers from, once its beacon has decided which slots are hidden.  A.11."""
+
+    TAG: ClassVar[str] = "thinning"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(ThinnedIndex), MAX_TENANTS))
+
+    manifest: bytes
+    tenants: tuple[ThinnedIndex, ...]  #: every tenant of the manifest, in its order
+
+    def validate(self) -> None:
+        names = [t.tenant for t in self.tenants]
+        if not names or names != sorted(set(names)):
+            raise CommitmentError("a thinning's tenants must be distinct and sorted, at least one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,5 +432,5 @@ def embedding_commitment(group: Group, bases: bytes, e: Sequence[int], blinder: 
 
 
 MESSAGES: tuple[type[Message], ...] = (
-    SignedManifest, BeaconCommit, BeaconSeal, BeaconOpening, WindowOpen, WindowClose,
+    SignedManifest, BeaconCommit, BeaconSeal, BeaconOpening, Thinning, WindowOpen, WindowClose,
 )  # fmt: skip

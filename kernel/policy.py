@@ -14,13 +14,15 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ragseal.kernel import noise
-from ragseal.kernel.encoding import HASH, I32, NAME, U32, U64, Codec, Message, Text
+from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
-from ragseal.kernel.params import SCORE_UNIT, CircuitClass
+from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, CircuitClass
 
 MAX_DIMENSION = 4096
+EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window's epsilon is about, SPEC Claims
+CLAIMS = (EVERY_LIST, UNTIL_DELIVERED)
 RATIONAL = Text(64, plain=True)
 
 
@@ -49,13 +51,16 @@ class Policy(Message):
 
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
-        NAME, HASH, HASH, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, Text(64), U32, U64, U64, U64,
+        NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
+        U32, U64, U64, U64,
     )  # fmt: skip
 
     class_name: str
     class_digest: bytes  #: of the class parameters and the circuit's sources
     table_digest: bytes  #: of the integer noise table
     dimension: int
+    claim: str  #: EVERY_LIST or UNTIL_DELIVERED
+    hidden: int  #: j: the coin hides a slot with probability j / 2^COIN_BITS; 0 where the claim has no coin
     lo: int  #: score window, 0 <= lo < hi, in units of y (127^2 is cosine 1)
     hi: int
     gain: int
@@ -65,6 +70,7 @@ class Policy(Message):
     epsilon_account: str  #: advertised to one account of n_max queries; checked against the noise
     theta: str  #: estimator: cosine at which two queries are linked
     tau: int  #: estimator: how many records apart two linked queries may be
+    gate: bool  #: whether an estimate above k_max leaves a window without a verdict; else it is reported only
     unit: str  #: privacy unit, "slot"
     chunks_max: int  #: slots one document may fill
     period_start: int  #: seconds since 1970; windows from here on share one budget
@@ -76,6 +82,11 @@ class Policy(Message):
         """H = gain * (hi - lo)."""
         return self.gain * (self.hi - self.lo)
 
+    @property
+    def coined(self) -> bool:
+        """Whether slots are hidden by coins."""
+        return self.claim == UNTIL_DELIVERED
+
     def shift(self, cls: CircuitClass) -> int:
         """Delta_b = ceil(H / 2^s): the worst shift of one query, in table steps."""
         return -(-self.hmax >> cls.s)
@@ -84,6 +95,7 @@ class Policy(Message):
         delta = rational(self.delta, "delta")
         if not 0 < delta < 1:
             raise PolicyError("delta must lie strictly between 0 and 1")
+        self._validate_claim()
         if rational(self.epsilon_account, "epsilon_account") <= 0:
             raise PolicyError("epsilon_account must be positive")
         if not 0 < rational(self.theta, "theta") <= 1:
@@ -123,6 +135,22 @@ class Policy(Message):
             raise PolicyError(
                 f"needs period_start <= opens: the budget period would begin at {self.period_start}, after the window "
                 f"opens; the nearest is period_start = {self.opens}"
+            )
+
+
+    def _validate_claim(self) -> None:
+        if self.claim not in CLAIMS:
+            raise PolicyError(f"the claim is one of {listed(CLAIMS)}, not {self.claim!r}")
+        most = (1 << COIN_BITS) - 1
+        if self.coined and not 1 <= self.hidden <= most:
+            raise PolicyError(
+                f"the claim {UNTIL_DELIVERED} needs a coin that hides 1 to {most} of {most + 1} slots, not {self.hidden}"
+            )
+        if not self.coined and self.hidden:
+            raise PolicyError(f"the claim {EVERY_LIST} has no coin: hidden must be 0, not {self.hidden}")
+        if not self.coined and not self.gate:
+            raise PolicyError(
+                f"epsilon of the claim {EVERY_LIST} is that of k_max accounts: the estimate must gate the verdict"
             )
 
 

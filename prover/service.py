@@ -13,13 +13,13 @@ from typing import Any
 
 from grpc_reflection.v1alpha import reflection
 
-from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
 from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
-from ragseal.prover.storage.window_secrets import window_index
+from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
@@ -74,6 +74,16 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
         window = self._window(request.manifest)
         window.manifest.index_of(request.tenant)
         file = await asyncio.to_thread(window_index, self._serving.provider.state, window.digest, request.tenant)
+        for chunk in _chunks(file):
+            yield chunk
+
+    @streams
+    async def GetThinnedIndex(self, request: provider_pb2.GetIndexRequest, context: Any) -> AsyncIterator[Any]:
+        window = self._window(request.manifest)
+        window.manifest.index_of(request.tenant)
+        if window.thinning is None:  # what the log does not name yet may still be replaced
+            raise CommitmentError("the window's indices are not thinned: its beacon is not complete, or it has no coin")
+        file = await asyncio.to_thread(thinned_index, self._serving.provider.state, window.digest, request.tenant)
         for chunk in _chunks(file):
             yield chunk
 

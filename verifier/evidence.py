@@ -101,6 +101,9 @@ class Evidence(Protocol):
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         """IndexFile of one tenant."""
 
+    def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
+        """ThinnedFile of one tenant of a window whose claim has a coin."""
+
     def deliver(self, ask: Ask, proof: bytes) -> bytes:
         """What comes for an ask that ``proof``, the auditor's signature, goes with: Delivery or Refusal if all is well.
 
@@ -137,7 +140,7 @@ K_co = TypeVar("K_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredKey(Generic[K_co]):
-    """A verifying key of the auditor's own configuration, of either circuit, and where it comes from."""
+    """A verifying key of the auditor's own configuration, of any circuit, and where it comes from."""
 
     digest: bytes
     class_name: str
@@ -186,6 +189,7 @@ class Auditor:
     #: larger one if another process has seen that (:meth:`ragseal.verifier.state.State.remember`)
     remember: Callable[[Any], SignedCheckpoint] = newest_note
     estimates: Sequence[ConfiguredKey[BlockKey]] = ()  #: keys of the estimate's circuit
+    thinnings: Mapping[bytes, ConfiguredKey[ThinningView]] = field(default_factory=dict)  #: by key digest
     #: (manifest digest, SignedLinks) -> the list that this auditor saw first, on disk before this returns
     first_links: Callable[[bytes, bytes], bytes] = newest_links
     sign: Callable[[Ask], bytes] = mute  #: an ask -> the signature of this auditor's identity

@@ -75,6 +75,10 @@ class RemoteEvidence:
         request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant)
         return self._stream(self._stub.GetIndex, request, MAX_INDEX_BYTES, 10 * self._timeout)
 
+    def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
+        request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant)
+        return self._stream(self._stub.GetThinnedIndex, request, MAX_INDEX_BYTES, 10 * self._timeout)
+
     def commit_beacon(self, canonical: bytes) -> int:
         request = provider_pb2.CommitBeaconRequest(canonical=canonical)
         return int(self._call(self._stub.CommitBeacon, request).ledger_index)

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from ragseal.groth16.views import ThinningView
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
 from ragseal.ledger.checkpoint import SignedCheckpoint
@@ -72,6 +73,7 @@ from ragseal.verifier.steps.epsilon import (
     make_budget,
     period,
 )
+from ragseal.verifier.steps.coins import check_thinned, check_thinning_entry, check_thinning_key
 from ragseal.verifier.steps.estimate import Estimation, Inquiry, check_coalition, check_estimate
 from ragseal.verifier.steps.index import check_indexes
 from ragseal.verifier.steps.keys import check_key
@@ -206,13 +208,26 @@ class _Audit(Checklist):
 
         # 3. The key: the auditor's own choice.
         key = part(3, lambda say: self._key(window(), say))
+        coin_key = part(3, lambda say: self._coin_key(window(), say))
 
         # 4. The indices: columns in the span of the score bases, nothing else in them.
-        columns = part(4, lambda say: check_indexes(group, key(), entered(), evidence, say), asks=True)
+        placed_columns = part(
+            4, lambda say: check_indexes(group, coin_key() or key(), entered(), evidence, say), asks=True
+        )
 
         # 5. The beacon: this auditor's nonce came last.
         entries = part(5, lambda say: read_beacon(log(), entered()))
         beacon = part(5, lambda say: check_beacon(entries(), entered(), life(), auditor, say))
+        thinning = part(5, lambda say: check_thinning_entry(log(), entered(), entries(), life(), say))
+
+        # 4 again: where the claim has a coin, the beacon has decided which slots of these columns are empty.
+        def in_force(say: Recorder) -> Mapping[str, bytes]:
+            coin, placed, thinned = coin_key(), placed_columns(), thinning()
+            if coin is None or thinned is None:
+                return placed
+            return check_thinned(group, key(), coin, entered(), placed, thinned, beacon(), evidence, say)
+
+        columns = part(4, in_force, asks=True)
 
         # 6. The records: all of them, each signed by whom it is charged to.
         placed = part(6, lambda say: self._placed(log(), entered(), life(), say))
@@ -336,6 +351,14 @@ class _Audit(Checklist):
         self.result.keys = configured.made_by
         return key
 
+    def _coin_key(self, window: Window, say: Recorder) -> ThinningView | None:
+        found = check_thinning_key(self.auditor, window, say)
+        if found is None:
+            return None
+        configured, key = found
+        self.result.coin_keys = configured.made_by
+        return key
+
     def _placed(self, log: LogView, entered: Entered, life: WindowSpan, say: Recorder) -> tuple[Placed, ...]:
         placed = check_order(self.around.group, log, entered, life, say)
         self.result.records = len(placed)
@@ -446,7 +469,8 @@ class _Audit(Checklist):
 
 def unsafe_keys(result: Verdict) -> Ending | None:
     """Keys that somebody else than this auditor or a ceremony made bind nobody: whoever makes keys can forge."""
-    for number, made_by in ((3, result.keys), (9, result.estimation.made_by if result.estimation else UNKNOWN)):
+    estimated = result.estimation.made_by if result.estimation else UNKNOWN
+    for number, made_by in ((3, result.keys), (3, result.coin_keys or result.keys), (9, estimated)):
         if made_by not in (AUDITOR, CEREMONY):
             return Ending(
                 number,

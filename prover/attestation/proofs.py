@@ -211,7 +211,7 @@ class Proofs:
                 clear=clear,
                 w=tuple(int(x) for x in shifted_scores(case.version, e, policy)),
                 h=packed,
-                blind=attestation.total_blinder(policy, e, case.version.blinders, kept.rho, rho_hint),
+                blind=attestation.total_blinder(policy, e, case.version.in_force.blinders, kept.rho, rho_hint),
                 seed=secrets.limbs,
                 t_salt=kept.t_salt,
             )
@@ -316,7 +316,7 @@ class Proofs:
             wanted_still()
             vectors.append(field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]))
         generators = embedding_generators(self._group, dimension)
-        columns, b = version.public.columns, self._key(window).scores.b
+        columns, b = version.in_force.points, self._key(window).scores.b
         with self._turns:
             wanted_still()
             opening = prove_opening(

@@ -40,7 +40,7 @@ def decode_embedding(data: bytes) -> list[int]:
 
 def shifted_scores(version: Version, e: Sequence[int], policy: Policy) -> Scores:
     """w_i = gain * (<E_i, e> - lo) for every slot, exactly: |y| < 2^31 and |w| < 2^63 for every legal policy."""
-    y = version.scored.scores(e)
+    y = version.in_force.scored.scores(e)
     return policy.gain * (y.astype(np.int64) - policy.lo)
 
 
@@ -101,6 +101,6 @@ def answer_query(
         rho_hint=rho_hint,
         t_salt=t_salt,
         ids=tuple(ids),
-        c_y=commit_scores(group, version.public.columns, key.scores, e, rho),
+        c_y=commit_scores(group, version.in_force.points, key.scores, e, rho),
         t_commit=places_commitment(key.cls, t_salt, ids),
     )

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from ragseal.backends.native import available, native, native_errors
-from ragseal.groth16.keys import KeyView
 from ragseal.kernel import commitment, field
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import IndexFile, ScoreBases
@@ -60,10 +60,22 @@ def embedding_generators(group: Group, dimension: int) -> bytes:
     return _GENERATORS[dimension]
 
 
-def make_version(
-    group: Group, key: KeyView, tenant: str, matrix: Matrix, texts: Mapping[int, str], draw: Draw
-) -> Version:
-    """Commit to a tenant's index with fresh secrets, and check the public file exactly as an auditor does."""
+class ColumnKey(Protocol):
+    """A verifying key under whose points columns are committed."""
+
+    @property
+    def scores(self) -> ScoreBases: ...
+
+    @property
+    def digest(self) -> bytes: ...
+
+
+def prove_span(group: Group, key: ColumnKey, matrix: Matrix, draw: Draw) -> tuple[tuple[int, ...], IndexFile]:
+    """Commit to a matrix' columns with fresh blinders, and check the public file exactly as an auditor does.
+
+    Returns:
+        The blinders, and the columns with their proof of opening.
+    """
     dimension = matrix.shape[1]
     blinders = field.unpack(packed_scalars(draw, dimension))
     columns = commit_columns(group, key.scores, matrix, blinders)
@@ -74,4 +86,18 @@ def make_version(
     opening = commitment.prove_columns(group, key.scores, key.digest, columns, witness, nonces)
     public = IndexFile(columns, opening)
     commitment.verify_columns(group, key.scores, key.digest, dimension, public)
-    return Version(tenant, matrix, texts, draw(32), tuple(blinders), public)
+    return tuple(blinders), public
+
+
+def make_version(
+    group: Group,
+    key: ColumnKey,
+    tenant: str,
+    matrix: Matrix,
+    texts: Mapping[int, str],
+    draw: Draw,
+    coined: bool = False,
+) -> Version:
+    """Commit to a tenant's index with fresh secrets; ``coined``: queries wait until it is thinned."""
+    blinders, public = prove_span(group, key, matrix, draw)
+    return Version(tenant, matrix, texts, draw(32), blinders, public, coined)

@@ -25,6 +25,7 @@ from ragseal.kernel.attestation import MAX_TEXT_BYTES, SlotOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
 from ragseal.kernel.encoding import NAME, Text
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
+from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.randomness import Draw
@@ -149,23 +150,71 @@ def _check_text(document: Document) -> None:
 
 
 @dataclass(frozen=True)
-class Version:
-    """One tenant's index as a window commits to it, secrets included."""
+class Columns:
+    """A matrix with commitments to its columns: what a record's C_y is made of."""
 
-    tenant: str
     matrix: Matrix  #: (N, d)
-    texts: Mapping[int, str]
-    secret: bytes  #: 32 bytes; salts of the text tree
     blinders: tuple[int, ...]  #: beta_j, one a column
-    public: IndexFile
+    points: bytes  #: C_j, 64 bytes each
 
     def __repr__(self) -> str:
-        return f"Version({self.tenant!r}, {self.matrix.shape})"
+        return f"Columns({self.matrix.shape})"
 
     @cached_property
     def scored(self) -> ScoreMatrix:
         """The matrix made ready for queries, once."""
         return score_matrix(self.matrix)
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """Which slots of a version its coins hide, and the columns without them.  SPEC A.11."""
+
+    hidden: tuple[bool, ...]  #: one a slot
+    blinders: tuple[int, ...]  #: of the thinned columns
+    public: ThinnedFile
+
+    def __repr__(self) -> str:
+        return f"Thinned({len(self.hidden)} slots)"
+
+
+def thin(matrix: Matrix, hidden: Sequence[bool]) -> Matrix:
+    """The matrix with hidden slots empty.  CommitmentError: not one coin a slot."""
+    if len(hidden) != matrix.shape[0]:
+        raise CommitmentError(f"{len(hidden)} coins for {matrix.shape[0]} slots")
+    thinned = matrix.copy()
+    thinned[np.asarray(hidden, dtype=np.bool_)] = 0
+    return thinned
+
+
+@dataclass(frozen=True)
+class Version:
+    """One tenant's index as a window commits to it, secrets included."""
+
+    tenant: str
+    matrix: Matrix  #: (N, d), as placed
+    texts: Mapping[int, str]
+    secret: bytes  #: 32 bytes; salts of the text tree
+    blinders: tuple[int, ...]  #: of the placed columns
+    public: IndexFile
+    coined: bool = False  #: whether queries are answered from thinned columns only
+    thinned: Thinned | None = None  #: which slots the coins hide, once they have decided
+
+    def __repr__(self) -> str:
+        return f"Version({self.tenant!r}, {self.matrix.shape})"
+
+    @cached_property
+    def in_force(self) -> Columns:
+        """What queries are answered from.
+
+        Raises:
+            CommitmentError: the window's coins have not decided yet what that is.
+        """
+        if not self.coined:
+            return Columns(self.matrix, self.blinders, self.public.columns)
+        if self.thinned is None:
+            raise CommitmentError(f"the index of tenant {self.tenant!r} is not thinned yet: the window is not open")
+        return Columns(thin(self.matrix, self.thinned.hidden), self.thinned.blinders, self.thinned.public.columns)
 
     @cached_property
     def tree(self) -> MerkleTree:
@@ -222,8 +271,8 @@ def save_version(state: State, manifest: bytes, version: Version) -> str:
     return name
 
 
-def load_version(state: State, manifest: bytes, tenant: str) -> Version:
-    """A committed version.
+def load_version(state: State, manifest: bytes, tenant: str, coined: bool = False) -> Version:
+    """A committed version, and what its coins hide if that is known.
 
     Raises:
         CommitmentError: this state holds none, or its matrix is not the stored shape.
@@ -242,7 +291,20 @@ def load_version(state: State, manifest: bytes, tenant: str) -> Version:
         secret=secret,
         blinders=tuple(field.unpack(blinders)),
         public=IndexFile.decode(public),
+        coined=coined,
+        thinned=_load_thinned(state, manifest, tenant),
     )
+
+
+def _load_thinned(state: State, manifest: bytes, tenant: str) -> Thinned | None:
+    found = state.row(
+        "SELECT hidden, blinders, public FROM thinnings WHERE manifest = ? AND tenant = ?", (manifest, tenant)
+    )
+    if found is None:
+        return None
+    bits, blinders, public = found
+    hidden = np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).astype(bool).tolist()
+    return Thinned(tuple(hidden), tuple(field.unpack(blinders)), ThinnedFile.decode(public))
 
 
 def _load_matrix(path: Path) -> Matrix:

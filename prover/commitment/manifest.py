@@ -13,14 +13,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.poseidon import seed_commitment
 from ragseal.groth16.keys import KeyView
+from ragseal.groth16.views import ThinningView
 from ragseal.kernel import commitment, field, signature
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.commitment import Manifest, SignedManifest
-from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.coin import coin_commitment
+from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
-from ragseal.prover.commitment.columns import make_version
+from ragseal.prover.commitment.columns import ColumnKey, make_version
 from ragseal.prover.commitment.registry import accounts, window_registry
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.state import State
@@ -39,14 +41,17 @@ def prepare_window(
     auditor_key: bytes,
     draw: Draw,
     progress: Progress = lambda _: None,
+    thinning: ThinningView | None = None,
 ) -> WindowSecrets:
     """Commit to every tenant's index and sign the manifest.  Nothing is stored or published yet.
 
     Args:
         embedder: C_emb, digest of the embedder's identity.
         auditor_key: who takes the auditor's part in the beacon, and is given registry, links and proofs.
+        thinning: the key that placed columns are committed under, where the policy's claim has a coin.
 
     Raises:
+        ConfigurationError: the claim has a coin, and there is no such key.
         CommitmentError: no documents, no accounts, or an account whose tenant has no documents.
     """
     registry = window_registry(accounts(state), draw)
@@ -58,12 +63,16 @@ def prepare_window(
         raise CommitmentError(
             f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: ingest them first"
         )
+    if policy.coined and thinning is None:
+        raise ConfigurationError("the policy's claim has a coin, which takes a thinning key: `ragseal-provider fetch-keys`")
+    placed: ColumnKey = thinning if policy.coined and thinning is not None else key
     versions = []
     for name in sorted(names):
         progress(f"committing to the index of tenant {name} ({key.cls.N} slots, {policy.dimension} columns)")
         matrix, texts = index.current(state, name, key.cls.N, policy.dimension)
-        versions.append(make_version(group, key, name, matrix, texts, draw))
+        versions.append(make_version(group, placed, name, matrix, texts, draw, policy.coined))
     seed, nonce = draw(32), draw(32)
+    coin_seed = draw(32) if policy.coined else None
     manifest = Manifest(
         origin=state.settings.origin,
         window=window,
@@ -77,6 +86,7 @@ def prepare_window(
         provider_key=signature.public_bytes(state.key),
         beacon_commitment=commitment.beacon_commitment("provider", nonce),
         auditor_key=auditor_key,
+        coins=() if coin_seed is None else (CoinCommitment(coin_commitment(field.limbs(coin_seed)), placed.digest),),
     )
     manifest.validate()
     return WindowSecrets(
@@ -86,6 +96,7 @@ def prepare_window(
         blinding=draw(32),
         versions={v.tenant: v for v in versions},
         registry={a.pseudonym: a for a in registry},
+        coin_seed=coin_seed,
     )
 
 

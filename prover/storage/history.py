@@ -18,6 +18,7 @@ from ragseal.kernel.commitment import (
     BeaconSeal,
     Manifest,
     SignedManifest,
+    Thinning,
     WindowClose,
     WindowOpen,
     beacon_commitment,
@@ -48,6 +49,7 @@ class Window:
     commits: dict[str, BeaconCommit] = field(default_factory=dict)
     seal: BeaconSeal | None = None
     openings: dict[str, bytes] = field(default_factory=dict)
+    thinning: Thinning | None = None
     beacon: int | None = None
     time: int = 0  #: of the newest entry that carries one
     records: list[int] = field(default_factory=list)  #: ledger index by seq
@@ -138,10 +140,22 @@ class Window:
             raise CommitmentError(f"{message.owner} opens another nonce than it committed to")
         self.openings[message.owner] = message.nonce
 
+    def add_thinning(self, message: Thinning) -> None:
+        """Raises CommitmentError: no coin, twice, before the beacon is complete, or not of the manifest's tenants."""
+        if not self.manifest.policy.coined:
+            raise CommitmentError(f"the window's claim {self.manifest.policy.claim} has no coin: nothing is thinned")
+        if self.stage is not Stage.SEALED or self.missing() or self.thinning is not None:
+            raise CommitmentError("indices are thinned once, after the beacon's last opening")
+        if [one.tenant for one in message.tenants] != [one.tenant for one in self.manifest.tenants]:
+            raise CommitmentError("the thinned indices are not those of the manifest's tenants")
+        self.thinning = message
+
     def add_open(self, message: WindowOpen) -> None:
-        """Raises CommitmentError: opened twice, or with another beacon than the openings give."""
+        """Raises CommitmentError: opened twice, not thinned, or with another beacon than the openings give."""
         if self.stage is not Stage.SEALED:
             raise CommitmentError("a window opens once, after its beacon is sealed")
+        if self.manifest.policy.coined and self.thinning is None:
+            raise CommitmentError("a window whose claim has a coin opens after its indices are thinned")
         if message.beacon != self.seal_value():
             raise CommitmentError("the window opens with another beacon than its openings give")
         self.beacon, self.time = message.beacon, message.time
@@ -217,6 +231,8 @@ class History:
                 raise CommitmentError(f"window {other.window!r} exists: none is opened twice, take a new name")
             if other.c_seed == manifest.c_seed:
                 raise CommitmentError(f"the seed of window {other.window!r} is used again: every window needs its own")
+            if set(other.coins) & set(manifest.coins):
+                raise CommitmentError(f"the coin seed of window {other.window!r} is used again")
             if other.beacon_commitment == manifest.beacon_commitment:
                 raise CommitmentError(f"the beacon nonce of window {other.window!r} is used again")
             if window.stage is Stage.OPEN:
@@ -262,6 +278,8 @@ class History:
             window.add_seal(message)
         elif isinstance(message, BeaconOpening):
             window.add_opening(message)
+        elif isinstance(message, Thinning):
+            window.add_thinning(message)
         elif isinstance(message, WindowOpen):
             self._check_opening(window, message)
             window.add_open(message)

@@ -125,7 +125,7 @@ class RecordCheck:
         version, e = secrets.versions[account.tenant], decode_embedding(kept.embedding)
         if embedding_commitment(group, embedding_generators(group, len(e)), e, kept.blinder) != request.c_e:
             raise ProofError("C_e does not open to the embedding kept for it")
-        if attestation.score_commitment(group, version.public.columns, means.key.scores, e, kept.rho) != record.c_y:
+        if attestation.score_commitment(group, version.in_force.points, means.key.scores, e, kept.rho) != record.c_y:
             raise ProofError("C_y does not open to the embedding and blinder kept for it")
         if places_commitment(means.key.cls, kept.t_salt, kept.ids) != record.t_commit:
             raise ProofError("the commitment to T does not open to the slots kept for it")

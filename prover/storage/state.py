@@ -32,7 +32,7 @@ from ragseal.runtime.keyfile import load_key, save_key
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS documents (
     PRIMARY KEY (tenant, slot), UNIQUE (tenant, document));
 CREATE TABLE IF NOT EXISTS windows (
     manifest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, signed BLOB NOT NULL, seed BLOB NOT NULL,
-    nonce BLOB NOT NULL, blinding BLOB NOT NULL);
+    nonce BLOB NOT NULL, blinding BLOB NOT NULL, coin_seed BLOB);
 CREATE TABLE IF NOT EXISTS window_accounts (
     manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL,
     PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));
@@ -53,6 +53,9 @@ CREATE TABLE IF NOT EXISTS versions (
 CREATE TABLE IF NOT EXISTS version_texts (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, text TEXT NOT NULL,
     PRIMARY KEY (manifest, tenant, slot));
+CREATE TABLE IF NOT EXISTS thinnings (
+    manifest BLOB NOT NULL, tenant TEXT NOT NULL, hidden BLOB NOT NULL, blinders BLOB NOT NULL,
+    public BLOB NOT NULL, PRIMARY KEY (manifest, tenant));
 CREATE TABLE IF NOT EXISTS queries (
     manifest BLOB NOT NULL, account TEXT NOT NULL, ctr INTEGER NOT NULL, request BLOB NOT NULL, secrets BLOB NOT NULL,
     PRIMARY KEY (manifest, account, ctr, request));

@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from ragseal.backends.poseidon import seed_commitment
 from ragseal.kernel import commitment, field
+from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import Account, SignedManifest
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
-from ragseal.prover.commitment.index import Version
+from ragseal.prover.commitment.index import Thinned, Version
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.storage.state import State
 
@@ -27,6 +30,14 @@ class WindowSecrets:
     blinding: bytes  #: from which the blinders of C_e are derived
     versions: Mapping[str, Version]  #: by tenant
     registry: Mapping[str, Account]  #: by pseudonym
+    coin_seed: bytes | None = None  #: 32 bytes where the claim has a coin; C_coin commits to it
+
+    @property
+    def coin_limbs(self) -> tuple[int, int]:
+        """The coin seed as the circuit takes it; CommitmentError if the window has none."""
+        if self.coin_seed is None:
+            raise CommitmentError(f"window {self.signed.manifest.window!r} has no coin")
+        return field.limbs(self.coin_seed)
 
     @property
     def limbs(self) -> tuple[int, int]:
@@ -54,11 +65,14 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
     files = [index.save_version(state, digest, version) for version in prepared.versions.values()]
     with state.transaction() as db:
         for (stale,) in db.execute("SELECT manifest FROM windows WHERE name = ?", (name,)).fetchall():
-            for table in ("windows", "window_accounts", "versions", "version_texts"):
+            for table in ("windows", "window_accounts", "versions", "version_texts", "thinnings"):
                 db.execute(f"DELETE FROM {table} WHERE manifest = ?", (stale,))
         db.execute(
-            "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?)",
-            (digest, name, prepared.signed.encode(), prepared.seed, prepared.nonce, prepared.blinding),
+            "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                digest, name, prepared.signed.encode(), prepared.seed, prepared.nonce, prepared.blinding,
+                prepared.coin_seed,
+            ),
         )
         for account in prepared.registry.values():
             line = digest, account.pseudonym, account.name, account.encode()
@@ -93,31 +107,52 @@ def window_index(state: State, manifest: bytes, tenant: str) -> bytes:
     return bytes(found[0])
 
 
+def store_thinned(state: State, manifest: bytes, tenant: str, thinned: Thinned) -> None:
+    """Make a tenant's thinned index durable; must come before the entry that names it.
+
+    That of a run that broke off before its entry is replaced: nobody has seen it.
+    """
+    hidden = np.packbits(np.asarray(thinned.hidden, dtype=np.bool_)).tobytes()
+    line = manifest, tenant, hidden, field.pack(thinned.blinders), thinned.public.encode()
+    with state.transaction() as db:
+        db.execute("INSERT OR REPLACE INTO thinnings VALUES (?, ?, ?, ?, ?)", line)
+
+
+def thinned_index(state: State, manifest: bytes, tenant: str) -> bytes:
+    """The public file of a tenant's thinned index (canonical ThinnedFile); CommitmentError if there is none (yet)."""
+    found = state.row("SELECT public FROM thinnings WHERE manifest = ? AND tenant = ?", (manifest, tenant))
+    if found is None:
+        raise CommitmentError(f"no thinned index of tenant {tenant!r} is there: its coins are drawn with the beacon")
+    return bytes(found[0])
+
+
 def load_window(state: State, manifest: bytes) -> WindowSecrets:
     """What :func:`store_window` kept.
 
     Raises:
         CommitmentError: this state holds no such window, or not what its manifest commits to.
     """
-    found = state.row("SELECT signed, seed, nonce, blinding FROM windows WHERE manifest = ?", (manifest,))
+    found = state.row("SELECT signed, seed, nonce, blinding, coin_seed FROM windows WHERE manifest = ?", (manifest,))
     if found is None:
         raise CommitmentError("this provider's state holds no secrets of that window: restore state.db from a backup")
-    signed, seed, nonce, blinding = found
+    signed, seed, nonce, blinding, coin_seed = found
     loaded = WindowSecrets(
         signed=SignedManifest.decode(signed),
         seed=seed,
         nonce=nonce,
         blinding=blinding,
         versions={
-            tenant: index.load_version(state, manifest, tenant)
+            tenant: index.load_version(state, manifest, tenant, coin_seed is not None)
             for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ?", (manifest,))
         },
         registry={a.pseudonym: a for a in window_accounts(state, manifest)},
+        coin_seed=coin_seed,
     )
     made = loaded.signed.manifest
     if (
         made.digest() != manifest
         or made.c_seed != seed_commitment(loaded.limbs)
+        or [coin.c_coin for coin in made.coins] != ([] if coin_seed is None else [coin_commitment(loaded.coin_limbs)])
         or made.beacon_commitment != commitment.beacon_commitment("provider", nonce)
         or made.tenants != tuple(v.committed for _, v in sorted(loaded.versions.items()))
         or made.registry_root != MerkleTree(commitment.registry_leaves(list(loaded.registry.values()))).root()

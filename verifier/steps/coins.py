@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Steps 3 to 5 where the claim has a coin: whose key proves it, when it was thrown, and what it left.  SPEC A.11, D.4.
+
+The manifest fixes C_coin and the placed columns before the beacon; the beacon fixes the coins; one entry of the log
+after it names thinned columns, and a proof says that these are the placed ones with exactly the hidden slots emptied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragseal.groth16.views import ThinningView
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.coin import coin_context
+from ragseal.kernel.commitment import ThinnedIndex, Thinning
+from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, thinning_class, verify_thinning
+from ragseal.verifier.evidence import (
+    AUDITOR,
+    CEREMONY,
+    DELIVER_AGAIN,
+    OWN_FOLDER,
+    Auditor,
+    ConfiguredKey,
+    Evidence,
+    Key,
+    Refused,
+    Undecided,
+    held,
+)
+from ragseal.verifier.steps.beacon import BeaconState
+from ragseal.verifier.steps.lifespan import WindowSpan
+from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.manifest import Entered, Window
+from ragseal.verifier.steps.recorder import Recorder, quiet
+
+
+def check_thinning_key(
+    auditor: Auditor, window: Window, say: Recorder = quiet
+) -> tuple[ConfiguredKey[ThinningView], ThinningView] | None:
+    """Step 3: the key that thinning is proven under is one of the auditor's own, for this very capacity.
+
+    Returns:
+        None where the claim has no coin.
+
+    Raises:
+        Undecided: a key that the auditor does not hold, or of another circuit than this build has.
+    """
+    if not window.manifest.policy.coined:
+        return None
+    wanted = window.manifest.coin.key_digest
+    say(thinning_key_digest=wanted)
+    configured = auditor.thinnings.get(wanted)
+    if configured is None:
+        raise Undecided(
+            "the manifest names a thinning key that is not in this auditor's configuration; keys are never taken from "
+            "a manifest",
+            "make one with keygen before the next window, or check a ceremony's and trust it",
+        )
+    cls = thinning_class(window.cls)
+    if configured.class_name != cls.name:
+        raise Undecided("the configured key was made for another capacity", OWN_FOLDER, made_for=configured.class_name)
+    key = configured.load()
+    if key.digest != wanted:
+        raise ConfigurationError(f"the key file of {wanted.hex()} holds another key: restore it or trust it again")
+    say(thinning_made_by=configured.made_by, thinning_sound_for_auditor=configured.made_by in (AUDITOR, CEREMONY))
+    return configured, key
+
+
+def check_thinning_entry(
+    log: LogView, window: Entered, state: BeaconState, life: WindowSpan, say: Recorder = quiet
+) -> Thinning | None:
+    """Step 5: the indices were thinned once, after the beacon was complete and before the window opened.
+
+    Whoever could thin twice, or before the last nonce is known, would choose what the coins hide.
+
+    Returns:
+        None where the claim has no coin.
+
+    Raises:
+        Refused: the log shows another order, number or set of tenants.
+    """
+    manifest = window.manifest
+    found = [(i, m) for i, m in log.of(Thinning) if m.manifest == window.digest]
+    at = [i for i, _ in found]
+    if not manifest.policy.coined:
+        if found:
+            raise Refused(f"the indices were thinned, which the claim {manifest.policy.claim} has no coin for", entries=at)
+        return None
+    say(thinned_at_entries=at)
+    if len(found) != 1:
+        raise Refused(f"the indices of a window with coins are thinned once, not {len(found)} times", entries=at)
+    index, thinning = found[0]
+    last = max((opened for opened, _ in state.openings.values()), default=index)
+    if not last < index < life.open_index:
+        raise Refused(
+            "the indices were not thinned between the beacon's last opening and the window's", entries=at, last=last
+        )
+    if [one.tenant for one in thinning.tenants] != [one.tenant for one in manifest.tenants]:
+        raise Refused("the thinned indices are not those of the manifest's tenants", ledger_index=index)
+    return thinning
+
+
+def check_thinned(
+    group: Group,
+    key: Key,
+    thinning_key: ThinningView,
+    window: Entered,
+    placed: Mapping[str, bytes],
+    thinning: Thinning,
+    beacon: int,
+    evidence: Evidence,
+    say: Recorder = quiet,
+) -> Mapping[str, bytes]:
+    """Step 4, second half: every tenant's thinned columns are the placed ones with the slots emptied that coins hide.
+
+    Args:
+        placed: the column commitments of the manifest, as step 4 found them.
+
+    Returns:
+        The d column commitments of each tenant that records are made of, concatenated.
+
+    Raises:
+        Undecided: a file that is not the one of the log, which nobody signed.
+        Refused: the log's own does not hold.
+    """
+    manifest = window.manifest
+    columns: dict[str, bytes] = {}
+    for one in thinning.tenants:
+        file = _thinned_file(window, one, evidence)
+        statement = ThinningStatement(
+            thinning_key=thinning_key.digest,
+            attestation_key=key.digest,
+            manifest=window.digest,
+            c_coin=manifest.coin.c_coin,
+            context=coin_context(window.digest, beacon, one.tenant),
+            hidden=manifest.policy.hidden,
+            placed=placed[one.tenant],
+            thinned=file.columns,
+        )
+        with held(f"thinned index of tenant {one.tenant!r}: ", tenant=one.tenant):
+            verify_thinning(group, statement, thinning_key, key.scores, file)
+        columns[one.tenant] = file.columns
+        say(**{f"thinned_columns[{one.tenant}]": one.columns_digest})
+    say(hidden_of_256=manifest.policy.hidden)
+    return columns
+
+
+def _thinned_file(window: Entered, one: ThinnedIndex, evidence: Evidence) -> ThinnedFile:
+    """The file whose digests the log's entry has: its columns and proofs are the provider's word then."""
+    whose = f"thinned index of tenant {one.tenant!r}: "
+    data = evidence.thinned_file(window.digest, one.tenant)
+    try:
+        file = ThinnedFile.decode(data)
+    except EncodingError as error:
+        raise Undecided(f"{whose}{error}", DELIVER_AGAIN, tenant=one.tenant) from None
+    if file.index(one.tenant) != one:
+        raise Undecided(f"{whose}it is not the one that the log names", DELIVER_AGAIN, tenant=one.tenant)
+    return file
