@@ -29,6 +29,10 @@ NAMES = {
     "TAG_COARSE": ("u64", "Poseidon domain tags, added at 2^32 to a counter"),
     "TAG_FINE": ("u64", ""),
     "TAG_PLACES": ("", ""),
+    "TAG_COIN_SEED": ("", ""),
+    "TAG_COIN_KEY": ("", ""),
+    "TAG_COINS": ("", ""),
+    "COIN_BITS": ("", "bits of a slot's coin"),
 }
 
 

@@ -13,3 +13,7 @@ function TAG_KEY() { return 2; }
 function TAG_COARSE() { return 3; }
 function TAG_FINE() { return 4; }
 function TAG_PLACES() { return 5; }
+function TAG_COIN_SEED() { return 6; }
+function TAG_COIN_KEY() { return 7; }
+function TAG_COINS() { return 8; }
+function COIN_BITS() { return 8; }

@@ -57,7 +57,7 @@ def check_thinning_key(
             "a manifest",
             "make one with keygen before the next window, or check a ceremony's and trust it",
         )
-    cls = thinning_class(window.cls)
+    cls = thinning_class(window.cls.N)
     if configured.class_name != cls.name:
         raise Undecided("the configured key was made for another capacity", OWN_FOLDER, made_for=configured.class_name)
     key = configured.load()
@@ -154,6 +154,6 @@ def _thinned_file(window: Entered, one: ThinnedIndex, evidence: Evidence) -> Thi
         file = ThinnedFile.decode(data)
     except EncodingError as error:
         raise Undecided(f"{whose}{error}", DELIVER_AGAIN, tenant=one.tenant) from None
-    if file.index(one.tenant) != one:
+    if file.entry(one.tenant) != one:
         raise Undecided(f"{whose}it is not the one that the log names", DELIVER_AGAIN, tenant=one.tenant)
     return file
