@@ -76,8 +76,10 @@ def policy(tau: int) -> Policy:
     cls = load_classes()["base"]
     return Policy(
         class_name=cls.name, class_digest=class_digest(cls), table_digest=noise.build_table(cls.law).digest(),
-        dimension=DIMENSION, lo=4839, hi=11290, gain=1, n_max=1000, k_max=10, delta="1/1000000", epsilon_account="100",
-        theta="4/5", tau=tau, unit="slot", chunks_max=1, period_start=0, opens=1, closes=2,
+        dimension=DIMENSION,
+        claim="every-list", hidden=0, lo=4839, hi=11290,
+        gain=1, n_max=1000, k_max=10, delta="1/1000000", epsilon_account="100",
+        theta="4/5", tau=tau, gate=True, unit="slot", chunks_max=1, period_start=0, opens=1, closes=2,
     )  # fmt: skip
 
 

@@ -103,6 +103,7 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
     scale = 256 if cls.law == "gaussian" else 32
     gain = max(1, round(TARGET_MU * (scale << cls.s) / width))
     return (
-        f'class = "{cls.name}"\nlo = {choice.lo:.2f}\nhi = {choice.hi:.2f}\ngain = {gain}\nn_max = {asked}\n'
+        f'class = "{cls.name}"\nclaim = "every-list"\n'
+        f"lo = {choice.lo:.2f}\nhi = {choice.hi:.2f}\ngain = {gain}\nn_max = {asked}\n"
         f'k_max = {len(COLLUDING)}\ndelta = "1/1000000"\ntheta = "{choice.theta}"\n'
     )

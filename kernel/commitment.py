@@ -119,7 +119,7 @@ class Membership(Message):
 
 @dataclass(frozen=True, slots=True)
 class CoinCommitment(Message):
-    """C_coin, fixed before the beacon that its coins also follow from, and under which key thinning is proven.  A.11."""
+    """C_coin, fixed before the beacon that its coins follow from, and the key that thinning is proven under.  A.11."""
 
     TAG: ClassVar[str] = "coin-commitment"
     CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, HASH)

@@ -29,8 +29,6 @@ SCORE_UNIT = 127  #: quantisation: |e| is about 127, cosine 1 is 127^2
 TAG_SEED, TAG_KEY, TAG_COARSE, TAG_FINE, TAG_PLACES = 1, 2, 3, 4, 5
 TAG_COIN_SEED, TAG_COIN_KEY, TAG_COINS = 6, 7, 8
 
-COIN_BITS = 8  #: of one slot's coin; a slot is hidden with probability j / 2^COIN_BITS (SPEC A.11)
-
 #: Completeness and privacy margins of SPEC M.7 and M.8.
 COARSE_CANONICAL_BITS = 44
 PLACE_CANONICAL_BITS = 72

@@ -137,14 +137,14 @@ class Policy(Message):
                 f"opens; the nearest is period_start = {self.opens}"
             )
 
-
     def _validate_claim(self) -> None:
         if self.claim not in CLAIMS:
             raise PolicyError(f"the claim is one of {listed(CLAIMS)}, not {self.claim!r}")
         most = (1 << COIN_BITS) - 1
         if self.coined and not 1 <= self.hidden <= most:
             raise PolicyError(
-                f"the claim {UNTIL_DELIVERED} needs a coin that hides 1 to {most} of {most + 1} slots, not {self.hidden}"
+                f"the claim {UNTIL_DELIVERED} needs a coin that hides 1 to {most} of {most + 1} slots, not "
+                f"{self.hidden}: the nearest is hidden = {min(max(self.hidden, 1), most)}"
             )
         if not self.coined and self.hidden:
             raise PolicyError(f"the claim {EVERY_LIST} has no coin: hidden must be 0, not {self.hidden}")

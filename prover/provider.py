@@ -17,7 +17,7 @@ from ragseal.embedder import Embedder
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import COARSE_TIME, EAGER, ON_DEMAND
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.commitment import WindowClose
+from ragseal.kernel.commitment import Thinning, WindowClose
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
@@ -30,12 +30,13 @@ from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment.manifest import Progress
+from ragseal.prover.commitment.thinning import thin_window
 from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
-from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys
+from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, ThinningKeys
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import window_secrets
-from ragseal.prover.storage.history import Window, coarse
+from ragseal.prover.storage.history import Stage, Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.state import State
@@ -63,6 +64,7 @@ class Backends:
     keys: AttestationKeys
     embedder: Embedder
     estimate_keys: Sequence[BlockKeys] = ()
+    thinning_keys: ThinningKeys | None = None  #: needed by windows whose claim has a coin
 
 
 @dataclass(frozen=True)
@@ -172,11 +174,45 @@ class Provider:
             self.auditor_key(auditor_key),
             self.environment.draw,
             progress,
+            self._thinning_keys().newest() if policy.coined else None,
         )
         self.journal.history.check_manifest(made.signed)
         window_secrets.store_window(self.state, made)
         progress("entering the manifest in the ledger")
         return self.journal.append_now(lambda: made.signed)
+
+    def _thinning_keys(self) -> ThinningKeys:
+        keys = self.backends.thinning_keys
+        if keys is None:
+            raise ConfigurationError("this provider has no keys of the thinning circuit: `ragseal-provider fetch-keys`")
+        return keys
+
+    def load_thinning_key(self, window: Window) -> None:
+        """Load what thins a window, if its claim has a coin.  Raises ConfigurationError: no key."""
+        if window.manifest.policy.coined:
+            self._thinning_keys().backend(window.manifest.coin.key_digest)
+
+    def thin(self, window: Window) -> Thinning:
+        """Empty the slots that a window's coins hide, by its complete beacon.  Blocks.
+
+        Raises:
+            UnprovableError, ProofError: as they say; the window cannot be opened then.
+            ConfigurationError: no thinning key.
+        """
+        coin, backends = window.manifest.coin, self.backends
+        with self.turns:
+            made = thin_window(
+                self.state,
+                backends.group,
+                backends.keys.view(window.manifest.key_digest),
+                self._thinning_keys().backend(coin.key_digest),
+                self.window_secrets(window.digest),
+                window.seal_value(),
+                self.environment.draw,
+                lambda text: log.info("%s", text),
+            )
+        self.windows.forget(window.digest)
+        return made
 
     def new_estimates(self) -> Estimates:
         """Phase C over this provider's windows; nothing is read before it is asked for."""
@@ -238,7 +274,9 @@ class Serving:
             serve_options.tick,
         )
         self.estimates = provider.new_estimates()
-        self.beacon = Beacon(journal, provider.window_secrets, state.key, serve_options.beacon, environment.clock)
+        self.beacon = Beacon(
+            journal, provider.window_secrets, state.key, serve_options.beacon, environment.clock, provider.thin
+        )
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
         journal.public.live = serve_options.publish <= 0
         self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
@@ -260,6 +298,8 @@ class Serving:
         if newest is not None:
             await asyncio.to_thread(self.provider.window_secrets, newest.digest)
             await asyncio.to_thread(self.provider.backends.keys.backend, newest.manifest.key_digest)
+            if newest.stage in (Stage.COMMITTED, Stage.SEALED):
+                await asyncio.to_thread(self.provider.load_thinning_key, newest)
         if self.serve_options.eager:
             self.proofs.start(newest.digest if newest is not None else None)
         self._driver = asyncio.create_task(self._drive())

@@ -19,6 +19,7 @@ from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 
@@ -189,7 +190,7 @@ class Auditor:
     #: larger one if another process has seen that (:meth:`ragseal.verifier.state.State.remember`)
     remember: Callable[[Any], SignedCheckpoint] = newest_note
     estimates: Sequence[ConfiguredKey[BlockKey]] = ()  #: keys of the estimate's circuit
-    thinnings: Mapping[bytes, ConfiguredKey[ThinningView]] = field(default_factory=dict)  #: by key digest
+    thinnings: Mapping[bytes, ConfiguredKey[ThinningKey]] = field(default_factory=dict)  #: by key digest
     #: (manifest digest, SignedLinks) -> the list that this auditor saw first, on disk before this returns
     first_links: Callable[[bytes, bytes], bytes] = newest_links
     sign: Callable[[Ask], bytes] = mute  #: an ask -> the signature of this auditor's identity

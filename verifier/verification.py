@@ -34,9 +34,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from ragseal.groth16.views import ThinningView
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
+from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import Checklist
@@ -64,6 +64,7 @@ from ragseal.verifier.outcome import (
 )
 from ragseal.verifier.steps.beacon import check_beacon, read_beacon
 from ragseal.verifier.steps.blocks import Effort
+from ragseal.verifier.steps.coins import check_thinned, check_thinning_entry, check_thinning_key
 from ragseal.verifier.steps.epsilon import (
     Accounted,
     Period,
@@ -73,7 +74,6 @@ from ragseal.verifier.steps.epsilon import (
     make_budget,
     period,
 )
-from ragseal.verifier.steps.coins import check_thinned, check_thinning_entry, check_thinning_key
 from ragseal.verifier.steps.estimate import Estimation, Inquiry, check_coalition, check_estimate
 from ragseal.verifier.steps.index import check_indexes
 from ragseal.verifier.steps.keys import check_key
@@ -351,7 +351,7 @@ class _Audit(Checklist):
         self.result.keys = configured.made_by
         return key
 
-    def _coin_key(self, window: Window, say: Recorder) -> ThinningView | None:
+    def _coin_key(self, window: Window, say: Recorder) -> ThinningKey | None:
         found = check_thinning_key(self.auditor, window, say)
         if found is None:
             return None

@@ -2,8 +2,9 @@
 """Phase A, beacon: commit, seal, open, with the auditor last.  SPEC A.8.
 
 The provider collects commitments, seals who takes part, opens its own nonce first, takes the others' and opens the
-window once the auditor has opened.  A missing opening removes its owner, but only before the auditor opens; without the
-auditor no window opens.  Observers that the operator named have places of their own, and strangers are not waited for.
+window once the auditor has opened; where the claim has a coin, it thins the indices before that.  A missing opening
+removes its owner, but only before the auditor opens; without the auditor no window opens.  Observers that the operator
+named have places of their own, and strangers are not waited for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import MAX_PARTICIPANTS, BeaconCommit, BeaconOpening, BeaconSeal, WindowOpen
+from ragseal.kernel.commitment import MAX_PARTICIPANTS, BeaconCommit, BeaconOpening, BeaconSeal, Thinning, WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.storage.history import AUDITOR, OBSERVER, PROVIDER, Stage, Window
 from ragseal.prover.storage.journal import Journal
@@ -74,7 +75,10 @@ class Beacon:
         key: Ed25519PrivateKey,
         rules: BeaconRules,
         clock: Callable[[], float],
+        thin: Callable[[Window], Thinning],
     ) -> None:
+        """``thin``: empties the slots that a window's coins hide, once its beacon is complete; blocks."""
+        self._thin = thin
         self._journal = journal
         self._secrets_of = secrets_of
         self._key = key
@@ -167,6 +171,9 @@ class Beacon:
         while not await self._until(lambda: not window.missing(), self._rules.wait):
             self._check_time(window)
             log.warning("beacon: waiting for the auditor to open its nonce")
+        if window.manifest.policy.coined and window.thinning is None:
+            thinning = await asyncio.to_thread(self._thin, window)
+            await self._append(lambda: thinning)
         while self._clock() < window.manifest.policy.opens:
             await asyncio.sleep(POLL_SECONDS)
         self._check_time(window)
@@ -226,7 +233,7 @@ class Beacon:
         body = BeaconSeal(window.digest, owners, bytes(64)).body()
         return BeaconSeal(window.digest, owners, signature.sign(self._key, "beacon-seal", body))
 
-    async def _append(self, make: Callable[[], BeaconSeal | BeaconOpening | WindowOpen]) -> None:
+    async def _append(self, make: Callable[[], BeaconSeal | BeaconOpening | Thinning | WindowOpen]) -> None:
         """Enter what ``make`` gives in the writer's turn: nothing can come between its reading and its entry."""
         await self._journal.append(make)
         self._changed.set()

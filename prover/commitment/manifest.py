@@ -64,7 +64,9 @@ def prepare_window(
             f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: ingest them first"
         )
     if policy.coined and thinning is None:
-        raise ConfigurationError("the policy's claim has a coin, which takes a thinning key: `ragseal-provider fetch-keys`")
+        raise ConfigurationError(
+            "the policy's claim has a coin, which takes a thinning key: `ragseal-provider fetch-keys`"
+        )
     placed: ColumnKey = thinning if policy.coined and thinning is not None else key
     versions = []
     for name in sorted(names):

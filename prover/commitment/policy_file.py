@@ -8,6 +8,7 @@ since 1970 or left out (opens now, for ``duration``), rationals as text (``"1/10
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -19,15 +20,17 @@ from typing import Any
 from ragseal.kernel import noise
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import SCORE_UNIT, CircuitClass
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, CircuitClass
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
+MOST_UNSEEN = math.log(1 << COIN_BITS)  #: of a coin that hides one slot in 2^COIN_BITS
 
 #: What a policy must say, why, and what to write if in doubt.
 _REQUIRED = {
     "class": "the circuit class: capacity, K and noise law",
+    "claim": 'what epsilon is about: claim = "until-delivered" for any number of accounts, or "every-list"',
     "lo": "the lower end of the score window, such as lo = 0.3",
     "hi": "the upper end of the score window, such as hi = 0.7",
     "gain": "signal against the noise; `ragseal-provider plan` finds one, `ragseal-provider policy` prints one",
@@ -36,6 +39,8 @@ _REQUIRED = {
     "delta": 'of the (epsilon, delta) claim, such as delta = "1/1000000"',
 }
 _DEFAULTS: dict[str, Any] = {
+    "unseen": None,
+    "estimate": "gate",
     "epsilon_account": "auto",
     "theta": "9/10",
     "tau": 1000,
@@ -51,6 +56,7 @@ TEMPLATE = """\
 # A window's policy.  Everything the guarantee depends on; printed in the verdict and bound by the manifest.
 {about}
 class = "{class_name}"          # circuit class: capacity, K and noise law
+claim = "every-list"      # what epsilon is about: every list of k_max accounts with n_max queries each
 lo = {lo}                 # score window in cosines (or whole numbers in units of 127^2); empty slots score lo
 hi = {hi}                 # a public choice, never a quantile of a tenant's scores
 gain = {gain}                # signal against the fixed noise: more gain, better answers, larger epsilon
@@ -120,11 +126,14 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     running = opens if binding.period_start is None else min(binding.period_start, opens)
     period = running if v["period_start"] is None else _whole(v, "period_start")
     auto = v["epsilon_account"] == "auto"
+    claim = v["claim"] if isinstance(v["claim"], str) else ""
     draft = Policy(
         class_name=binding.cls.name,
         class_digest=binding.class_digest,
         table_digest=noise.build_table(binding.cls.law).digest(),
         dimension=binding.dimension,
+        claim=claim,
+        hidden=_hidden(v) if claim == UNTIL_DELIVERED else _no_coin(v),
         lo=_cosine(v, "lo"),
         hi=_cosine(v, "hi"),
         gain=_whole(v, "gain"),
@@ -134,6 +143,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         epsilon_account="1" if auto else _rational(v, "epsilon_account"),
         theta=_rational(v, "theta"),
         tau=_whole(v, "tau"),
+        gate=_gate(v),
         unit=v["unit"] if isinstance(v["unit"], str) else "",
         chunks_max=_whole(v, "chunks_max"),
         period_start=period,
@@ -145,6 +155,33 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         return draft
     fields = {name: getattr(draft, name) for name in Policy.__slots__}
     return Policy(**{**fields, "epsilon_account": str(advertise(draft, binding.cls))})
+
+
+def hidden_of(unseen: float) -> int:
+    """The least j with ln(2^COIN_BITS / j) <= ``unseen``: what the coin of a policy with this bound has."""
+    return min((1 << COIN_BITS) - 1, max(1, math.ceil((1 << COIN_BITS) * math.exp(-unseen) * (1 - 1e-12))))
+
+
+def _hidden(values: dict[str, Any]) -> int:
+    unseen = values["unseen"]
+    if isinstance(unseen, bool) or not isinstance(unseen, (int, float)) or not 0 < unseen <= MOST_UNSEEN:
+        raise PolicyError(
+            f"policy: the claim {UNTIL_DELIVERED} needs unseen = a number in (0, {MOST_UNSEEN:.4g}], such as "
+            f"unseen = 3, not {unseen!r}: the odds of a document's absence grow by a factor of e^unseen at most"
+        )
+    return hidden_of(unseen)
+
+
+def _no_coin(values: dict[str, Any]) -> int:
+    if values["unseen"] is not None:
+        raise PolicyError(f"policy: unseen is of the claim {UNTIL_DELIVERED}: leave it out, or name that claim")
+    return 0
+
+
+def _gate(values: dict[str, Any]) -> bool:
+    if values["estimate"] not in ("gate", "report"):
+        raise PolicyError(f'policy: estimate is "gate" or "report", not {values["estimate"]!r}')
+    return bool(values["estimate"] == "gate")
 
 
 def _whole(values: dict[str, Any], name: str) -> int:

@@ -19,7 +19,7 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import Policy, max_gain
+from ragseal.kernel.policy import EVERY_LIST, Policy, max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
 from ragseal.prover.planning.chance import at, comes_back
 from ragseal.prover.planning.frontier import Budget, Window, audited
@@ -93,8 +93,8 @@ def _least(holds: Callable[[int], bool], most: int) -> int:
 def _policy(cls: CircuitClass, dimension: int, window: Window, gain: int) -> Policy:
     table = noise.build_table(cls.law).digest()
     return Policy(
-        cls.name, class_digest(cls), table, dimension, window.lo, window.hi, gain, N_MAX, K_MAX, str(DELTA), "1",
-        "9/10", 1, "slot", 1, 0, 0, 1,
+        cls.name, class_digest(cls), table, dimension, EVERY_LIST, 0, window.lo, window.hi, gain, N_MAX, K_MAX,
+        str(DELTA), "1", "9/10", 1, True, "slot", 1, 0, 0, 1,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE
 from ragseal.kernel.params import SCORE_UNIT, CircuitClass
-from ragseal.kernel.policy import Policy, check_policy, max_gain
+from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy, max_gain
 from ragseal.prover.planning.quality import Measurement, Quality, Setting
 from ragseal.prover.planning.workload import Workload
 
@@ -112,7 +112,8 @@ class Point:
         """policy.toml of this point, for `commit`."""
         lo, hi = self.window.lo, self.window.hi
         return (
-            f'class = "{self.shape.cls.name}"\nlo = {lo}\nhi = {hi}\ngain = {self.gain}\nn_max = {self.budget.n_max}\n'
+            f'class = "{self.shape.cls.name}"\nclaim = "{EVERY_LIST}"\n'
+            f"lo = {lo}\nhi = {hi}\ngain = {self.gain}\nn_max = {self.budget.n_max}\n"
             f'k_max = {self.budget.k_max}\ndelta = "{self.budget.delta}"\nepsilon_account = "auto"\n'
         )
 
@@ -192,8 +193,8 @@ class Planner:
     def _policy(self, cls: CircuitClass, window: Window, gain: int, budget: Budget) -> Policy:
         table = noise.build_table(cls.law).digest()
         return Policy(
-            cls.name, class_digest(cls), table, self.dimension, window.lo, window.hi, gain, budget.n_max, budget.k_max,
-            str(budget.delta), "1", "9/10", 1, "slot", 1, 0, 0, 1,
+            cls.name, class_digest(cls), table, self.dimension, EVERY_LIST, 0, window.lo, window.hi, gain,
+            budget.n_max, budget.k_max, str(budget.delta), "1", "9/10", 1, True, "slot", 1, 0, 0, 1,
         )  # fmt: skip
 
     def most_finite_gain(self, cls: CircuitClass, window: Window, budget: Budget) -> int:

@@ -62,6 +62,12 @@ class Loaded(Generic[T]):
                 self._keep(manifest, found)
             return found
 
+    def forget(self, manifest: bytes) -> None:
+        """Load it anew when it is asked for next: what is on disk has changed."""
+        with self._mutex:
+            self._kept.pop(manifest, None)
+            self._held.pop(manifest, None)
+
     def _keep(self, manifest: bytes, found: T) -> None:
         newest = self._newest()
         with self._mutex:

@@ -70,7 +70,12 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
         db.execute(
             "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                digest, name, prepared.signed.encode(), prepared.seed, prepared.nonce, prepared.blinding,
+                digest,
+                name,
+                prepared.signed.encode(),
+                prepared.seed,
+                prepared.nonce,
+                prepared.blinding,
                 prepared.coin_seed,
             ),
         )

@@ -349,8 +349,9 @@ class Provider:
 def policy(n_max: int) -> Policy:
     return Policy(
         class_name=CLASS.name, class_digest=b"d" * 32, table_digest=build_table(CLASS.law).digest(),
-        dimension=DIMENSION, lo=4800, hi=11300, gain=40, n_max=n_max, k_max=2, delta="1/1000000",
-        epsilon_account="300", theta="9/10", tau=1000, unit="slot", chunks_max=1, period_start=0, opens=10,
+        dimension=DIMENSION, claim="every-list", hidden=0,
+        lo=4800, hi=11300, gain=40, n_max=n_max, k_max=2, delta="1/1000000",
+        epsilon_account="300", theta="9/10", tau=1000, gate=True, unit="slot", chunks_max=1, period_start=0, opens=10,
         closes=NOW + 10_000,
     )  # fmt: skip
 

@@ -259,7 +259,9 @@ def _key_pem() -> bytes:
         return (path.parent / "key.pem").read_bytes()
 
 
-_POLICY = b'class = "tiny"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 6\nk_max = 2\ndelta = "1/1000000"\n'
+_POLICY = (
+    b'class = "tiny"\nclaim = "every-list"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 6\nk_max = 2\ndelta = "1/1000000"\n'
+)
 _KEY_LINE = {
     "class_name": "tiny",
     "class_digest": "00" * 32,

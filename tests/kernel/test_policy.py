@@ -23,8 +23,9 @@ CLASS = CircuitClass("toy", "gaussian", N=120, K=3, R=30, m=8, q=20, c=12, s=8, 
 def policy(**changes: Any) -> Policy:
     values: dict[str, Any] = {
         "class_name": "toy", "class_digest": b"c" * 32, "table_digest": noise.build_table("gaussian").digest(),
-        "dimension": 384, "lo": 4800, "hi": 11300, "gain": 40, "n_max": 10, "k_max": 2, "delta": "1/1000000",
-        "epsilon_account": "300", "theta": "9/10", "tau": 1000, "unit": "slot", "chunks_max": 1,
+        "dimension": 384, "claim": "every-list", "hidden": 0,
+        "lo": 4800, "hi": 11300, "gain": 40, "n_max": 10, "k_max": 2, "delta": "1/1000000",
+        "epsilon_account": "300", "theta": "9/10", "tau": 1000, "gate": True, "unit": "slot", "chunks_max": 1,
         "period_start": 0, "opens": 10, "closes": 20,
     }  # fmt: skip
     return Policy(**(values | changes))

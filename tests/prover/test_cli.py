@@ -27,7 +27,9 @@ from tests.prover.provider_scene import AUDITOR as AUDITOR_BYTES
 from tests.prover.provider_scene import account_key
 
 AUDITOR = AUDITOR_BYTES.hex()
-SMALL = 'class = "tiny"\nlo = 0.3\nhi = 0.7\ngain = 1\nn_max = 25\nk_max = 2\ndelta = "1/1000000"\n'
+SMALL = (
+    'class = "tiny"\nclaim = "every-list"\nlo = 0.3\nhi = 0.7\ngain = 1\nn_max = 25\nk_max = 2\ndelta = "1/1000000"\n'
+)
 
 
 def run(*arguments: str | Path) -> Result:

@@ -25,7 +25,9 @@ from ragseal.circuits.build import BuiltCircuit
 from ragseal.demo.processes import command, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-POLICY = 'class = "tiny"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 4\nk_max = 1\ndelta = "1/1000000"\n'
+POLICY = (
+    'class = "tiny"\nclaim = "every-list"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 4\nk_max = 1\ndelta = "1/1000000"\n'
+)
 QUERIES = {"alice": ["how are log files rotated?", "which note is number seven?"], "carol": ["archives of old logs"]}
 
 pytestmark = pytest.mark.skipif(not available(), reason="the auditor of this test needs the native module")

@@ -60,7 +60,7 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.kernel.opening import batching_challenge, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, R, class_from_mapping
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
@@ -193,6 +193,8 @@ def policy(**changes: Any) -> Policy:
         class_digest=CLASS_DIGEST,
         table_digest=noise.build_table("gaussian").digest(),
         dimension=DIMENSION,
+        claim=EVERY_LIST,
+        hidden=0,
         lo=4800,
         hi=5600,
         gain=1,
@@ -202,6 +204,7 @@ def policy(**changes: Any) -> Policy:
         epsilon_account="4",
         theta="9/10",
         tau=100,
+        gate=True,
         unit="slot",
         chunks_max=1,
         period_start=OPENS - 100_000,

@@ -24,8 +24,10 @@ def policy(name: str = "tiny", **changes: Any) -> Policy:
     cls = CLASSES[name]
     values: dict[str, Any] = {
         "class_name": cls.name, "class_digest": b"c" * 32, "table_digest": noise.build_table(cls.law).digest(),
-        "dimension": 24, "lo": 9677, "hi": 14516, "gain": 1, "n_max": 100, "k_max": 2, "delta": "1/1000000",
-        "epsilon_account": "300", "theta": "9/10", "tau": 1000, "unit": "slot", "chunks_max": 1, "period_start": 0,
+        "dimension": 24, "claim": "every-list", "hidden": 0,
+        "lo": 9677, "hi": 14516, "gain": 1, "n_max": 100, "k_max": 2, "delta": "1/1000000",
+        "epsilon_account": "300", "theta": "9/10", "tau": 1000, "gate": True,
+        "unit": "slot", "chunks_max": 1, "period_start": 0,
         "opens": 10, "closes": 20,
     }  # fmt: skip
     return Policy(**(values | changes))

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragseal.groth16.views import ThinningView
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context
 from ragseal.kernel.commitment import ThinnedIndex, Thinning
 from ragseal.kernel.errors import ConfigurationError, EncodingError
-from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, thinning_class, verify_thinning
+from ragseal.kernel.thinning import ThinnedFile, ThinningKey, ThinningStatement, thinning_class, verify_thinning
 from ragseal.verifier.evidence import (
     AUDITOR,
     CEREMONY,
@@ -37,7 +36,7 @@ from ragseal.verifier.steps.recorder import Recorder, quiet
 
 def check_thinning_key(
     auditor: Auditor, window: Window, say: Recorder = quiet
-) -> tuple[ConfiguredKey[ThinningView], ThinningView] | None:
+) -> tuple[ConfiguredKey[ThinningKey], ThinningKey] | None:
     """Step 3: the key that thinning is proven under is one of the auditor's own, for this very capacity.
 
     Returns:
@@ -85,7 +84,9 @@ def check_thinning_entry(
     at = [i for i, _ in found]
     if not manifest.policy.coined:
         if found:
-            raise Refused(f"the indices were thinned, which the claim {manifest.policy.claim} has no coin for", entries=at)
+            raise Refused(
+                f"the indices were thinned, which the claim {manifest.policy.claim} has no coin for", entries=at
+            )
         return None
     say(thinned_at_entries=at)
     if len(found) != 1:
@@ -104,7 +105,7 @@ def check_thinning_entry(
 def check_thinned(
     group: Group,
     key: Key,
-    thinning_key: ThinningView,
+    thinning_key: ThinningKey,
     window: Entered,
     placed: Mapping[str, bytes],
     thinning: Thinning,

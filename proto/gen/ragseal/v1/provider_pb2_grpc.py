@@ -44,6 +44,11 @@ class ProviderServiceStub:
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.GetIndexRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
                 _registered_method=True)
+        self.GetThinnedIndex = channel.unary_stream(
+                '/ragseal.v1.ProviderService/GetThinnedIndex',
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.GetIndexRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
+                _registered_method=True)
         self.CommitBeacon = channel.unary_unary(
                 '/ragseal.v1.ProviderService/CommitBeacon',
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.CommitBeaconRequest.SerializeToString,
@@ -114,6 +119,13 @@ class ProviderServiceServicer:
 
     def GetIndex(self, request, context):
         """Column commitments of one tenant and their proof of opening.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetThinnedIndex(self, request, context):
+        """The same index without the slots that its coins hide, and the proof of that; once the beacon is complete.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -209,6 +221,11 @@ def add_ProviderServiceServicer_to_server(servicer, server):
             ),
             'GetIndex': grpc.unary_stream_rpc_method_handler(
                     servicer.GetIndex,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetIndexRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
+            ),
+            'GetThinnedIndex': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetThinnedIndex,
                     request_deserializer=ragseal_dot_v1_dot_provider__pb2.GetIndexRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
             ),
@@ -320,6 +337,33 @@ class ProviderService:
             request,
             target,
             '/ragseal.v1.ProviderService/GetIndex',
+            ragseal_dot_v1_dot_provider__pb2.GetIndexRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetThinnedIndex(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ragseal.v1.ProviderService/GetThinnedIndex',
             ragseal_dot_v1_dot_provider__pb2.GetIndexRequest.SerializeToString,
             ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
             options,
