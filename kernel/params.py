@@ -22,10 +22,12 @@ P = 2188824287183927522224640574525727508869631115729782366268903789464522620858
 
 MODULUS_BITS = 254
 UNIFORM_BITS = 128  #: bits of the uniform that one noise value is drawn from
+COIN_BITS = 8  #: bits of the coin that decides whether a slot is hidden
 SCORE_UNIT = 127  #: quantisation: |e| is about 127, cosine 1 is 127^2
 
 # Poseidon domain tags (first input, or added at 2^32 to a counter).
 TAG_SEED, TAG_KEY, TAG_COARSE, TAG_FINE, TAG_PLACES = 1, 2, 3, 4, 5
+TAG_COIN_SEED, TAG_COIN_KEY, TAG_COINS = 6, 7, 8
 
 #: Completeness and privacy margins of SPEC M.7 and M.8.
 COARSE_CANONICAL_BITS = 44
