@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from ragseal.accounting.rounding import per_cent_number
 from ragseal.kernel.errors import PolicyError
 
 STRONG = 4.0  #: epsilon up to which a bound is worth a green page: above it more than 98.2 of 100 guesses may be right
@@ -29,3 +30,16 @@ def best_guess(epsilon: float, delta: float) -> float:
         raise PolicyError(f"no guess follows from epsilon {epsilon} and delta {delta}: at least 0, and from 0 to 1")
     kept = math.exp(-epsilon)  # no overflow, whatever epsilon
     return 1 - (1 - delta) * kept / (1 + kept)
+
+
+def presence_odds(unseen: float) -> tuple[float, float]:
+    """What even odds become for somebody who was never handed the document: (absent, present), per cent, sum 100.
+
+    Absence may have become e^unseen times likelier than presence, and no more (``docs/proofs/until-delivered.md``):
+    1 / (1 + e^-unseen), rounded up to one decimal.  unseen = 3: (95.3, 4.7).
+
+    Raises:
+        PolicyError: below 0, or no number.
+    """
+    absent = per_cent_number(best_guess(unseen, 0.0))
+    return absent, round(100 - absent, 1)
