@@ -11,7 +11,7 @@ import click
 from ragseal.circuits import search as shapes
 from ragseal.circuits import stats as statistics
 from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes, thinning_classes
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.params import LAWS, CircuitClass
@@ -79,7 +79,9 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
         )
     known.update(fresh)
     known.update({name: statistics.line(size) for name, size in CLASSES.items()})  # a formula that tests check
-    text = statistics.render(known[name] for name in (*load_classes(), *CLASSES) if name in known)
+    sizes = thinning_classes()
+    known.update({name: statistics.line(size) for name, size in sizes.items()})
+    text = statistics.render(known[name] for name in (*load_classes(), *CLASSES, *sizes) if name in known)
     if not check:
         statistics.STATS_FILE.write_text(text, encoding="utf-8")
     click.echo(text, nl=False)

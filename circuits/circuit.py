@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are two: the attestation's, which a policy names by its class, and the estimate's, of which an auditor chooses a
-size by the key that it asks for proofs under.  Builds, keys and proofs follow from a :class:`Circuit`.
+There are three: the attestation's, which a policy names by its class; the estimate's, of which an auditor chooses a
+size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the policy's class.
+Builds, keys and proofs follow from a :class:`Circuit`.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass, class_from_mapping
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
+from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
+from ragseal.kernel.thinning import ThinningClass, thinning_class
 
 HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"
-ATTESTATION, ESTIMATE = "attestation", "estimate"
+ATTESTATION, ESTIMATE, THINNING = "attestation", "estimate", "thinning"
 CLASS_TAG = b"ragseal.circuit-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
+THINNING_TAG = b"ragseal.thinning-class.v1"
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, norm, product, s, blind"
+_THINNING_LIBRARY = ("constants.circom", "poseidon.circom")
 
-Shape = CircuitClass | EstimateClass  #: what a circuit is generated from
+Shape = CircuitClass | EstimateClass | ThinningClass  #: what a circuit is generated from
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Circuit:
     """A circuit before it is compiled."""
 
     cls: Shape
-    noun: str  #: ATTESTATION or ESTIMATE; names its file and the files of its builds
+    noun: str  #: ATTESTATION, ESTIMATE or THINNING; names its file and the files of its builds
     sources: tuple[Path, ...]  #: its own .circom files, in a fixed order
     library: bool  #: whether it includes circomlib's constants
     main: str  #: source of the generated main component
@@ -50,7 +55,9 @@ class Circuit:
 
 def parameters(cls: Shape) -> dict[str, object]:
     """A class as plain values."""
-    return cls.to_mapping() if isinstance(cls, CircuitClass) else {"name": cls.name, "n": cls.n}
+    if isinstance(cls, CircuitClass):
+        return cls.to_mapping()
+    return {"name": cls.name, "n": cls.n} if isinstance(cls, EstimateClass) else {"name": cls.name, "N": cls.N}
 
 
 @lru_cache(maxsize=64)
@@ -60,7 +67,9 @@ def circuit_of(cls: Shape) -> Circuit:
     Raises:
         ConfigurationError: circuit sources are missing.
     """
-    return _attestation(cls) if isinstance(cls, CircuitClass) else _estimate(cls)
+    if isinstance(cls, CircuitClass):
+        return _attestation(cls)
+    return _estimate(cls) if isinstance(cls, EstimateClass) else _thinning(cls)
 
 
 def class_digest(cls: Shape) -> bytes:
@@ -109,6 +118,19 @@ def _estimate(cls: EstimateClass) -> Circuit:
     return Circuit(cls, ESTIMATE, (source,), False, main, cls.public, digest)
 
 
+def _thinning(cls: ThinningClass) -> Circuit:
+    files = (HERE / "thinning.circom", *(HERE / "lib" / name for name in _THINNING_LIBRARY))
+    public = ", ".join((*THINNING_CLEAR, "placed", "thinned", "blind"))
+    main = (
+        f"// Generated for thinning class {cls.name}.\npragma circom 2.1.6;\n\n"
+        f'include "{files[0].name}";\n\ncomponent main {{public [{public}]}} = Thinning({cls.N});\n'
+    )
+    parts = [THINNING_TAG, cls.name.encode(), main.encode(), library_integrity().encode()]
+    for path in files:
+        parts += [path.name.encode(), read_source(path)]
+    return Circuit(cls, THINNING, files, True, main, cls.public, hash_parts(parts).digest())
+
+
 def load_classes(path: Path | None = None) -> dict[str, CircuitClass]:
     """The classes of a parameter file (default: the one that comes with ragseal), by name.
 
@@ -139,6 +161,12 @@ def estimate_class(name: str) -> EstimateClass:
 def fitting(class_name: str) -> EstimateClass:
     """The size that goes with a class of the attestation: the tiny one for the tiny ones."""
     return CLASSES["estimate-6" if class_name.startswith("tiny") else "estimate-112"]
+
+
+def thinning_classes() -> dict[str, ThinningClass]:
+    """The sizes of the thinning's circuit that go with the classes of :func:`load_classes`, by name."""
+    sizes = (thinning_class(capacity) for capacity in sorted({cls.N for cls in load_classes().values()}))
+    return {cls.name: cls for cls in sizes}
 
 
 def library_integrity() -> str:

@@ -13,10 +13,18 @@ from ragseal.circuits.bound import find_bound
 from ragseal.circuits.circuit import Shape
 from ragseal.kernel import noise
 from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.coin import COINS_PER_ELEMENT
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import COARSE_CANONICAL_BITS, MODULUS_BITS, CircuitClass
+from ragseal.kernel.params import (
+    COARSE_CANONICAL_BITS,
+    COIN_BITS,
+    ELEMENTS_PER_BLOCK,
+    MODULUS_BITS,
+    CircuitClass,
+)
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
 from ragseal.kernel.statement import Layout
+from ragseal.kernel.thinning import ThinningClass
 
 TOTAL_CHUNK = 128  #: wires that lib/logup.circom adds up in one row
 COARSE_BITS_MAX = 208  #: q * m at most (params.CircuitClass)
@@ -27,7 +35,7 @@ class Rows:
     """What one class costs.  Groth16's domain holds constraints + public inputs + 1 (the constant)."""
 
     constraints: int
-    public: int  #: clear inputs, scores, hints, blinder
+    public: int  #: clear inputs, scores (placed and thinned ones), hints, blinder
     hidden: int  #: public inputs that nobody publishes
     clear: int
     scaling: int  #: rows that grow with N: see :func:`count_rows`
@@ -59,7 +67,21 @@ def _poseidon(inputs: int) -> int:
 
 def count_rows(cls: Shape) -> Rows:
     """Constraints and public inputs of a class's circuit."""
-    return _attestation_rows(cls) if isinstance(cls, CircuitClass) else _estimate_rows(cls)
+    if isinstance(cls, CircuitClass):
+        return _attestation_rows(cls)
+    return _estimate_rows(cls) if isinstance(cls, EstimateClass) else _thinning_rows(cls)
+
+
+def _thinning_rows(cls: ThinningClass) -> Rows:
+    """Fixed are the seed's commitment, the key and its first S-box; all else is of slots, elements and blocks.
+
+    Of a slot: two public inputs, bits of the distance, the product.  Of an element: its bits, and those of the gap.
+    """
+    fixed = _poseidon(2) + _poseidon(3) + 3
+    element = MODULUS_BITS + MODULUS_BITS - COINS_PER_ELEMENT * COIN_BITS
+    blocks = -(-cls.elements // ELEMENTS_PER_BLOCK)
+    scaling = (COIN_BITS + 2) * cls.N + element * cls.elements + _permute(17) * blocks
+    return Rows(fixed + scaling, cls.public, cls.public - cls.clear, cls.clear, scaling + 2 * cls.N)
 
 
 def _estimate_rows(cls: EstimateClass) -> Rows:

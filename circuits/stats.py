@@ -3,9 +3,9 @@
 
 Definitions.  hidden: public inputs that nobody publishes (scores, hints, blinder).  clear: the other public inputs.
 domain: the power of two that holds constraints + public inputs + 1, which a Groth16 key pays for.  rows: constraints
-and public inputs.  rows_per_slot: the rows of slots, coarse elements and Poseidon blocks, divided by N; fixed_rows: all
-others.  Constraints and public inputs are read from the compiled R1CS and must equal the formula of search.py that
-splits them.
+and public inputs.  rows_per_slot: the rows of slots, elements (of coarse bits or coins) and Poseidon blocks, divided by
+N; fixed_rows: all others.  Constraints and public inputs are read from the compiled R1CS and must equal the formula of
+search.py that splits them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ragseal.circuits.search import count_rows
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.thinning import ThinningClass
 
 STATS_FILE = HERE / "stats.csv"
 COLUMNS = (
@@ -34,6 +35,8 @@ def line(cls: Shape) -> dict[str, str]:
     if isinstance(cls, CircuitClass):
         shape = f"N={cls.N} K={cls.K} R={cls.R} m={cls.m}"
         split = f"{rows.scaling / cls.N:.3f}", str(rows.rows - rows.scaling)
+    elif isinstance(cls, ThinningClass):
+        shape, split = f"N={cls.N}", (f"{rows.scaling / cls.N:.3f}", str(rows.rows - rows.scaling))
     else:
         shape, split = f"n={cls.n}", ("", "")
     values = (
@@ -43,7 +46,9 @@ def line(cls: Shape) -> dict[str, str]:
     return dict(zip(COLUMNS, map(str, values), strict=True))
 
 
-def measured(built: BuiltCircuit[CircuitClass] | BuiltCircuit[EstimateClass]) -> dict[str, str]:
+def measured(
+    built: BuiltCircuit[CircuitClass] | BuiltCircuit[EstimateClass] | BuiltCircuit[ThinningClass],
+) -> dict[str, str]:
     """As :func:`line`, held to what was compiled.
 
     Raises:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All inputs of a circuit, as its prover puts them in: for an attestation, and for a block of an estimate.
+"""All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
-Wire order of an attestation: clear, scores, hints, blinder, then the private seed limbs and salt.
+Wire order of an attestation: clear, scores, hints, blinder, then the private seed limbs and salt.  Of a thinning:
+clear, placed and thinned scores, blinder, then the private seed limbs and bits.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import numpy.typing as npt
 
 from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
-from ragseal.kernel.params import CircuitClass, R
-from ragseal.kernel.statement import CLEAR_NAMES, Layout
+from ragseal.kernel.coin import COINS_PER_ELEMENT, TOP_POSITION, coin_elements
+from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, CircuitClass, R
+from ragseal.kernel.statement import CLEAR_NAMES, Layout, canonical_limit
+from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
+from ragseal.kernel.thinning import ThinningClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,4 +133,75 @@ def assign_block(
         low=low_bits([a for a, _ in units]),
         high=low_bits([b for _, b in units]),
         sides=low_bits([side(sign, threshold, x) for sign, x in zip(signs, products, strict=True)]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ThinningAssignment:
+    """All inputs of the thinning's circuit."""
+
+    clear: tuple[int, ...]  #: c_coin, context, j
+    placed: tuple[int, ...]  #: w in [0, r)
+    thinned: tuple[int, ...]  #: w'
+    blind: int
+    seed: tuple[int, int]
+    coin: Bits  #: (elements, TOP_POSITION)
+    top: Bits  #: (elements, MODULUS_BITS - TOP_POSITION - 1): the highest bit is what the others leave
+    gap: Bits  #: as top
+    distance: Bits  #: (N, COIN_BITS), likewise
+
+    def __repr__(self) -> str:
+        return "ThinningAssignment(...)"
+
+    def packed(self) -> bytes:
+        """Wire order, 32 bytes an input."""
+        plain = field.pack((*self.clear, *self.placed, *self.thinned, self.blind, *self.seed))
+        return plain + b"".join(_pack_bits(bits) for bits in (self.coin, self.top, self.gap, self.distance))
+
+    def named(self, cls: ThinningClass) -> dict[str, Any]:
+        """As circom's input file wants it: decimal strings by signal name."""
+        out: dict[str, Any] = dict(zip(THINNING_CLEAR, map(str, self.clear), strict=True))
+        out["placed"], out["thinned"] = list(map(str, self.placed)), list(map(str, self.thinned))
+        out["blind"], out["s_hi"], out["s_lo"] = map(str, (self.blind, *self.seed))
+        for name in ("coin", "top", "gap", "distance"):
+            out[name] = [[str(b) for b in row] for row in getattr(self, name).tolist()]
+        return out
+
+
+def _bits(values: Sequence[int], count: int) -> Bits:
+    """The lowest bits of integers of any size, those of negative ones as in two's complement."""
+    size = -(-count // 8)
+    data = b"".join((value & ((1 << 8 * size) - 1)).to_bytes(size, "little") for value in values)
+    wide = np.frombuffer(data, dtype=np.uint8).reshape(len(values), size)
+    return np.unpackbits(wide, axis=1, bitorder="little")[:, :count]
+
+
+def assign_thinning(
+    cls: ThinningClass,
+    clear: Sequence[int],
+    placed: Sequence[int],
+    thinned: Sequence[int],
+    blind: int,
+    seed: tuple[int, int],
+) -> ThinningAssignment:
+    """What an honest prover puts in; an element without a canonical form leaves a highest bit that the circuit refuses.
+
+    ``clear``: as :meth:`ragseal.kernel.thinning.ThinningStatement.clear`.
+    """
+    _, context, hidden = clear
+    elements = coin_elements(seed, context, cls.N)
+    tops = [element >> TOP_POSITION for element in elements]
+    mask = (1 << COIN_BITS) - 1
+    drawn = [(element >> (COIN_BITS * k)) & mask for element in elements for k in range(COINS_PER_ELEMENT)]
+    given = MODULUS_BITS - TOP_POSITION - 1
+    return ThinningAssignment(
+        clear=tuple(clear),
+        placed=tuple(placed),
+        thinned=tuple(thinned),
+        blind=blind,
+        seed=seed,
+        coin=_bits(elements, TOP_POSITION),
+        top=_bits(tops, given),
+        gap=_bits([canonical_limit(TOP_POSITION) - 1 - top for top in tops], given),
+        distance=_bits([coin - hidden for coin in drawn[: cls.N]], COIN_BITS),
     )

@@ -22,10 +22,15 @@ from ragseal.groth16 import zkey as plain_zkey
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import EstimateView as EstimateView
 from ragseal.groth16.views import KeyView as KeyView
+from ragseal.groth16.views import ThinningView as ThinningView
 from ragseal.groth16.views import VerifyingKeyData
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.thinning import ThinningClass
+
+#: A verifying key as the class of its circuit reads it.
+AnyView = KeyView | EstimateView | ThinningView
 
 ZKEY, VKEY, VKEY_JSON = "proving_key.zkey", "verifying_key.bin", "verification_key.json"
 MAX_VKEY_BYTES = 1 << 30
@@ -51,16 +56,22 @@ class KeyPaths:
 def view_of(cls: CircuitClass, vk: VerifyingKeyData) -> KeyView: ...
 @overload
 def view_of(cls: EstimateClass, vk: VerifyingKeyData) -> EstimateView: ...
-def view_of(cls: Shape, vk: VerifyingKeyData) -> KeyView | EstimateView:
+@overload
+def view_of(cls: ThinningClass, vk: VerifyingKeyData) -> ThinningView: ...
+def view_of(cls: Shape, vk: VerifyingKeyData) -> AnyView:
     """A verifying key as its class reads it.  ProofError: it has another number of public inputs."""
-    return EstimateView(cls, vk) if isinstance(cls, EstimateClass) else KeyView(cls, vk)
+    if isinstance(cls, CircuitClass):
+        return KeyView(cls, vk)
+    return EstimateView(cls, vk) if isinstance(cls, EstimateClass) else ThinningView(cls, vk)
 
 
 @overload
 def load_key(path: Path, cls: CircuitClass) -> KeyView: ...
 @overload
 def load_key(path: Path, cls: EstimateClass) -> EstimateView: ...
-def load_key(path: Path, cls: Shape) -> KeyView | EstimateView:
+@overload
+def load_key(path: Path, cls: ThinningClass) -> ThinningView: ...
+def load_key(path: Path, cls: Shape) -> AnyView:
     """Load a verifying key from a key folder or a verifying_key.bin.
 
     Raises:
@@ -70,8 +81,8 @@ def load_key(path: Path, cls: Shape) -> KeyView | EstimateView:
     return read_key(path, cls)
 
 
-def read_key(path: Path, cls: Shape) -> KeyView | EstimateView:
-    """As :func:`load_key`, for callers that hold either kind of class."""
+def read_key(path: Path, cls: Shape) -> AnyView:
+    """As :func:`load_key`, for callers that hold any kind of class."""
     file = path / VKEY if path.is_dir() else path
     try:
         if file.stat().st_size > MAX_VKEY_BYTES:

@@ -13,13 +13,14 @@ from typing import Any, Protocol, TypeVar, overload
 from ragseal.backends.native import available, native, native_errors
 from ragseal.circuits.build import BuiltCircuit
 from ragseal.circuits.circuit import Shape
-from ragseal.groth16.assignments import Assignment, BlockAssignment
+from ragseal.groth16.assignments import Assignment, BlockAssignment, ThinningAssignment
 from ragseal.groth16.keys import ZKEY, read_key, view_of
 from ragseal.groth16.snarkjs import Snarkjs
-from ragseal.groth16.views import EstimateView, KeyView
+from ragseal.groth16.views import EstimateView, KeyView, ThinningView
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.thinning import ThinningClass
 
 
 class Inputs(Protocol):
@@ -49,6 +50,7 @@ class Backend(Protocol[V_co, A_contra]):
 
 AttestationBackend = Backend[KeyView, Assignment]
 BlockBackend = Backend[EstimateView, BlockAssignment]
+ThinningBackend = Backend[ThinningView, ThinningAssignment]
 
 
 class NativeBackend:
@@ -89,6 +91,10 @@ def open_backend(
 def open_backend(
     built: BuiltCircuit[EstimateClass], key_directory: Path, node_modules: Path | None = None, kind: str = "auto"
 ) -> BlockBackend: ...
+@overload
+def open_backend(
+    built: BuiltCircuit[ThinningClass], key_directory: Path, node_modules: Path | None = None, kind: str = "auto"
+) -> ThinningBackend: ...
 def open_backend(
     built: BuiltCircuit[Any], key_directory: Path, node_modules: Path | None = None, kind: str = "auto"
 ) -> Any:

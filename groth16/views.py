@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Verifying keys cut into the bases of what they are for: attestations, and blocks of an estimate's certificate.
+"""Verifying keys cut into the bases of what they are for: attestations, blocks of an estimate's certificate, thinnings.
 
 A view refuses a key with another number of public inputs than its class, so keys never cross classes.
 """
@@ -20,6 +20,7 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.statement import CLEAR, Layout
+from ragseal.kernel.thinning import ThinningClass
 
 
 class VerifyingKeyData(Protocol):
@@ -167,3 +168,25 @@ class EstimateView(View):
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
         """Many (clear, c_g, c_s, proof) at once; ProofError if one does not hold."""
         self.verify_points_batch([(clear, c_g + c_s, proof) for clear, c_g, c_s, proof in items])
+
+
+class ThinningView(View):
+    """The key of the thinning's circuit."""
+
+    def __init__(self, cls: ThinningClass, vk: VerifyingKeyData) -> None:
+        self.cls = cls
+        super().__init__(cls.name, cls.public, cls.clear, vk)
+
+    @cached_property
+    def scores(self) -> ScoreBases:
+        """Y^t_0..Y^t_(N-1), on which placed columns and w are committed, and B^t."""
+        return ScoreBases(self.bases(self.cls.placed_at, self.cls.N), self.bases(self.cls.blind_at, 1))
+
+    @cached_property
+    def thinned(self) -> ScoreBases:
+        """Y'^t_0..Y'^t_(N-1), on which w' is committed, and B^t."""
+        return ScoreBases(self.bases(self.cls.thinned_at, self.cls.N), self.scores.b)
+
+    def verify(self, clear: Sequence[int], c_placed: bytes, c_thinned: bytes, proof: bytes) -> None:
+        """The pairing check with W and W' added to vk_x; ProofError if it does not hold."""
+        self.verify_points(clear, c_placed + c_thinned, proof)

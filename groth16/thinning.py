@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Making the public file of a thinned index: weights, the circuit's proof, the link.  docs/proofs/thinning.md.
+
+Columns and their openings are made before, as those of any index version: placed ones over the thinning key's
+``scores``, thinned ones over the attestation key's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ragseal.groth16.assignments import assign_thinning
+from ragseal.groth16.provers import ThinningBackend
+from ragseal.kernel import field
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.params import R
+from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, prove_link, verify_thinning
+
+Matrix = npt.NDArray[np.int8]  #: (N, d)
+
+_LIMB, _LIMBS = 16, 16  # of a weight of 31 bytes: sums over 4,096 columns of int8 stay far below 2^63
+
+
+@dataclass(frozen=True)
+class ThinningSecrets:
+    """What only the provider has.  ``rho`` and ``nonces`` are drawn afresh for every file."""
+
+    seed: tuple[int, int]
+    placed_blinders: Sequence[int]  #: beta_j of C_j
+    thinned_blinders: Sequence[int]  #: beta'_j of C'_j, fresh ones: not those of C_j
+    rho: int  #: of W'
+    nonces: bytes  #: N + 2 packed scalars
+
+    def __repr__(self) -> str:
+        return "ThinningSecrets(...)"
+
+
+def thin(matrix: Matrix, hidden: Sequence[bool]) -> Matrix:
+    """E': the matrix with the rows of hidden slots zero."""
+    thinned = matrix.copy()
+    thinned[np.asarray(hidden, dtype=bool)] = 0
+    return thinned
+
+
+def combine_rows(matrix: Matrix, weights: Sequence[int]) -> list[int]:
+    """E r: sum_j r_j E[i][j] mod r of every row, for weights of 31 bytes."""
+    mask = (1 << _LIMB) - 1
+    limbs = np.array([[(weight >> (_LIMB * k)) & mask for k in range(_LIMBS)] for weight in weights], dtype=np.int64)
+    return [sum(part << (_LIMB * k) for k, part in enumerate(row)) % R for row in (matrix @ limbs).tolist()]
+
+
+def make_thinned(
+    group: Group,
+    backend: ThinningBackend,
+    bases: ScoreBases,
+    statement: ThinningStatement,
+    matrix: Matrix,
+    hidden: Sequence[bool],
+    opening: Opening,
+    secrets: ThinningSecrets,
+) -> ThinnedFile:
+    """A tenant's thinned file, checked as an auditor does before it leaves.
+
+    Args:
+        bases: Y_i and B of the attestation key.
+        matrix: E, the placed index.
+        hidden: the coins' verdict on each slot (:func:`ragseal.kernel.coin.hidden_slots`).
+        opening: of the thinned columns over ``bases``.
+
+    Raises:
+        ProofError: the inputs satisfy no witness, or what was made does not verify: the key must not be used again.
+    """
+    key, weights = backend.key, statement.weights()
+    placed = combine_rows(matrix, weights)
+    thinned = [0 if hides else x for x, hides in zip(placed, hidden, strict=True)]
+
+    def folded(blinders: Sequence[int]) -> int:
+        return sum(r * beta for r, beta in zip(weights, blinders, strict=True)) % R
+
+    scores = group.msm(key.thinned.y + key.thinned.b, field.pack([*thinned, secrets.rho]))
+    blind = (folded(secrets.placed_blinders) + secrets.rho) % R
+    proof = backend.prove(assign_thinning(key.cls, statement.clear(), placed, thinned, blind, secrets.seed))
+    witness = field.pack([*thinned, folded(secrets.thinned_blinders), secrets.rho])
+    link = prove_link(group, statement, key, bases, scores, proof, witness, secrets.nonces)
+    file = ThinnedFile(statement.thinned, opening, scores, link, proof)
+    verify_thinning(group, statement, key, bases, file)
+    return file
