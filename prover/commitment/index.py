@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.backends.scores import ScoreMatrix, score_matrix
+from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
 from ragseal.kernel.attestation import MAX_TEXT_BYTES, SlotOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
@@ -176,15 +177,6 @@ class Thinned:
 
     def __repr__(self) -> str:
         return f"Thinned({len(self.hidden)} slots)"
-
-
-def thin(matrix: Matrix, hidden: Sequence[bool]) -> Matrix:
-    """The matrix with hidden slots empty.  CommitmentError: not one coin a slot."""
-    if len(hidden) != matrix.shape[0]:
-        raise CommitmentError(f"{len(hidden)} coins for {matrix.shape[0]} slots")
-    thinned = matrix.copy()
-    thinned[np.asarray(hidden, dtype=np.bool_)] = 0
-    return thinned
 
 
 @dataclass(frozen=True)
