@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claim "until-delivered" over a budget period: all of its windows together, and how it grew.  SPEC D.11.
+
+Every window of the period whose coin beacon was completed counts as coin periods, whether it opened or not: its coins
+are known to the provider from then on.  Coins of different windows are independent, so unseen adds up; the list that
+delivers a document is in one window, so the return is the largest of one.  Windows of one circuit class and one coin
+are accounted together at their largest shift; for different ones delta is split evenly.
+
+A period makes one claim.  A window without a coin bounds nothing of what absence tells, so there is no number for a
+period that has one beside windows of this claim, and none is made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ragseal.accounting.delivered import Delivered, together, until_delivered
+from ragseal.accounting.period import MOST_ROWS
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.noise import build_table
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Coined:
+    """One window's part of the period, opened or not."""
+
+    window: str
+    policy: Policy
+    cls: CircuitClass
+    queries: int  #: of all accounts together: accounts times n_max, or more where more were answered; 0: never opened
+    coin_periods: int = 1  #: that began with it: one for each complete coin beacon
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredRow:
+    """The odometer after one window, or after several old ones."""
+
+    window: str
+    periods: int  #: coin periods so far
+    queries: int  #: of all accounts so far
+    unseen: float  #: so far
+    returned: float  #: so far
+    epsilon: float  #: so far
+
+
+def delivered_period(windows: Sequence[Coined], delta: Fraction) -> Delivered:
+    """What claim until-delivered promises for the windows together at ``delta``.
+
+    Args:
+        windows: those that opened, and those whose coin beacon was completed and that never opened (``queries`` = 0).
+
+    Raises:
+        PolicyError: no window, one of another claim (:func:`one_claim`), or numbers out of range.
+    """
+    one_claim([one.policy for one in windows])
+    chunks = max((one.policy.chunks_max for one in windows), default=1)
+    groups: dict[tuple[str, int], list[Coined]] = {}
+    for one in windows:
+        groups.setdefault((one.cls.name, one.policy.hidden), []).append(one)
+    return together([_part(group, chunks, delta / len(groups)) for group in groups.values()])
+
+
+def _part(group: Sequence[Coined], chunks: int, delta: Fraction) -> Delivered:
+    """Windows of one class and one coin.  One that answered nothing returned nothing: only its coins count."""
+    cls = group[0].cls
+    answered = [one for one in group if one.queries]
+    return until_delivered(
+        cls,
+        build_table(cls.law),
+        shift=max((one.policy.shift(cls) for one in answered), default=1),
+        hidden=group[0].policy.hidden,
+        chunks=chunks,
+        periods=sum(one.coin_periods for one in group),
+        queries=sum(one.queries for one in group),
+        delta=delta,
+        n_max=sum(one.policy.n_max for one in answered),
+    )
+
+
+def one_claim(policies: Sequence[Policy]) -> None:
+    """All windows of a budget period make claim until-delivered.
+
+    Raises:
+        PolicyError: one does not; says the way out.
+    """
+    named = sorted({policy.claim for policy in policies})
+    if len(named) > 1:
+        raise PolicyError(
+            f"no epsilon follows for a budget period that mixes the claims {' and '.join(named)}: begin a new period "
+            "with period_start = the time at which this window opens, after the windows of the other claim have closed"
+        )
+    if named == [EVERY_LIST]:
+        raise PolicyError(f"windows of the claim {EVERY_LIST} have no coin: they are not accounted {UNTIL_DELIVERED}")
+
+
+def delivered_odometer(windows: Sequence[Coined], delta: Fraction) -> tuple[DeliveredRow, ...]:
+    """What the period had cost after each window; older ones than MOST_ROWS share the first row.
+
+    Raises:
+        PolicyError: as :func:`delivered_period`.
+    """
+    older = max(0, len(windows) - MOST_ROWS)
+    rows = []
+    for stop in range(max(1, older), len(windows) + 1):
+        spent = windows[:stop]
+        so_far = delivered_period(spent, delta)
+        rows.append(
+            DeliveredRow(
+                window=f"({stop} windows)" if stop == older and stop > 1 else spent[-1].window,
+                periods=so_far.periods,
+                queries=sum(one.queries for one in spent),
+                unseen=so_far.unseen,
+                returned=so_far.returned,
+                epsilon=so_far.epsilon,
+            )
+        )
+    return tuple(rows)
