@@ -221,10 +221,10 @@ class _Audit(Checklist):
 
         # 4 again: where the claim has a coin, the beacon has decided which slots of these columns are empty.
         def in_force(say: Recorder) -> Mapping[str, bytes]:
-            coin, placed, thinned = coin_key(), placed_columns(), thinning()
-            if coin is None or thinned is None:
+            coin, placed = coin_key(), placed_columns()
+            if coin is None:
                 return placed
-            return check_thinned(group, key(), coin, entered(), placed, thinned, beacon(), evidence, say)
+            return check_thinned(group, key(), coin, entered(), placed, thinning(), beacon(), evidence, say)
 
         columns = part(4, in_force, asks=True)
 

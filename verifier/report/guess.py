@@ -57,8 +57,8 @@ def sentence_of_delivered(unseen: float) -> str:
     absent, _ = presence_odds(unseen)
     said = (
         f"whoever starts from even odds (50 %) and was not handed a document is right at most {absent:g} % of the time "
-        f"that it is not there, with any number of accounts and questions over the period; nothing speaks for its being "
-        "there, short of being handed it"
+        "that it is not there, with any number of accounts and questions over the period; nothing speaks for its "
+        "being there, short of being handed it"
     )
     if unseen > STRONG:
         said += f"; above unseen {STRONG:g} such a bound hardly protects anybody"

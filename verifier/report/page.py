@@ -100,7 +100,12 @@ def _facts(report: Mapping[str, Any]) -> str:
         else:
             facts = []
         facts += [
-            ("epsilon over the period", _bound(report["epsilon_audit"])),
+            (
+                "epsilon of the coalition over the period"
+                if summary.unseen(report) is None
+                else "epsilon over the period",
+                _bound(report["epsilon_audit"]),
+            ),
             ("delta", report["delta"]),
             ("mode", report["mode"]),
             ("keys made by", report["keys"]),
