@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What privacy costs in answers: nDCG@10 and recall under the real mechanism, sampled.  SPEC M, A.6.
+"""What privacy costs in answers: nDCG@10, recall and the first answer under the real mechanism, sampled.  SPEC M, A.6.
 
 The mechanism is the served one: int8 scores, clipped to the window, times gain, plus noise of the class's integer table
-and dither over every slot of the capacity, empty ones too; the K largest are released as a set, and the client ranks
-them with its own embedder.  Only the source of the uniforms differs: numpy's generator instead of Poseidon.
+and dither over every slot of the capacity, empty ones too; the K largest are released as a set.  Those that score above
+the window's lower end have the flag: the client gets their texts, and ranks them with its own embedder.  Where the
+policy has a coin, a document that it hides is an empty slot in all queries of a draw.  Only the source of the uniforms
+differs: numpy's generator instead of Poseidon.
 
-One draw of noise serves every gain, window and K of a law, so that differences between them are measured far more
-exactly than each of them.
+One draw of noise and coins serves every gain, window, K and coin of a law, so that differences between them are
+measured far more exactly than each of them.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel.noise import NoiseTable
+from ragseal.kernel.params import COIN_BITS
 from ragseal.prover.planning.workload import Workload
 
 RANKS = 10  #: nDCG@10
+_COIN_STREAM = 1  # apart from the noise's generator of the same draw
 
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 Progress = Callable[[str, int, int], None]
 
 
@@ -39,7 +44,8 @@ class TableSampler:
 
     def __init__(self, table: NoiseTable) -> None:
         self._table = table
-        bounds = [table.cdf(x) for x in range(-table.cut, table.cut)]  # z <= x iff U < F(x); the last one is 2^128
+        self._least = next(x for x in range(-table.cut, table.cut + 1) if table.mass(x))  # one-sided laws begin at 0
+        bounds = [table.cdf(x) for x in range(self._least, table.cut)]  # z <= x iff U < F(x); the last one is 2^128
         self._upper = np.array([bound >> 64 for bound in bounds], dtype=np.uint64)
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.int32]:
@@ -51,7 +57,7 @@ class TableSampler:
         """z_b of uniforms whose upper halves are given."""
         below = np.searchsorted(self._upper, upper, side="left")
         above = np.searchsorted(self._upper, upper, side="right")
-        z = (above - self._table.cut).astype(np.int32)
+        z = (above + self._least).astype(np.int32)
         for at in np.argwhere(below != above):  # a share of 2^-51 of all draws
             uniform = (int(upper[tuple(at)]) << 64) | int(rng.integers(0, 1 << 64, dtype=np.uint64))
             z[tuple(at)] = self._table.inverse(uniform)
@@ -80,6 +86,7 @@ class Setting:
     hi: int
     gain: int
     K: int
+    hidden: int = 0  #: the coin hides a document with probability hidden / 2^COIN_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +95,18 @@ class Quality:
 
     ndcg10: float
     ndcg10_se: float
-    recall: float  #: share of the relevant documents among the K returned
+    recall: float  #: share of the relevant documents among those that are returned with their text
     recall_se: float
+    top1: float  #: share of the queries whose first answer is the one without noise and coin
+    top1_se: float
 
 
 class Judge:
-    """nDCG@10 and recall of returned slots."""
+    """nDCG@10, recall and first answer of returned slots."""
 
     def __init__(self, work: Workload) -> None:
         self._work = work
+        self._first = work.scores.argmax(axis=1)
         self._discount = 1 / np.log2(np.arange(2, RANKS + 2))
         self._ideal = np.array(
             [
@@ -111,15 +121,26 @@ class Judge:
         gained = sum(grades.get(int(s), 0) * d for s, d in zip(ranked, self._discount, strict=False))
         return float(gained / self._ideal[query])
 
-    def score(self, query: int, returned: npt.NDArray[np.int64]) -> tuple[float, float]:
-        """(nDCG@10 after the client's re-ranking, recall) of a returned set."""
+    def score(
+        self, query: int, returned: npt.NDArray[np.int64], lo: int | None = None, hidden: Mask | None = None
+    ) -> tuple[float, float, float]:
+        """(nDCG@10 after the client's re-ranking, recall, 1 if the best document is the first answer) of a returned set.
+
+        Args:
+            lo: lower end of the score window: a slot at or below it has no flag, so nothing to read.  None: no flags.
+            hidden: by document, whether the coin hides it: then it has no flag either.
+        """
         grades = self._work.relevant[query]
-        hits = [s for s in returned.tolist() if s in grades]
-        if not hits:
-            return 0.0, 0.0
         documents = returned[returned < self._work.documents]  # empty slots have no text to rank
+        if lo is not None:
+            documents = documents[self._work.scores[query, documents] > lo]
+        if hidden is not None:
+            documents = documents[~hidden[documents]]
         order = np.lexsort((documents, -self._work.scores[query, documents].astype(np.int64)))
-        return self.ndcg(query, documents[order][:RANKS].tolist()), len(hits) / len(grades)
+        ranked = documents[order].tolist()
+        hits = sum(slot in grades for slot in ranked)
+        first = float(bool(ranked) and ranked[0] == self._first[query])
+        return self.ndcg(query, ranked[:RANKS]) if hits else 0.0, hits / len(grades), first
 
 
 class Measurement:
@@ -137,31 +158,40 @@ class Measurement:
         dither = rng.integers(0, 1 << self._s, size=shape, dtype=np.int32)
         return np.asarray((self._sampler.draw(rng, shape) << self._s) + dither, dtype=np.int32)
 
+    def hidden(self, draw: int, share: int) -> Mask:
+        """Which documents the coin hides, for a share of 2^COIN_BITS; the larger the share, the more of the same."""
+        rng = np.random.default_rng([self._seed, draw, _COIN_STREAM])
+        return np.asarray(rng.integers(0, 1 << COIN_BITS, size=self._work.documents) < share)
+
     def quality(self, settings: Sequence[Setting], progress: Progress = quiet) -> list[Quality]:
-        """Every setting under the same noise; settings that differ in K only share the selection."""
-        sums = {setting: np.zeros((2, self._work.queries)) for setting in settings}
-        groups: dict[tuple[int, int, int], list[Setting]] = {}
+        """Every setting under the same noise and coins; settings that differ in K only share the selection."""
+        sums = {setting: np.zeros((3, self._work.queries)) for setting in settings}
+        groups: dict[tuple[int, int, int, int], list[Setting]] = {}
         for setting in sums:
-            groups.setdefault((setting.lo, setting.hi, setting.gain), []).append(setting)
+            groups.setdefault((setting.lo, setting.hi, setting.gain, setting.hidden), []).append(setting)
         for draw in range(self._draws):
             noise = self.noise(draw)
-            for done, ((lo, hi, gain), alike) in enumerate(groups.items()):
+            for done, ((lo, hi, gain, share), alike) in enumerate(groups.items()):
+                hidden = self.hidden(draw, share)
                 v = noise.astype(np.int64)
-                v[:, : self._work.documents] += gain * clipped(self._work.scores, lo, hi).astype(np.int64)
+                signal = gain * clipped(self._work.scores, lo, hi).astype(np.int64)
+                signal[:, hidden] = 0
+                v[:, : self._work.documents] += signal
                 found = largest_slots(v, max(setting.K for setting in alike))
                 for setting in alike:
                     for query in range(self._work.queries):
-                        sums[setting][:, query] += self._judge.score(query, found[query, : setting.K])
+                        score = self._judge.score(query, found[query, : setting.K], lo, hidden)
+                        sums[setting][:, query] += score
                 progress("measuring answers", draw * len(groups) + done + 1, self._draws * len(groups))
         return [self._summary(sums[setting] / self._draws) for setting in settings]
 
     def noise_free(self, K: int) -> Quality:
-        """What the same embeddings give without any noise."""
+        """What the same embeddings give without noise, coin or score window."""
         found = largest_slots(self._work.scores.astype(np.int64), min(K, self._work.documents))
         scores = [self._judge.score(q, row) for q, row in enumerate(found)]
         return self._summary(np.array(scores).T)
 
     def _summary(self, values: npt.NDArray[np.float64]) -> Quality:
-        mean = values.mean(axis=1)
-        error = values.std(axis=1, ddof=1) / math.sqrt(values.shape[1]) if values.shape[1] > 1 else np.full(2, math.inf)
-        return Quality(float(mean[0]), float(error[0]), float(mean[1]), float(error[1]))
+        mean, count = values.mean(axis=1), values.shape[1]
+        error = values.std(axis=1, ddof=1) / math.sqrt(count) if count > 1 else np.full(len(mean), math.inf)
+        return Quality(*(float(x) for pair in zip(mean, error, strict=True) for x in pair))

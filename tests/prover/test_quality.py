@@ -47,6 +47,35 @@ def test_draws_are_the_tables_inverse_on_both_sides_of_every_bound(law: str) -> 
     assert sampler.of(upper, lower).tolist() == [table.inverse(u) for u in uniforms]
 
 
+class FromZero:
+    """A one-sided table: nothing below 0, which is drawn far more often than its nine other values."""
+
+    cut = 9
+    _masses = (2**128 - 9 * 2**120, *(2**120,) * 9)
+
+    def mass(self, x: int) -> int:
+        return self._masses[x] if 0 <= x <= self.cut else 0
+
+    def cdf(self, x: int) -> int:
+        return sum(self._masses[: max(0, x + 1)])
+
+    def inverse(self, uniform: int) -> int:
+        return next(x for x in range(self.cut + 1) if uniform < self.cdf(x))
+
+
+def test_draws_of_a_table_that_begins_at_0() -> None:
+    table: Any = FromZero()
+    sampler = TableSampler(table)
+    uniforms = [0, 1, 2**64, *(table.cdf(x) + d for x in range(9) for d in (-1, 0, 2**64)), 2**128 - 1]
+    upper = np.array([u >> 64 for u in uniforms], dtype=np.uint64)
+    ends = {table.cdf(x) >> 64 for x in range(9)}
+    lower: Any = Lower([u & ((1 << 64) - 1) for u in uniforms if u >> 64 in ends])
+    assert sampler.of(upper, lower).tolist() == [table.inverse(u) for u in uniforms]
+    drawn = sampler.draw(np.random.default_rng(3), (100_000,))
+    assert drawn.min() == 0
+    assert (drawn > 0).mean() == pytest.approx(9 / 256, abs=0.003)
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_draws_follow_the_table(law: str) -> None:
     table = build_table(law)
@@ -97,18 +126,54 @@ def work_of(scores: list[list[int]], relevant: list[dict[int, int]]) -> Workload
 def test_metrics_by_hand() -> None:
     """Returned {4, 1, 7, 2}; the client ranks 1 (score 90), 4 (50), 2 (10); slot 7 is empty."""
     judge = Judge(work_of([[70, 90, 10, 0, 50]], [{1: 1, 2: 3, 3: 2}]))
-    ndcg, recall = judge.score(0, np.array([4, 1, 7, 2]))
+    ndcg, recall, first = judge.score(0, np.array([4, 1, 7, 2]))
     gained = 1 / math.log2(2) + 3 / math.log2(4)
     ideal = 3 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)
     assert ndcg == pytest.approx(gained / ideal)
     assert recall == pytest.approx(2 / 3)
-    assert judge.score(0, np.array([0, 4])) == (0.0, 0.0)
+    assert first == 1
+    assert judge.score(0, np.array([0, 4])) == (0.0, 0.0, 0.0)
 
+
+def test_a_text_is_read_where_the_slot_scores_above_the_window_and_no_coin_hides_it() -> None:
+    judge = Judge(work_of([[70, 90, 10, 0, 50]], [{1: 1, 2: 3}]))
+    returned = np.array([4, 1, 7, 2])
+    assert judge.score(0, returned, lo=9)[1] == 1
+    assert judge.score(0, returned, lo=10)[1:] == (0.5, 1.0)  # slot 2 scores at the window's lower end
+    hidden = np.array([False, True, False, False, False])
+    ndcg, recall, first = judge.score(0, returned, 9, hidden)
+    assert (recall, first) == (0.5, 0)  # the client sees 4, then 2
+    assert ndcg == pytest.approx(3 / math.log2(3) / (3 + 1 / math.log2(3)))
+    assert judge.score(0, returned, lo=90) == (0.0, 0.0, 0.0)  # nothing to read, so no first answer
+
+
+def test_the_coin_hides_its_share_for_a_whole_draw_and_a_larger_share_the_same_ones() -> None:
+    work = work_of([[100] * 20_000] * 2, [{0: 1}] * 2)
+    measure = Measurement(work, build_table("geometric"), 1, 20_000, 1, 3)
+    few, many = measure.hidden(0, 13), measure.hidden(0, 40)
+    assert few.mean() == pytest.approx(13 / 256, abs=0.006)
+    assert many.mean() == pytest.approx(40 / 256, abs=0.01)
+    assert not (few & ~many).any()
+    assert (measure.hidden(1, 13) != few).any()
+    assert not measure.hidden(0, 0).any()
+
+
+def test_a_hidden_document_is_an_empty_slot() -> None:
+    """Scores so far above the noise that every visible document comes back: what is missing is what the coin took."""
+    documents, share = 40, 64
+    work = work_of([[5000] * documents] * 30, [{q % documents: 1} for q in range(30)])
+    measure = Measurement(work, build_table("geometric"), 1, 2 * documents, 50, 5)
+    seen, hidden = measure.quality([Setting(0, 5000, 100, documents), Setting(0, 5000, 100, documents, share)])
+    assert seen.recall == 1
+    taken = np.mean([[measure.hidden(draw, share)[q % documents] for q in range(30)] for draw in range(50)])
+    assert taken == pytest.approx(share / 256, abs=0.05)
+    assert hidden.recall == pytest.approx(1 - taken)
+    assert hidden.top1 < seen.top1 == 1  # document 0 is the first of equals
 
 def test_only_ten_ranks_count() -> None:
     judge = Judge(work_of([[100 - i for i in range(12)]], [{10: 1, 0: 1}]))
     everything = np.arange(12)
-    ndcg, recall = judge.score(0, everything)
+    ndcg, recall, _ = judge.score(0, everything)
     assert recall == 1
     assert ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)))  # slot 10 is eleventh
 
@@ -140,5 +205,5 @@ def test_hits_come_as_often_as_the_table_says(law: str) -> None:
 def test_without_noise_the_best_are_found() -> None:
     work = work_of([[1, 5, 3, 2], [9, 1, 1, 8]], [{1: 1}, {3: 1}])
     free = Measurement(work, build_table("gaussian"), 1, 4, 1, 1).noise_free(2)
-    assert free.recall == 1
+    assert free.recall == free.top1 == 1
     assert free.ndcg10 == pytest.approx((1 + 1 / math.log2(3)) / 2)

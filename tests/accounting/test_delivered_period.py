@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A budget period under claim until-delivered: coins add up, the largest return counts, claims do not mix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from ragseal.accounting.delivered import until_delivered
+from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period
+from ragseal.accounting.period import MOST_ROWS
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.noise import build_table
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
+
+DELTA = Fraction(1, 10**6)
+SMALL = CircuitClass("s", "geometric", 2304, 10, 36, 11, 18, 12, 11, Fraction(8091, 500), Fraction(5181, 10000))
+LARGE = replace(SMALL, name="l", N=15768, R=49)
+
+
+def policy(cls: CircuitClass = SMALL, shift: int = 192, hidden: int = 13, chunks: int = 1) -> Policy:
+    return Policy(
+        cls.name, b"", b"", 384, UNTIL_DELIVERED, hidden, 0, shift << cls.s, 1, 25, 2, "1/1000000", "1", "9/10", 1,
+        False, "slot", chunks, 0, 0, 1,
+    )  # fmt: skip
+
+
+def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift: int = 192, **terms: int) -> Coined:
+    return Coined(name, policy(cls, shift, **terms), cls, queries)
+
+
+def test_one_window_is_what_the_accountant_says_of_it() -> None:
+    found = delivered_period([coined()], DELTA)
+    assert found == until_delivered(
+        SMALL, build_table("geometric"), shift=192, hidden=13, chunks=1, periods=1, queries=100, delta=DELTA, n_max=25
+    )
+    assert found.unseen == pytest.approx(math.log(256 / 13))
+    assert found.returned == pytest.approx(6, abs=1e-3)
+
+
+def test_unseen_adds_up_over_coins_and_the_return_does_not() -> None:
+    found = delivered_period([coined("a"), coined("b"), coined("c", shift=96)], DELTA)
+    assert found.periods == 3
+    assert found.unseen == pytest.approx(3 * math.log(256 / 13))
+    assert found.returned == pytest.approx(6, abs=1e-3)
+    assert found.epsilon == found.unseen
+    assert found.listed_by_chance == pytest.approx(1 - (1 - 10 / 2304) ** 75)
+
+
+def test_a_window_that_never_opened_costs_its_coins_and_nothing_else() -> None:
+    opened = delivered_period([coined()], DELTA)
+    found = delivered_period([coined(queries=0, shift=2000), coined()], DELTA)
+    assert found.unseen == pytest.approx(2 * opened.unseen)
+    assert (found.returned, found.listed_by_chance) == (opened.returned, opened.listed_by_chance)
+    assert delivered_period([coined(queries=0, shift=2000)], DELTA).unseen == opened.unseen
+
+
+def test_classes_and_coins_are_accounted_apart_within_one_delta() -> None:
+    windows = [coined("a"), coined("b", LARGE, shift=300), coined("c", hidden=40)]
+    found = delivered_period(windows, DELTA)
+    assert found.unseen == pytest.approx(2 * math.log(256 / 13) + math.log(256 / 40))
+    assert found.returned == pytest.approx(300 / 32, abs=1e-3)
+    assert found.hidden_share == 40 / 256
+
+
+def test_different_coins_share_one_delta() -> None:
+    gaussian = replace(SMALL, name="g", law="gaussian", s=10)  # whose return uses all of the delta that it is given
+    found = delivered_period([coined("a", gaussian, hidden=13), coined("b", gaussian, hidden=40)], DELTA)
+    assert float(DELTA) / 2 < found.delta <= float(DELTA)
+
+
+def test_the_largest_document_counts_in_every_window() -> None:
+    found = delivered_period([coined(chunks=3), coined()], DELTA)
+    assert found.unseen == pytest.approx(6 * math.log(256 / 13))
+    assert found.returned == pytest.approx(18, abs=1e-3)
+
+
+def test_a_period_does_not_mix_claims() -> None:
+    every = replace(policy(), claim=EVERY_LIST, hidden=0, gate=True)
+    with pytest.raises(PolicyError, match="mixes the claims every-list and until-delivered: begin a new period"):
+        delivered_period([coined(), Coined("b", every, SMALL, 1)], DELTA)
+    with pytest.raises(PolicyError, match="have no coin"):
+        delivered_period([Coined("b", every, SMALL, 1)], DELTA)
+    with pytest.raises(PolicyError, match="at least one window"):
+        delivered_period([], DELTA)
+
+
+def test_the_odometer_ends_with_the_period_and_puts_old_windows_together() -> None:
+    windows = [coined(f"w{i}") for i in range(MOST_ROWS + 3)]
+    rows = delivered_odometer(windows, DELTA)
+    assert [row.window for row in rows] == ["(3 windows)", *(f"w{i}" for i in range(3, MOST_ROWS + 3))]
+    whole = delivered_period(windows, DELTA)
+    assert (rows[-1].unseen, rows[-1].returned, rows[-1].epsilon) == (whole.unseen, whole.returned, whole.epsilon)
+    assert [row.periods for row in rows] == list(range(3, MOST_ROWS + 4))
+    assert rows[0].queries == 300
+    assert [row.window for row in delivered_odometer([coined("a"), coined("b")], DELTA)] == ["a", "b"]
