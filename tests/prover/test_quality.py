@@ -170,6 +170,7 @@ def test_a_hidden_document_is_an_empty_slot() -> None:
     assert hidden.recall == pytest.approx(1 - taken)
     assert hidden.top1 < seen.top1 == 1  # document 0 is the first of equals
 
+
 def test_only_ten_ranks_count() -> None:
     judge = Judge(work_of([[100 - i for i in range(12)]], [{10: 1, 0: 1}]))
     everything = np.arange(12)
