@@ -171,6 +171,15 @@ def test_a_hidden_document_is_an_empty_slot() -> None:
     assert hidden.top1 < seen.top1 == 1  # document 0 is the first of equals
 
 
+def test_a_hidden_document_takes_no_place() -> None:
+    """Equal documents for a few places: what the coin takes from some goes to the others, so all places are filled."""
+    documents, K = 40, 10
+    work = work_of([[5000] * documents] * documents, [{q: 1} for q in range(documents)])
+    measure = Measurement(work, build_table("geometric"), 1, 2 * documents, 50, 5)
+    seen, hidden = measure.quality([Setting(0, 5000, 100, K), Setting(0, 5000, 100, K, 64)])
+    assert seen.recall == pytest.approx(K / documents, abs=0.04)
+    assert hidden.recall == pytest.approx(K / documents, abs=0.04)  # 0.19 if hidden ones kept their scores
+
 def test_only_ten_ranks_count() -> None:
     judge = Judge(work_of([[100 - i for i in range(12)]], [{10: 1, 0: 1}]))
     everything = np.arange(12)
