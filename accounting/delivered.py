@@ -259,12 +259,15 @@ def certified_return(table: NoiseTable, shift: int, budget: Fraction, eta: Fract
 def _law_delta(table: NoiseTable, shift: int, log_ratio: int, eta: Fraction) -> Fraction:
     """An upper bound of e^eta H(R - 2 eta), R = log_ratio / RESOLUTION."""
     ratio = _exp_down(Fraction(log_ratio, RESOLUTION) - 2 * eta)
-    over = 0
-    for x in range(-table.cut, table.cut + shift + 1):
-        gain = (table.mass(x - shift) << _FIXED_BITS) - ratio * table.mass(x)
-        if gain > 0:
-            over += gain
+    over = sum(gain for raised, plain in _pairs(table, shift) if (gain := raised - ratio * plain) > 0)
     return Fraction(over, TOTAL << _FIXED_BITS) * (1 + 2 * eta)
+
+
+@lru_cache(maxsize=4)
+def _pairs(table: NoiseTable, shift: int) -> tuple[tuple[int, int], ...]:
+    """(p(x - shift) 2^256, p(x)) of every x that the shifted table reaches."""
+    values = range(shift - table.cut, shift + table.cut + 1)
+    return tuple((table.mass(x - shift) << _FIXED_BITS, table.mass(x)) for x in values)
 
 
 def _infinite_mass(table: NoiseTable, shift: int) -> Fraction:
