@@ -21,6 +21,7 @@ from ragseal.accounting.delivered import (
     Delivered,
     certified_return,
     certified_unseen,
+    fewest_hidden,
     ideal_return,
     largest_shift,
     together,
@@ -140,6 +141,8 @@ def test_bits_that_are_not_uniform_touch_one_query() -> None:
     assert pytest.approx(6.02, abs=2e-6) == R
     plain = certified_return(table, 192, Fraction(1, 10), Fraction(0))[0]
     assert certified_return(table, 192, Fraction(1, 10), eta)[0] > plain + 0.02
+    lost = delivered._law_delta(table, 192, 6_000_000, eta)
+    assert lost / delivered._law_delta(table, 192, 5_980_000, Fraction(0)) >= math.exp(0.01)
     assert account(queries=10**9).returned == account(queries=30).returned == 6.0
 
 
@@ -226,6 +229,13 @@ def test_coins_and_slots_add_up() -> None:
     none = account(periods=0)
     assert (none.unseen, none.epsilon) == (0.0, none.returned)
     assert none.routes.agree
+
+
+def test_the_fewest_hidden_slots_of_a_target() -> None:
+    found = {target: fewest_hidden(target, chunks=1, periods=1) for target in (8.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.001)}
+    assert found == {8.0: 1, 5.0: 2, 4.0: 5, 3.0: 13, 2.0: 35, 1.0: 95, 0.001: 0}
+    assert certified_unseen(12, 1, 1) > 3 >= certified_unseen(13, 1, 1)
+    assert fewest_hidden(6.0, chunks=2, periods=1) == fewest_hidden(6.0, chunks=1, periods=2) == 13
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
