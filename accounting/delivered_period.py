@@ -56,8 +56,9 @@ def delivered_period(windows: Sequence[Coined], delta: Fraction) -> Delivered:
     Raises:
         PolicyError: no window, one of another claim (:func:`one_claim`), or numbers out of range.
     """
-    one_claim([one.policy for one in windows])
-    chunks = max((one.policy.chunks_max for one in windows), default=1)
+    if one_claim([one.policy for one in windows]) != UNTIL_DELIVERED:
+        raise PolicyError(f"windows of the claim {EVERY_LIST} have no coin: they are not accounted {UNTIL_DELIVERED}")
+    chunks = max(one.policy.chunks_max for one in windows)
     groups: dict[tuple[str, int], list[Coined]] = {}
     for one in windows:
         groups.setdefault((one.cls.name, one.policy.hidden), []).append(one)
@@ -81,20 +82,30 @@ def _part(group: Sequence[Coined], chunks: int, delta: Fraction) -> Delivered:
     )
 
 
-def one_claim(policies: Sequence[Policy]) -> None:
-    """All windows of a budget period make claim until-delivered.
+def one_claim(policies: Sequence[Policy]) -> str:
+    """The claim that all windows of a budget period make.
 
     Raises:
-        PolicyError: one does not; says the way out.
+        PolicyError: no window, or windows of different claims; says the way out.
     """
     named = sorted({policy.claim for policy in policies})
+    if not named:
+        raise PolicyError("a period has at least one window")
     if len(named) > 1:
         raise PolicyError(
             f"no epsilon follows for a budget period that mixes the claims {' and '.join(named)}: begin a new period "
             "with period_start = the time at which this window opens, after the windows of the other claim have closed"
         )
-    if named == [EVERY_LIST]:
-        raise PolicyError(f"windows of the claim {EVERY_LIST} have no coin: they are not accounted {UNTIL_DELIVERED}")
+    return named[0]
+
+
+def delivered_account(policy: Policy, cls: CircuitClass, delta: Fraction) -> Delivered:
+    """What a policy promises one account in one window: what ``epsilon_account`` advertises is its ``epsilon``.
+
+    Raises:
+        PolicyError: numbers out of range.
+    """
+    return delivered_period([Coined("", policy, cls, policy.n_max)], delta)
 
 
 def delivered_odometer(windows: Sequence[Coined], delta: Fraction) -> tuple[DeliveredRow, ...]:

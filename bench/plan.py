@@ -27,7 +27,8 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table
-from ragseal.prover.planning.frontier import UNITS, Budget, Planner, Window, shapes
+from ragseal.prover.planning.budgets import Budget
+from ragseal.prover.planning.frontier import UNITS, Planner, Window, shapes
 from ragseal.prover.planning.plan import CANDIDATES, make_plan
 from ragseal.prover.planning.public_score_ranges import WHOLE
 from ragseal.prover.planning.quality import Judge, Measurement, clipped, largest_slots
@@ -67,7 +68,7 @@ def check(work: Workload, draws: int) -> dict[str, Any]:
         window = Window.of(lo, hi)
         gain = round(MU * (UNITS["gaussian"] << cls.s) / (window.hi - window.lo))
         value, error = in_noisy_order(work, cls.N, cls.s, window, gain, draws)
-        ranked = planner.qualities([(cls, window, gain)])[0]
+        ranked = planner.qualities([(cls, window, gain, 0)])[0]
         points.append({
             "window": [lo, hi], "mu": gain * (window.hi - window.lo) / (UNITS["gaussian"] << cls.s), "known": known,
             "ndcg10": value, "se": error, "deviation": (value - known) / error, "re_ranked": ranked.ndcg10,
@@ -100,7 +101,7 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
             for scale in SCALES[cls.law]:
                 unit = UNITS[cls.law] << cls.s
                 windows = [Window.of(*w) for w in shares]
-                found = planner.qualities([(cls, w, max(1, round(scale * unit / (w.hi - w.lo)))) for w in windows])
+                found = planner.qualities([(cls, w, max(1, round(scale * unit / (w.hi - w.lo))), 0) for w in windows])
                 best = max(q.ndcg10 for q in found)
                 if best < LEAST:
                     continue

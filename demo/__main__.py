@@ -26,7 +26,7 @@ from ragseal.client.remote import ProviderOverGrpc
 from ragseal.client.result import Result
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.folder import claim
-from ragseal.demo.policy import MINILM, coalition_epsilon, measured, policy_text
+from ragseal.demo.policy import MINILM, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
 from ragseal.demo.scenario import Scenario, check_arguments, scenario
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
@@ -165,12 +165,10 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
             watch.stage("policy", f"score window and theta for {embedder}, measured on the demo's own texts")
             choice = measured(plan, model)
         policy = folder / "policy.toml"
-        rules = policy_text(plan, choice)
-        policy.write_text(rules)
+        policy.write_text(policy_text(plan, choice))
         watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
         run(
-            "prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo",
-            "--yes-epsilon-is", coalition_epsilon(rules), show=True,
+            "prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", show=True,
         )  # fmt: skip
         watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
         processes.start(

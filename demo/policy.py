@@ -1,33 +1,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo's policy: a public score window, the gain that gives TARGET_MU, and budgets that fit its queries.
+"""The demo's policy: claim until-delivered, a public score window, and the gain that gives RETURN.
 
-Window and theta depend on the embedder.  The default one's stand here; for any other they are measured on the demo's
-own corpus and queries, which are public: a provider may do so with public texts, never with a tenant's (SPEC M.2).
+Window and theta depend on the embedder.  The default one's stand here, chosen by ``python -m bench.claims`` for first
+answers that are those without noise; for any other they are measured on the demo's own corpus and queries, which are
+public: a provider may do so with public texts, never with a tenant's (SPEC M.2).
 """
 
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, islice
 
 import numpy as np
 
-from ragseal.accounting.audit import epsilon_audit
-from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import COLLUDING
 from ragseal.demo.scenario import Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
-from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import SCORE_UNIT
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus
+from ragseal.prover.planning.budgets import UNSEEN, Budget, gain_of_return
 
-TARGET_MU = 3.0  #: score window over noise scale of one query: what the demo pays for useful answers
+RETURN = 6.5  #: nats, at most: what the demo pays for useful answers
+DELTA = Fraction(1, 10**6)
 DOCUMENTS = 256  #: of each tenant, that the window of another embedder is measured on
 ABOVE = 0.9  #: share of documents that score below the window: ten of a thousand come back
 
@@ -41,7 +41,7 @@ class Choice:
     theta: Fraction
 
 
-MINILM = Choice(0.3, 0.7, Fraction(9, 10))
+MINILM = Choice(0.4, 0.55, Fraction(9, 10))
 
 
 def measured(plan: Scenario, embedder: Embedder) -> Choice:
@@ -78,32 +78,14 @@ def measured(plan: Scenario, embedder: Embedder) -> Choice:
     return Choice(lo, min(1.0, hi), Fraction((max(0, nearest) + repeat) // 2, SCORE_UNIT**2))
 
 
-def coalition_epsilon(text: str) -> str:
-    """Epsilon of the coalition under a policy file of :func:`policy_text`, as `commit` wants it said: rounded up."""
-    values = tomllib.loads(text)
-    cls = load_classes()[values["class"]]
-    report = epsilon_audit(
-        cls,
-        build_table(cls.law),
-        gain=values["gain"],
-        lo=round(Fraction(str(values["lo"])) * SCORE_UNIT**2),
-        hi=round(Fraction(str(values["hi"])) * SCORE_UNIT**2),
-        k_max=values["k_max"],
-        n_max=values["n_max"],
-        delta=Fraction(values["delta"]),
-    )
-    return upward(report.epsilon)
-
-
 def policy_text(plan: Scenario, choice: Choice) -> str:
     """A policy file for the demo's window."""
     cls = load_classes()[plan.class_name]
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
-    width = round(choice.hi * SCORE_UNIT**2) - round(choice.lo * SCORE_UNIT**2)
-    scale = 256 if cls.law == "gaussian" else 32
-    gain = max(1, round(TARGET_MU * (scale << cls.s) / width))
+    lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
+    gain = max(1, gain_of_return(cls, lo, hi, RETURN, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
     return (
-        f'class = "{cls.name}"\nclaim = "every-list"\n'
+        f'class = "{cls.name}"\nclaim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nestimate = "report"\n'
         f"lo = {choice.lo:.2f}\nhi = {choice.hi:.2f}\ngain = {gain}\nn_max = {asked}\n"
-        f'k_max = {len(COLLUDING)}\ndelta = "1/1000000"\ntheta = "{choice.theta}"\n'
+        f'k_max = {len(COLLUDING)}\ndelta = "{DELTA}"\ntheta = "{choice.theta}"\n'
     )

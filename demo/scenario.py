@@ -15,6 +15,8 @@ from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
 BEIR_ROUNDS = 6
+LAWS_BY_ANSWERS = ("one-sided", "geometric", "gaussian")
+LEAST_RETURNED = 10  #: classes that return fewer are for tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,22 @@ def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
     """Two tenants of docstrings of Python's standard library, written below ``folder``."""
     files = write_corpus(folder / "corpus")
     corpora = {tenant: f"jsonl:{path}" for tenant, path in files.items()}
-    return Scenario(class_name or "small", corpora, demo_accounts(), demo_queries())
+    documents = max(sum(1 for _ in open_corpus(corpus)) for corpus in corpora.values())
+    return Scenario(class_name or smallest_class(documents), corpora, demo_accounts(), demo_queries())
+
+
+def smallest_class(documents: int) -> str:
+    """The smallest class that holds them, of the law that gives the best answers for a return.
+
+    Raises:
+        ConfigurationError: no class does.
+    """
+    classes = load_classes().values()
+    for law in LAWS_BY_ANSWERS:
+        fitting = [c for c in classes if c.law == law and documents <= c.N and c.K >= LEAST_RETURNED]
+        if fitting:
+            return min(fitting, key=lambda c: c.N).name
+    raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
 
 
 def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
@@ -41,14 +58,11 @@ def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
     would look like a coalition.
 
     Raises:
-        ConfigurationError: no queries, or more documents than any class of this law holds.
+        ConfigurationError: no queries, or more documents than any class holds.
     """
     documents = sum(1 for _ in open_corpus(corpus))
     if class_name is None:
-        fitting = [c for c in load_classes().values() if c.law == "gaussian" and documents <= c.N and c.K == 10]
-        if not fitting:
-            raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
-        class_name = min(fitting, key=lambda c: c.N).name
+        class_name = smallest_class(documents)
     texts = list(read_beir_queries(Path(corpus.partition(":")[2])).values())
     needed = 3 * BEIR_ROUNDS
     if len(texts) < needed:

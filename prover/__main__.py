@@ -315,7 +315,7 @@ def policy(directory: Path) -> None:
 )
 @click.option(
     "--yes-epsilon-is", "agreed", type=float, metavar="N",
-    help=f"Commit although the coalition's epsilon is above {consent.ASK_ABOVE}; N is at least that epsilon.",
+    help=f"Commit although epsilon is above {consent.ASK_ABOVE} over the budget period; N is at least that epsilon.",
 )  # fmt: skip
 @JSON
 def commit(
@@ -341,9 +341,10 @@ def commit(
         rules = load_policy(policy_file, binding, assembly.advertised_epsilon)
         assembly.check_promises(rules, cls)
         known = list(provider.journal.history.windows.values())
-        spent = spending.spending(known, assembly.circuit_class, rules)
+        accounts = len(registry.accounts(provider.state))
+        spent = spending.spending(known, assembly.circuit_class, rules, accounts)
         terms = consent.terms(rules, cls, spent)
-        consent.require(terms, agreed)
+        consent.require(terms, agreed, spent.get("error"))
         entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named)
         made = provider.journal.history.named(window)
         shared = window_secrets.shared_documents(provider.state, made.digest)
@@ -361,7 +362,7 @@ def commit(
         as_json,
         values,
         f"window {window} is committed, manifest {made.digest.hex()}\n"
-        + "".join(f"{line}\n" for line in (*spending.lines(spent), *consent.lines(terms, rules)))
+        + "".join(f"{line}\n" for line in (*spending.lines(spent), *consent.lines(terms, rules, cls)))
         + "".join(
             f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "
             "accounts of both that work together learn about these documents twice as much\n"

@@ -13,7 +13,10 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
+from ragseal.accounting.delivered import Delivered, largest_shift
+from ragseal.accounting.delivered_period import delivered_account
 from ragseal.accounting.pld import infinite_loss_mass
+from ragseal.accounting.rounding import upward
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import slow_path_notice
@@ -158,9 +161,43 @@ def advertised_epsilon(policy: Policy, cls: CircuitClass) -> Fraction:
         PolicyError: the policy overflows its class or its noise gives no finite epsilon; says what would do.
     """
     check_policy(policy, cls, class_digest(cls), load_classes().values())  # first: less gain mends both
+    if policy.coined:
+        return _rounded(_delivered(policy, cls).epsilon)
     report = account_report(policy, cls)
     _require_finite(report, policy, cls, "an account's")
-    return Fraction(math.ceil(Fraction(report.epsilon) * EPSILON_UNIT), EPSILON_UNIT)
+    return _rounded(report.epsilon)
+
+
+def _rounded(epsilon: float) -> Fraction:
+    return Fraction(math.ceil(Fraction(epsilon) * EPSILON_UNIT), EPSILON_UNIT)
+
+
+def _delivered(policy: Policy, cls: CircuitClass) -> Delivered:
+    """What claim until-delivered promises one account in one window.
+
+    Raises:
+        PolicyError: no finite return follows, or two computations of it disagree.
+    """
+    delta = rational(policy.delta, "delta")
+    found = delivered_account(policy, cls, delta)
+    if not math.isfinite(found.epsilon):
+        gain = _gain_of_return(policy, cls, math.inf)
+        ways = [f"gain <= {gain}" if gain else "a narrower window", "a larger delta"]
+        raise PolicyError(
+            f"no finite return follows at delta {policy.delta}: one query shifts the noise by {policy.shift(cls)} "
+            f"steps, and returns that an empty slot cannot have are likelier than delta allows; use {listed(ways)}"
+        )
+    _require_agreement(found.routes.agree, *found.routes.returned)
+    return found
+
+
+def _gain_of_return(policy: Policy, cls: CircuitClass, target: float) -> int:
+    """The largest gain, at most the policy's, whose return for one account is at most ``target``; 0 if none."""
+    shift = largest_shift(
+        cls, noise.build_table(cls.law), target=min(target, 1e9), chunks=policy.chunks_max, queries=policy.n_max,
+        delta=rational(policy.delta, "delta"),
+    )  # fmt: skip
+    return min(policy.gain, (shift << cls.s) // (policy.hi - policy.lo))
 
 
 def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, whose: str) -> None:
@@ -181,10 +218,14 @@ def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, wh
             f"{report.shift} steps, and with probability {report.delta_inf:.3g} one of them shows a score that the "
             f"other index cannot give; use {listed(ways)}"
         )
-    if not report.agree:
+    _require_agreement(report.agree, report.bounds[0].certified, report.bounds[0].second)
+
+
+def _require_agreement(agree: bool, certified: float, second: float) -> None:
+    if not agree:
         raise PolicyError(
-            f"two computations of epsilon disagree ({report.bounds[0].certified:.6g}, {report.bounds[0].second:.6g}): "
-            "no auditor would accept this policy; use another gain or delta"
+            f"two computations of epsilon disagree ({certified:.6g}, {second:.6g}): no auditor would accept this "
+            "policy; use another gain or delta"
         )
 
 
@@ -198,12 +239,14 @@ def largest(holds: Callable[[int], bool], most: int) -> int:
 
 
 def check_promises(policy: Policy, cls: CircuitClass) -> None:
-    """A policy fits its class, its coalition has a finite epsilon, and what it advertises follows from the noise.
+    """A policy fits its class, its claim has a finite epsilon, and what it advertises follows from coin and noise.
 
     Raises:
         PolicyError: which bound is missed, and the nearest policy that would do.
     """
     least = advertised_epsilon(policy, cls)
+    if policy.coined:
+        return _check_delivered(policy, cls, least)
     if policy.k_max > 1:
         _require_finite(_report(policy, cls, policy.k_max), policy, cls, "the coalition's")
     declared = rational(policy.epsilon_account, "epsilon_account")
@@ -221,3 +264,20 @@ def check_promises(policy: Policy, cls: CircuitClass) -> None:
             f"epsilon_account = {policy.epsilon_account} is less than the noise gives: {float(least):.6g} for "
             f"{policy.n_max} queries; {listed(ways)}"
         )
+
+
+def _check_delivered(policy: Policy, cls: CircuitClass, least: Fraction) -> None:
+    declared = rational(policy.epsilon_account, "epsilon_account")
+    if declared >= least:
+        return
+    found = _delivered(policy, cls)
+    ways = [f'advertise at least {float(least):.6g} (or "auto")']
+    if found.unseen_once > declared:
+        ways.append(f"unseen = {float(declared / policy.chunks_max):.6g} or less")
+    if found.returned > declared:
+        gain = _gain_of_return(policy, cls, float(declared))
+        ways.append(f"use gain <= {gain}" if gain else "use a narrower score window")
+    raise PolicyError(
+        f"epsilon_account = {policy.epsilon_account} is less than {float(least):.6g}, the larger of unseen "
+        f"{upward(found.unseen_once)} and return {upward(found.returned)}; {listed(ways)}"
+    )

@@ -7,14 +7,16 @@ The verifier decides from its own copy of the log (step 11); this reads the prov
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
+from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period, one_claim
 from ragseal.accounting.period import Spent, account_period, odometer
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import Policy, rational
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy, rational
 from ragseal.prover.storage.history import Stage, Window
 
 Classes = Callable[[str], CircuitClass]  #: raises ConfigurationError where there is no such class
@@ -38,56 +40,116 @@ def period(windows: Iterable[Window], start: int, classes: Classes) -> list[Spen
     ]
 
 
-def spending(windows: Iterable[Window], classes: Classes, following: Policy | None = None) -> dict[str, Any]:
+def coined(windows: Iterable[Window], start: int, classes: Classes) -> list[Coined]:
+    """The same under claim until-delivered: those included whose coin beacon is complete and that did not open.
+
+    Raises:
+        ConfigurationError: a window's class is not there any more.
+    """
+    found = []
+    for one in windows:
+        policy, opened = one.manifest.policy, one.stage in (Stage.OPEN, Stage.CLOSED)
+        drawn = opened or (one.stage is Stage.SEALED and not one.missing())
+        if not drawn or (one.close.time if one.close is not None else one.ends if not opened else start) < start:
+            continue
+        queries = max(one.manifest.accounts * policy.n_max, sum(one.counters.values())) if opened else 0
+        found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
+    return found
+
+
+def spending(
+    windows: Iterable[Window], classes: Classes, following: Policy | None = None, accounts: int = 1
+) -> dict[str, Any]:
     """The period's odometer, and its epsilon with a window that is about to be committed to.
 
     Args:
         windows: of the whole ledger, in its order.
-        following: the policy of that window; its period and delta count.  Without one, the newest window's.
+        following: the policy of that window; its period, claim and delta count.  Without one, the newest window's.
+        accounts: that may ask in that window; under until-delivered all their queries count for delta.
 
     Returns:
-        period_start, windows (rows of the odometer), and with ``following`` epsilon and queries of the coalition after
+        period_start, claim, windows (rows of the odometer), and with ``following`` epsilon and what it is made of after
         it; an ``error`` in their place where no epsilon follows.  Nothing before the first window.
     """
     known = list(windows)
     policy = following if following is not None else (known[-1].manifest.policy if known else None)
     if policy is None:
         return {}
-    values: dict[str, Any] = {"period_start": policy.period_start, "windows": []}
+    values: dict[str, Any] = {"period_start": policy.period_start, "claim": policy.claim, "windows": []}
     try:
         delta = rational(policy.delta, "delta")
         spent = period(known, policy.period_start, classes)
-        if spent:
-            values["windows"] = [
-                {
-                    "window": row.window,
-                    "coalition_queries": row.coalition_queries,
-                    "epsilon": row.epsilon if math.isfinite(row.epsilon) else "inf",
-                }
-                for row in odometer(spent, delta)
-            ]
-        if following is not None:
-            cls = classes(following.class_name)
-            after = account_period([*spent, Spent("", following, cls, following.n_max)], delta)
-            values["epsilon"] = after.epsilon if math.isfinite(after.epsilon) else "inf"
-            values["coalition_queries"] = after.queries
-            values["k_max"] = after.k_max
+        drawn = coined(known, policy.period_start, classes)
+        one_claim([policy, *(one.policy for one in spent)])
+        if policy.claim == UNTIL_DELIVERED:
+            cls = classes(policy.class_name)
+            queries = accounts * policy.n_max
+            _delivered(values, drawn, None if following is None else Coined("", following, cls, queries), delta)
+        else:
+            _every_list(values, spent, following, classes, delta)
     except AuditError as error:
         values["error"] = str(error)
     return values
+
+
+def _every_list(
+    values: dict[str, Any], spent: Sequence[Spent], following: Policy | None, classes: Classes, delta: Fraction
+) -> None:
+    """Adds rows and epsilon under claim every-list."""
+    if spent:
+        values["windows"] = [
+            {"window": row.window, "coalition_queries": row.coalition_queries, "epsilon": _value(row.epsilon)}
+            for row in odometer(spent, delta)
+        ]
+    if following is not None:
+        cls = classes(following.class_name)
+        after = account_period([*spent, Spent("", following, cls, following.n_max)], delta)
+        values["epsilon"] = _value(after.epsilon)
+        values["coalition_queries"] = after.queries
+        values["k_max"] = after.k_max
+
+
+def _delivered(values: dict[str, Any], drawn: Sequence[Coined], following: Coined | None, delta: Fraction) -> None:
+    """Adds rows, epsilon, unseen and return under claim until-delivered."""
+    drawn = [one for one in drawn if one.policy.coined]  # beside abandoned windows of the other claim
+    if drawn:
+        values["windows"] = [
+            {
+                "window": row.window, "coin_periods": row.periods, "queries": row.queries, "unseen": row.unseen,
+                "return": _value(row.returned), "epsilon": _value(row.epsilon),
+            }
+            for row in delivered_odometer(drawn, delta)
+        ]  # fmt: skip
+    if following is not None:
+        after = delivered_period([*drawn, following], delta)
+        values |= {
+            "epsilon": _value(after.epsilon), "unseen": after.unseen, "return": _value(after.returned),
+            "coin_periods": after.periods, "hidden_share": after.hidden_share, "chance": after.chance,
+            "listed_by_chance": after.listed_by_chance, "bounds_reading": after.bounds_reading,
+            "queries": sum(one.queries for one in (*drawn, following)),
+        }  # fmt: skip
 
 
 def lines(values: dict[str, Any]) -> list[str]:
     """The same for people."""
     out = []
     rows = values.get("windows", [])
+    delivered = values.get("claim") == UNTIL_DELIVERED
     if rows:
         last = rows[-1]
-        out.append(
-            f"budget period since {values['period_start']}: {last['coalition_queries']} queries of a coalition and "
-            f"epsilon {_number(last['epsilon'])} are spent, up to window {last['window']}"
+        what = (
+            f"{_count(last['coin_periods'])} and {last['queries']} queries of all accounts, unseen "
+            f"{_number(last['unseen'])} and return {_number(last['return'])},"
+            if delivered
+            else f"{last['coalition_queries']} queries of a coalition and epsilon {_number(last['epsilon'])}"
         )
-    if "epsilon" in values:
+        out.append(f"budget period since {values['period_start']}: {what} are spent, up to window {last['window']}")
+    if "epsilon" in values and delivered:
+        out.append(
+            f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for any accounts: unseen "
+            f"{_number(values['unseen'])} over {_count(values['coin_periods'])}, return {_number(values['return'])}"
+        )
+    elif "epsilon" in values:
         out.append(
             f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for "
             f"{values['coalition_queries']} queries of {values['k_max']} accounts; unused budget counts"
@@ -95,6 +157,14 @@ def lines(values: dict[str, Any]) -> list[str]:
     if "error" in values:
         out.append(f"no epsilon follows for this budget period: {values['error']}")
     return out
+
+
+def _count(periods: int) -> str:
+    return f"{periods} coin period{'' if periods == 1 else 's'}"
+
+
+def _value(epsilon: float) -> float | str:
+    return epsilon if math.isfinite(epsilon) else "inf"
 
 
 def _number(value: Any) -> str:

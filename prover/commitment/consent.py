@@ -12,14 +12,17 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ragseal.accounting.guess import best_guess
+from ragseal.accounting.guess import best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import SCORE_UNIT, CircuitClass
+from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, CircuitClass
 from ragseal.kernel.policy import Policy, rational
+from ragseal.prover.planning.budgets import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
 from ragseal.prover.planning.chance import at
 
-ASK_ABOVE = 20  #: epsilon of the coalition: from there on a guess is wrong less than once in 400 million
+ASK_ABOVE = (
+    20  #: epsilon over the period, under either claim: from there on a guess is wrong less than once in 400 million
+)
 
 
 def terms(policy: Policy, cls: CircuitClass, spent: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,42 +32,66 @@ def terms(policy: Policy, cls: CircuitClass, spent: Mapping[str, Any]) -> dict[s
         spent: of :func:`ragseal.prover.spending.spending`, with this policy following.
 
     Returns:
-        epsilon (the coalition's over the period, "inf" where none follows), epsilon_account, attacker_guess of both,
-        comes_back (how often a document at the window's upper end and middle does).
+        claim, epsilon (over the period, "inf" where none follows), epsilon_account, comes_back (how often a document at
+        the window's upper end and middle does).  Under every-list attacker_guess of one account and of the coalition;
+        under until-delivered unseen, return, hidden_share, chance, listed_by_chance and presence_odds (what even odds
+        become: absent, present, per cent).
     """
     delta = float(rational(policy.delta, "delta"))
     account, epsilon = float(Fraction(policy.epsilon_account)), _epsilon(spent)
     middle = (policy.lo + policy.hi) // 2
-    return {
+    found: dict[str, Any] = {
+        "claim": policy.claim,
         "epsilon": epsilon if math.isfinite(epsilon) else "inf",
         "epsilon_account": policy.epsilon_account,
-        "attacker_guess": {"account": best_guess(account, delta), "coalition": best_guess(epsilon, delta)},
         "comes_back": [
             {"cosine": round(y / SCORE_UNIT**2, 4), "share": at(policy, cls, y)} for y in (policy.hi, middle)
         ],
     }
+    if not policy.coined:
+        guess = {"account": best_guess(account, delta), "coalition": best_guess(epsilon, delta)}
+        return {**found, "attacker_guess": guess}
+    found["hidden_share"] = policy.hidden / (1 << COIN_BITS)
+    if "unseen" in spent:
+        found |= {name: spent[name] for name in ("unseen", "return", "chance", "listed_by_chance")}
+        found["presence_odds"] = presence_odds(spent["unseen"])
+    return found
 
 
-def lines(values: Mapping[str, Any], policy: Policy) -> list[str]:
+def lines(values: Mapping[str, Any], policy: Policy, cls: CircuitClass) -> list[str]:
     """The same for people."""
-    guess, (hi, middle) = values["attacker_guess"], values["comes_back"]
-    account = float(Fraction(policy.epsilon_account))
-    return [
+    hi, middle = values["comes_back"]
+    comes = (
         f"a document at cosine {hi['cosine']:.3g} or above comes back in {hi['share']:.0%} of all queries, one at "
         f"{middle['cosine']:.3g} in {middle['share']:.0%}, where nothing else scores above "
-        f"{policy.lo / SCORE_UNIT**2:.3g}",
+        f"{policy.lo / SCORE_UNIT**2:.3g}"
+    )
+    if policy.coined:
+        out = [comes, hidden_in_words(values["hidden_share"])]
+        if "unseen" in values:
+            out += [
+                unseen_in_words(values["unseen"]),
+                return_in_words(_number(values["return"]), values["hidden_share"], cls),
+                chance_in_words(values["listed_by_chance"], policy.n_max),
+            ]
+        return out
+    guess = values["attacker_guess"]
+    account = float(Fraction(policy.epsilon_account))
+    return [
+        comes,
         f"from even odds an attacker guesses right, whether a slot is one thing or another, in up to "
         f"{per_cent(guess['account'])} of all cases with one account (epsilon {upward(account)} advertised at delta "
         f"{policy.delta}), in up to {per_cent(guess['coalition'])} with {policy.k_max} that work together",
     ]
 
 
-def require(values: Mapping[str, Any], given: float | None) -> None:
+def require(values: Mapping[str, Any], given: float | None, why: str | None = None) -> None:
     """A large epsilon is committed to only by who says its number.
 
     Args:
         values: of :func:`terms`.
         given: what was said; an infinite epsilon takes ``inf``.
+        why: no epsilon follows, where that is known.
 
     Raises:
         PolicyError: too large an epsilon for what was said; names the number, and what would make it smaller.
@@ -73,13 +100,21 @@ def require(values: Mapping[str, Any], given: float | None) -> None:
     least = float(text)
     if least <= ASK_ABOVE or (given is not None and given >= least):
         return
-    guess = per_cent(values["attacker_guess"]["coalition"])
     if math.isinf(least):
         raise PolicyError(
-            "no epsilon follows for this budget period, so no auditor will pass the window: begin a new period "
-            "(period_start in the policy), or ask for less (gain, n_max, k_max); --yes-epsilon-is inf commits to it"
+            f"no epsilon follows for this budget period{f' ({why})' if why else ''}, so no auditor will pass the "
+            "window: begin a new period (period_start in the policy), or ask for less (gain, n_max, k_max); "
+            "--yes-epsilon-is inf commits to it"
         )
     said = "" if given is None else f"--yes-epsilon-is {given:g} is less than that; "
+    if "attacker_guess" not in values:
+        raise PolicyError(
+            f"epsilon over this budget period is {text}, the larger of unseen {upward(values['unseen'])} and return "
+            f"{upward(_number(values['return']))}, which can be proven but promises nearly nothing. {said}Begin a new "
+            "period (period_start; every window adds its unseen), use less unseen or less gain, or commit to it all "
+            f"the same with --yes-epsilon-is {text}"
+        )
+    guess = per_cent(values["attacker_guess"]["coalition"])
     raise PolicyError(
         f"epsilon of the coalition over this budget period is {text}, which can be proven but promises nearly nothing: "
         f"from even odds it guesses right in up to {guess} of all cases. {said}Use less gain or fewer queries (gain, "
@@ -91,3 +126,7 @@ def require(values: Mapping[str, Any], given: float | None) -> None:
 def _epsilon(values: Mapping[str, Any]) -> float:
     found = values.get("epsilon")
     return found if isinstance(found, float) else math.inf
+
+
+def _number(value: float | str) -> float:
+    return value if isinstance(value, float) else math.inf

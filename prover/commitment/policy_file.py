@@ -34,8 +34,9 @@ _REQUIRED = {
     "lo": "the lower end of the score window, such as lo = 0.3",
     "hi": "the upper end of the score window, such as hi = 0.7",
     "gain": "signal against the noise; `ragseal-provider plan` finds one, `ragseal-provider policy` prints one",
-    "n_max": "queries an account may ask; without it no epsilon follows; such as n_max = 25",
-    "k_max": "accounts a coalition may have; without it no epsilon follows; k_max = 2 is the least that is a coalition",
+    "n_max": "queries an account may ask; no epsilon of claim every-list follows without it; such as n_max = 25",
+    "k_max": "accounts a coalition may have; no epsilon of claim every-list follows without it; k_max = 2 is the least "
+    "that is a coalition",
     "delta": 'of the (epsilon, delta) claim, such as delta = "1/1000000"',
 }
 _DEFAULTS: dict[str, Any] = {
@@ -56,17 +57,19 @@ TEMPLATE = """\
 # A window's policy.  Everything the guarantee depends on; printed in the verdict and bound by the manifest.
 {about}
 class = "{class_name}"          # circuit class: capacity, K and noise law
-claim = "every-list"      # what epsilon is about: every list of k_max accounts with n_max queries each
+claim = "until-delivered" # what epsilon is about: any accounts and queries, until a document is delivered to them
+unseen = {unseen:g}                # the odds of a document's absence grow e^unseen times at most, in a budget period
 lo = {lo}                 # score window in cosines (or whole numbers in units of 127^2); empty slots score lo
 hi = {hi}                 # a public choice, never a quantile of a tenant's scores
-gain = {gain}                # signal against the fixed noise: more gain, better answers, larger epsilon
-n_max = {n_max}                # queries an account may ask in this window
-k_max = {k_max}                 # accounts a coalition may have
-delta = "{delta}"       # of the (epsilon, delta) claim
-epsilon_account = "auto"  # advertised for one account; "auto" computes it, a number is checked against the noise
+gain = {gain}                # signal against the fixed noise: more gain, better answers, larger return
+n_max = {n_max}                # queries an account may ask in this window: a limit of load, no part of epsilon
+k_max = {k_max}                 # accounts that ask as one, above which the estimate warns: no part of epsilon either
+estimate = "report"       # "gate" withholds the verdict where more than k_max accounts ask as one
+delta = "{delta}"       # of the claim
+epsilon_account = "auto"  # advertised to an account; "auto" computes it, a number is checked against coin and noise
 theta = "9/10"            # estimator: cosine that links two queries; `ragseal-provider calibrate` finds one
 tau = 1000                # estimator: how many records apart they may be
-chunks_max = 1            # slots one document may fill
+chunks_max = 1            # slots one document may fill; m slots cost unseen and return m times
 duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
 # period_start = ...      # windows from then on share one budget; left out, the period of the window before goes on
 """

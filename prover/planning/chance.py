@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel import noise
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.params import COIN_BITS, CircuitClass
 from ragseal.kernel.policy import Policy
 
 Vector = npt.NDArray[np.float64]
@@ -57,5 +57,6 @@ def _at_most(most: int, n: int, p: Vector) -> Vector:
 
 
 def at(policy: Policy, cls: CircuitClass, y: int) -> float:
-    """:func:`comes_back` of a document whose score is ``y`` (127^2 is cosine 1) under a policy."""
-    return comes_back(cls, policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo))
+    """:func:`comes_back` of a document whose score is ``y`` (127^2 is cosine 1) under a policy, its coin included."""
+    seen = 1 - policy.hidden / (1 << COIN_BITS)
+    return seen * comes_back(cls, policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo))

@@ -1,100 +1,76 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The policy that `ragseal-provider policy` prints: from public tables alone, and with useful answers.
+"""The policy that `ragseal-provider policy` prints: claim until-delivered, from public tables alone.
 
 The score range is the embedder's public one (:mod:`ragseal.prover.planning.public_score_ranges`), or [0, 1]; the gain
-is computed from the class's noise, capacity and K (:mod:`ragseal.prover.planning.chance`).  No corpus, query or tenant
-is looked at, so the choice tells nothing; a plan on a corpus finds a better one.  What it costs stands in the file.
+is the largest whose return is at most RETURN, by the class's own noise table.  No corpus, query or tenant is looked at,
+so the choice tells nothing; a plan on a corpus finds a better one.  What it gives and costs stands in the file.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ragseal.accounting.guess import best_guess
-from ragseal.accounting.rounding import per_cent, upward
+from ragseal.accounting.delivered import Delivered
+from ragseal.accounting.guess import presence_odds
+from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import EVERY_LIST, Policy, max_gain
+from ragseal.kernel.policy import Policy, max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
-from ragseal.prover.planning.chance import at, comes_back
-from ragseal.prover.planning.frontier import Budget, Window, audited
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, hidden_in_words
+from ragseal.prover.planning.chance import at
+from ragseal.prover.planning.frontier import Window
 from ragseal.prover.planning.public_score_ranges import WHOLE, PublicWindow
 
-USEFUL = Fraction(9, 10)  #: of all queries in which a document at the aim comes back: what the default gain is for
-N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)  #: the template's budget: small, for a first window
+N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)  #: the template's limits: small, for a first window
+BUDGET = Budget(N_MAX, K_MAX, DELTA, UNSEEN)
+USEFUL = 0.5  #: of all queries: where a document at the window's upper end comes back less often, the file says so
 
 
 @dataclass(frozen=True, slots=True)
 class Default:
     """A policy to start from, and what it gives and costs."""
 
+    cls: CircuitClass
     window: Window
     gain: int
     public: PublicWindow | None
-    at_hi: float  #: how often a document at the window's upper end comes back
+    at_hi: float  #: how often a document at the window's upper end comes back, the coin included
     at_middle: float
-    epsilon: float  #: of the coalition
-    epsilon_account: float
-
-
-def aim(window: Window, public: PublicWindow | None) -> int:
-    """Where answers are expected, in units of y.
-
-    The upper end of a window that was chosen on public texts.  Of [0, 1], which nobody chose, the middle above the
-    texts that have nothing to do with the query: no embedder puts answers at cosine 1.
-    """
-    return window.hi if public is not None else (window.lo + window.hi) // 2
+    delivered: Delivered
 
 
 def default_policy(cls: CircuitClass, dimension: int, public: PublicWindow | None) -> Default:
-    """The least gain that is useful (:data:`USEFUL`); where none is, the largest that can be compared and has a finite
-    epsilon.
+    """The largest gain that can be compared and whose return is at most RETURN.
 
     Raises:
-        ConfigurationError: the class compares no score of this window.
+        ConfigurationError: the class compares no score of this window, or has no gain with so small a return.
     """
     window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
-    wanted = aim(window, public) - window.lo
     most = max_gain(_policy(cls, dimension, window, 1), cls)
     if not most:
         raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
-    gain = _least(lambda g: comes_back(cls, g * wanted) >= USEFUL, most)
-    coalition = Budget(N_MAX, K_MAX, DELTA)
-    if not math.isfinite(audited(cls, window, gain, coalition)):
-        gain = _least(lambda g: not math.isfinite(audited(cls, window, g, coalition)), gain) - 1
-        if not gain:
-            raise ConfigurationError(f"class {cls.name!r} has no gain with a finite epsilon in {window.cosines}")
+    gain = min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET))
+    if not gain:
+        raise ConfigurationError(
+            f"class {cls.name!r} has no gain with a return of {RETURN:g} in {window.cosines}: its dither of {cls.s} "
+            "bits is too coarse; make the provider with another class"
+        )
+    found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
+    assert found is not None
     policy = _policy(cls, dimension, window, gain)
-    return Default(
-        window,
-        gain,
-        public,
-        at(policy, cls, window.hi),
-        at(policy, cls, (window.lo + window.hi) // 2),
-        audited(cls, window, gain, coalition),
-        audited(cls, window, gain, Budget(N_MAX, 1, DELTA)),
-    )
-
-
-def _least(holds: Callable[[int], bool], most: int) -> int:
-    """The least x in 1..most for which a property holds that begins somewhere and stays; ``most`` if there is none."""
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    middle = (window.lo + window.hi) // 2
+    return Default(cls, window, gain, public, at(policy, cls, window.hi), at(policy, cls, middle), found)
 
 
 def _policy(cls: CircuitClass, dimension: int, window: Window, gain: int) -> Policy:
     table = noise.build_table(cls.law).digest()
     return Policy(
-        cls.name, class_digest(cls), table, dimension, EVERY_LIST, 0, window.lo, window.hi, gain, N_MAX, K_MAX,
-        str(DELTA), "1", "9/10", 1, True, "slot", 1, 0, 0, 1,
+        cls.name, class_digest(cls), table, dimension, BUDGET.claim, BUDGET.hidden, window.lo, window.hi, gain, N_MAX,
+        K_MAX, str(DELTA), "1", "9/10", 1, False, "slot", 1, 0, 0, 1,
     )  # fmt: skip
 
 
@@ -108,6 +84,7 @@ def policy_text(cls: CircuitClass, dimension: int, embedder: str, public: Public
         whence = f"the public window of embedder {public.embedder}, chosen on {public.chosen_on}"
     return TEMPLATE.format(
         class_name=cls.name,
+        unseen=UNSEEN,
         lo=f"{lo:.2f}",
         hi=f"{hi:.2f}",
         gain=made.gain,
@@ -121,17 +98,25 @@ def policy_text(cls: CircuitClass, dimension: int, embedder: str, public: Public
 def _about(made: Default, whence: str) -> str:
     """What the policy gives and costs, as comments."""
     lo, hi = made.window.cosines
-    middle = (lo + hi) / 2
-    delta = float(DELTA)
-    guess = {who: per_cent(best_guess(x, delta)) for who, x in (("k", made.epsilon), ("1", made.epsilon_account))}
-    lines = (
+    middle, found = (lo + hi) / 2, made.delivered
+    absent, present = presence_odds(found.unseen)
+    lines = [
         f"Score window: {whence}.",
         f"As printed here, a document at cosine {hi:g} comes back in {made.at_hi:.0%} of all queries, one at "
         f"{middle:g} in {made.at_middle:.0%},",
-        f"where nothing else scores above {lo:g}.  What that costs: {K_MAX} accounts that work together reach epsilon",
-        f"{upward(made.epsilon)} (from even odds they guess right in up to {guess['k']}), one alone "
-        f"{upward(made.epsilon_account)} (up to {guess['1']}).",
-        "Less gain or fewer queries cost less, and above 20 `commit` asks for your consent; `ragseal-provider plan`",
-        "measures what answers cost on texts like yours.",
-    )
+        f"where nothing else scores above {lo:g}; {hidden_in_words(found.hidden_share)}.",
+        f"What that costs: epsilon {upward(found.epsilon)}, the larger of two numbers that hold against any accounts",
+        f"and queries.  Unseen {upward(found.unseen)}: who was not handed a document comes from even odds to at most "
+        f"{absent:g} against {present:g} that",
+        f"it is not there.  Return {upward(found.returned)}: its id is listed at most e^{upward(found.returned)} times "
+        "as often as an empty slot's; who knows what",
+        "to ask for is handed the text.  Every window has new coins: unseen adds up over the windows of a period.",
+    ]
+    if made.at_hi < USEFUL:
+        lines += [
+            f"THESE ANSWERS ARE OF LITTLE USE: with {made.cls.law} noise, or a score window as wide as this, a return",
+            f"of {RETURN:g} drowns good documents.  Use a class with one-sided noise, a window chosen on public texts,",
+            "or more gain.",
+        ]
+    lines.append("`ragseal-provider plan` measures on texts like yours what answers cost.")
     return "\n".join(f"# {line}" for line in lines)

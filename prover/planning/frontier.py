@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Privacy against answers: every point is an audited epsilon and a measured nDCG@10.  SPEC A.6, D.11.
 
-Epsilon of a point is the auditor's own number (:func:`audited`), so a plan and an audit cannot differ.  Quality is
-measured under the served mechanism (:mod:`ragseal.prover.planning.quality`).
+Epsilon of a point is the auditor's own number (:mod:`ragseal.prover.planning.budgets`), so a plan and an audit cannot
+differ.  Quality is measured under the served mechanism (:mod:`ragseal.prover.planning.quality`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from ragseal.accounting.audit import epsilon_audit
+from ragseal.accounting.delivered import Delivered
 from ragseal.circuits.circuit import class_digest
 from ragseal.circuits.search import complete
 from ragseal.kernel import noise
@@ -21,11 +21,13 @@ from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE
 from ragseal.kernel.params import SCORE_UNIT, CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy, max_gain
+from ragseal.prover.planning.budgets import Budget, Cost, cost, gain_of_return
 from ragseal.prover.planning.quality import Measurement, Quality, Setting
 from ragseal.prover.planning.workload import Workload
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
-UNITS = {"gaussian": GAUSSIAN_SIGMA, "geometric": GEOMETRIC_SCALE}  #: table steps of one unit of scale
+#: Table steps of one unit of scale.
+UNITS = {"gaussian": GAUSSIAN_SIGMA, "geometric": GEOMETRIC_SCALE, "one-sided": GEOMETRIC_SCALE}
 
 Progress = Callable[[str, int, int], None]
 
@@ -36,19 +38,6 @@ class Shape:
 
     cls: CircuitClass
     available: bool  #: in the class file; others have to be built and get keys first
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Whom the guarantee holds against."""
-
-    n_max: int
-    k_max: int
-    delta: Fraction
-
-    @property
-    def queries(self) -> int:
-        return self.n_max * self.k_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +67,7 @@ class Point:
     budget: Budget
     epsilon: float
     quality: Quality
+    delivered: Delivered | None = None  #: under claim until-delivered
 
     @property
     def scale(self) -> float:
@@ -87,8 +77,9 @@ class Point:
 
     def row(self) -> dict[str, Any]:
         """As `plan --json` prints it."""
-        cls, q = self.shape.cls, self.quality
+        cls, q, found = self.shape.cls, self.quality, self.delivered
         return {
+            "claim": self.budget.claim,
             "law": cls.law,
             "scale": round(self.scale, 4),
             "window": list(self.window.cosines),
@@ -96,11 +87,18 @@ class Point:
             "n_max": self.budget.n_max,
             "k_max": self.budget.k_max,
             "epsilon": self.epsilon,
+            "unseen": None if found is None else found.unseen,
+            "return": None if found is None else found.returned,
+            "hidden_share": None if found is None else found.hidden_share,
+            "bounds_reading": None if found is None else found.bounds_reading,
+            "listed_by_chance": None if found is None else found.listed_by_chance,
             "delta": str(self.budget.delta),
             "ndcg10": round(q.ndcg10, 4),
             "ndcg10_se": round(q.ndcg10_se, 4),
             "recall": round(q.recall, 4),
             "recall_se": round(q.recall_se, 4),
+            "top1": round(q.top1, 4),
+            "top1_se": round(q.top1_se, 4),
             "class": cls.name,
             "class_available": self.shape.available,
             "gain": self.gain,
@@ -111,8 +109,9 @@ class Point:
     def policy_file(self) -> str:
         """policy.toml of this point, for `commit`."""
         lo, hi = self.window.lo, self.window.hi
+        coin = "" if self.budget.unseen is None else f'unseen = {self.budget.unseen!r}\nestimate = "report"\n'
         return (
-            f'class = "{self.shape.cls.name}"\nclaim = "{EVERY_LIST}"\n'
+            f'class = "{self.shape.cls.name}"\nclaim = "{self.budget.claim}"\n{coin}'
             f"lo = {lo}\nhi = {hi}\ngain = {self.gain}\nn_max = {self.budget.n_max}\n"
             f'k_max = {self.budget.k_max}\ndelta = "{self.budget.delta}"\nepsilon_account = "auto"\n'
         )
@@ -120,17 +119,7 @@ class Point:
 
 def audited(cls: CircuitClass, window: Window, gain: int, budget: Budget) -> float:
     """The epsilon that an audit of this policy reports; infinite where the auditor would refuse the window."""
-    report = epsilon_audit(
-        cls,
-        noise.build_table(cls.law),
-        gain=gain,
-        lo=window.lo,
-        hi=window.hi,
-        k_max=1,  # epsilon depends on the product alone; what one account learns would be computed beside it
-        n_max=budget.queries,
-        delta=budget.delta,
-    )
-    return report.epsilon if report.agree else math.inf
+    return cost(cls, window.lo, window.hi, gain, budget).epsilon
 
 
 def shapes(
@@ -166,25 +155,25 @@ def shapes(
 
 @dataclass
 class Planner:
-    """Points of one workload: epsilon and quality are computed once each."""
+    """Points of one workload: costs and quality are computed once each."""
 
     work: Workload
     dimension: int
     draws: int
     seed: int = 1
     progress: Progress = lambda what, done, total: None
-    _epsilon: dict[tuple[CircuitClass, int, int, Fraction], float] = field(default_factory=dict)
+    _cost: dict[tuple[CircuitClass, int, int, Fraction, float | None], Cost] = field(default_factory=dict)
     _quality: dict[tuple[str, int, int, Setting], Quality] = field(default_factory=dict)
 
     # --- epsilon ---
 
-    def epsilon(self, cls: CircuitClass, window: Window, gain: int, budget: Budget) -> float:
-        """:func:`audited`, which depends on the shift and on the number of queries only."""
+    def cost(self, cls: CircuitClass, window: Window, gain: int, budget: Budget) -> Cost:
+        """:func:`ragseal.prover.planning.budgets.cost`, of shift, number of queries, delta and coin only."""
         shift = -(-gain * (window.hi - window.lo) >> cls.s)
-        key = (cls, shift, budget.queries, budget.delta)
-        if key not in self._epsilon:
-            self._epsilon[key] = audited(cls, window, gain, budget)
-        return self._epsilon[key]
+        key = (cls, shift, budget.queries, budget.delta, budget.unseen)
+        if key not in self._cost:
+            self._cost[key] = cost(cls, window.lo, window.hi, gain, budget)
+        return self._cost[key]
 
     def most_gain(self, cls: CircuitClass, window: Window) -> int:
         """The largest gain that the class compares; 0 if none."""
@@ -193,8 +182,9 @@ class Planner:
     def _policy(self, cls: CircuitClass, window: Window, gain: int, budget: Budget) -> Policy:
         table = noise.build_table(cls.law).digest()
         return Policy(
-            cls.name, class_digest(cls), table, self.dimension, EVERY_LIST, 0, window.lo, window.hi, gain,
-            budget.n_max, budget.k_max, str(budget.delta), "1", "9/10", 1, True, "slot", 1, 0, 0, 1,
+            cls.name, class_digest(cls), table, self.dimension, budget.claim, budget.hidden, window.lo, window.hi, gain,
+            budget.n_max, budget.k_max, str(budget.delta), "1", "9/10", 1, budget.claim == EVERY_LIST, "slot", 1, 0, 0,
+            1,
         )  # fmt: skip
 
     def most_finite_gain(self, cls: CircuitClass, window: Window, budget: Budget) -> int:
@@ -203,13 +193,16 @@ class Planner:
 
     # --- quality ---
 
-    def qualities(self, wanted: Sequence[tuple[CircuitClass, Window, int]], seed: int | None = None) -> list[Quality]:
-        """Of (class, window, gain): measured together, classes of one capacity and law under the same noise."""
+    def qualities(
+        self, wanted: Sequence[tuple[CircuitClass, Window, int, int]], seed: int | None = None
+    ) -> list[Quality]:
+        """Of (class, window, gain, j of the coin): measured together, classes of one capacity and law under the same
+        noise."""
         seed = self.seed if seed is None else seed
         groups: dict[tuple[str, int, int], list[Setting]] = {}
         keys = []
-        for cls, window, gain in wanted:
-            setting = Setting(window.lo, window.hi, gain, cls.K)
+        for cls, window, gain, hidden in wanted:
+            setting = Setting(window.lo, window.hi, gain, cls.K, hidden)
             keys.append((cls.law, cls.N, seed, setting))
             if keys[-1] not in self._quality:
                 groups.setdefault((cls.law, cls.N, cls.s), []).append(setting)
@@ -229,15 +222,15 @@ class Planner:
         """With their quality and epsilon; those without a finite epsilon are left out."""
         finite = []
         for done, (shape, window, gain, budget) in enumerate(wanted):
-            epsilon = self.epsilon(shape.cls, window, gain, budget)
-            if math.isfinite(epsilon):
+            found = self.cost(shape.cls, window, gain, budget)
+            if math.isfinite(found.epsilon):
                 check_policy(self._policy(shape.cls, window, gain, budget), shape.cls, class_digest(shape.cls))
-                finite.append((shape, window, gain, budget, epsilon))
+                finite.append((shape, window, gain, budget, found))
             self.progress("accounting", done + 1, len(wanted))
-        measured = self.qualities([(shape.cls, window, gain) for shape, window, gain, _, _ in finite], seed)
+        measured = self.qualities([(s.cls, window, gain, b.hidden) for s, window, gain, b, _ in finite], seed)
         return [
-            Point(shape, window, gain, budget, epsilon, quality)
-            for (shape, window, gain, budget, epsilon), quality in zip(finite, measured, strict=True)
+            Point(shape, window, gain, budget, found.epsilon, quality, found.delivered)
+            for (shape, window, gain, budget, found), quality in zip(finite, measured, strict=True)
         ]
 
     def grid(
@@ -272,13 +265,18 @@ class Planner:
         return sorted(self.points(wanted), key=lambda p: -p.quality.ndcg10)
 
     def _gain_within(self, target: float, cls: CircuitClass, window: Window, budget: Budget) -> int:
+        if budget.unseen is not None:
+            found = self.cost(cls, window, 1, budget).delivered
+            if found is None or found.unseen > target:
+                return 0
+            return min(self.most_gain(cls, window), gain_of_return(cls, window.lo, window.hi, target, budget))
         low, high = 0, self.most_gain(cls, window) + 1
         while high - low > 1:
             # Epsilon grows about like gain to gain squared: the geometric mean gets there in few steps.
             middle = min(max(math.isqrt(max(1, low) * high), low + 1), high - 1)
             if high < 4 * max(1, low):
                 middle = (low + high) // 2
-            fits = self.epsilon(cls, window, middle, budget) <= target
+            fits = self.cost(cls, window, middle, budget).epsilon <= target
             low, high = (middle, high) if fits else (low, middle)
         return low
 
@@ -286,7 +284,9 @@ class Planner:
         """For every class and window the smallest gain whose nDCG@10 reaches ``target``, least epsilon first; empty if
         no gain that the class compares reaches it with a finite epsilon."""
         ends = {(shape, window): [0, self.most_gain(shape.cls, window)] for shape in used for window in windows}
-        tops = self.qualities([(shape.cls, window, high) for (shape, window), (_, high) in ends.items() if high])
+        tops = self.qualities(
+            [(shape.cls, window, high, budget.hidden) for (shape, window), (_, high) in ends.items() if high]
+        )
         reach = [end for end in ends if ends[end][1]]
         open_ = [end for end, q in zip(reach, tops, strict=True) if q.ndcg10 >= target]
         found = {end: ends[end] for end in open_}
@@ -295,8 +295,8 @@ class Planner:
             asked = [end for end, (low, high) in found.items() if high - low > max(1, high // 64)]
             if not asked:
                 break
-            middles = [(shape.cls, window, sum(found[shape, window]) // 2) for shape, window in asked]
-            for end, (_, _, gain), quality in zip(asked, middles, self.qualities(middles), strict=True):
+            middles = [(s.cls, window, sum(found[s, window]) // 2, budget.hidden) for s, window in asked]
+            for end, (_, _, gain, _), quality in zip(asked, middles, self.qualities(middles), strict=True):
                 found[end][quality.ndcg10 >= target] = gain
             self.progress("looking for the gain", done + 1, rounds)
         wanted = [(shape, window, high, budget) for (shape, window), (_, high) in found.items()]
@@ -305,7 +305,8 @@ class Planner:
     def again(self, point: Point, other: int = 1) -> Point:
         """The same policy under noise that had no part in choosing it; ``other`` tells such noises apart."""
         cls = point.shape.cls
-        return replace(point, quality=self.qualities([(cls, point.window, point.gain)], self.seed + other)[0])
+        wanted = (cls, point.window, point.gain, point.budget.hidden)
+        return replace(point, quality=self.qualities([wanted], self.seed + other)[0])
 
     def confirmed(self, point: Point, target: float) -> Point | None:
         """The point, or one with more gain, that reaches the target under fresh noise too; measured by yet another."""

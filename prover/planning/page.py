@@ -13,19 +13,25 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ragseal.accounting.guess import STRONG, best_guess
+from ragseal.accounting.guess import STRONG, best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.runtime import face
 
 NO_PLOT = "no plot: it needs matplotlib, run pip install 'ragseal[plot]'"
-COLUMNS = ("law", "scale", "window", "K", "n_max", "k_max", "epsilon", "ndcg10", "recall", "class", "gain")
+COLUMNS = (
+    "claim", "law", "scale", "window", "K", "n_max", "k_max", "epsilon", "unseen", "return", "hidden_share", "ndcg10",
+    "recall", "top1", "class", "gain",
+)  # fmt: skip
 
 #: Of the page: what a column is called.
 HEADS = {
-    "epsilon": "epsilon", "guess": "attacker's best guess", "ndcg10": "nDCG@10", "recall": "recall", "law": "noise",
-    "K": "returned (K)", "window": "score window", "n_max": "questions per account", "k_max": "accounts together",
-    "class": "circuit class", "gain": "gain", "scale": "signal / noise",
+    "claim": "claim", "epsilon": "epsilon", "unseen": "unseen", "return": "return", "guess": "attacker's best guess",
+    "hidden_share": "documents hidden", "ndcg10": "nDCG@10", "recall": "recall", "top1": "first answer right",
+    "law": "noise", "K": "returned (K)", "window": "score window", "n_max": "questions per account",
+    "k_max": "accounts together", "listed_by_chance": "ids shown by chance", "class": "circuit class", "gain": "gain",
+    "scale": "signal / noise",
 }  # fmt: skip
 
 
@@ -41,13 +47,19 @@ def has_plot() -> bool:
 def cell(row: Mapping[str, Any], name: str) -> str:
     """One value of a row for people; measured ones with their standard error."""
     value = row[name]
+    if value is None:
+        return "-"
+    if name == "k_max" and row["claim"] == UNTIL_DELIVERED:
+        return "any"
+    if name in ("hidden_share", "listed_by_chance"):
+        return f"{value:.1%}"
     if name == "window":
         return f"[{value[0]:g}, {value[1]:g}]"
-    if name in ("ndcg10", "recall"):
+    if name in ("ndcg10", "recall", "top1"):
         return f"{value:.3f} +- {row[name + '_se']:.3f}"
     if name == "class":
         return str(value) + ("" if row["class_available"] else " (to be built)")
-    if name == "epsilon":
+    if name in ("epsilon", "unseen", "return"):
         return upward(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -60,7 +72,10 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw(plan: Mapping[str, Any]) -> bytes:
-    """The frontier as a PNG: nDCG@10 over epsilon, a line for every law, K, window and budget."""
+    """The frontier as a PNG: nDCG@10 over epsilon, a line for every claim, law, K, window and budget.
+
+    Full lines are of claim until-delivered, dashed ones of every-list.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -68,15 +83,16 @@ def draw(plan: Mapping[str, Any]) -> bytes:
 
     lines: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in plan["frontier"]:
-        key = (row["law"], row["K"], *row["window"], row["n_max"], row["k_max"])
+        key = (row["claim"], row["law"], row["K"], *row["window"], row["n_max"], row["k_max"])
         lines.setdefault(key, []).append(row)
     figure, axes = plt.subplots(figsize=(9, 5.5))
-    for (law, K, lo, hi, n_max, k_max), rows in lines.items():
+    for (claim, law, K, lo, hi, n_max, k_max), rows in lines.items():
+        delivered = claim == UNTIL_DELIVERED
         rows.sort(key=lambda row: row["epsilon"])
         axes.errorbar(
             [row["epsilon"] for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
-            marker="o", markersize=3, capsize=2, linewidth=1, linestyle="-" if law == "geometric" else "--",
-            label=f"{law}, K={K}, [{lo:g}, {hi:g}], {k_max} x {n_max}",
+            marker="o", markersize=3, capsize=2, linewidth=1, linestyle="-" if delivered else "--",
+            label=f"{law}, K={K}, [{lo:g}, {hi:g}], {'any accounts' if delivered else f'{k_max} x {n_max}'}",
         )  # fmt: skip
     axes.axhline(plan["noise_free"]["ndcg10"], color="grey", linestyle=":")
     best = plan["recommended"] or plan["nearest"]
@@ -84,8 +100,8 @@ def draw(plan: Mapping[str, Any]) -> bytes:
         name = "recommended" if plan["recommended"] else "nearest"
         axes.plot([best["epsilon"]], [best["ndcg10"]], "*", markersize=16, color="black", label=name)
     axes.set(
-        xscale="log", xlabel="epsilon of the coalition, as an audit reports it", ylabel="nDCG@10",
-        title="Privacy against answers (dotted: without noise)",
+        xscale="log", xlabel="epsilon, as an audit reports it", ylabel="nDCG@10",
+        title="Privacy against answers (full: until delivered; dashed: every list; dotted: without noise)",
     )  # fmt: skip
     axes.legend(fontsize=7, loc="lower right")
     figure.tight_layout()
@@ -96,7 +112,12 @@ def draw(plan: Mapping[str, Any]) -> bytes:
 
 
 def guess(row: Mapping[str, Any]) -> str:
-    """How often a coalition guesses right at most, from even odds, under a row's policy."""
+    """How often somebody guesses right at most, from even odds, under a row's policy.
+
+    Under until-delivered: whether a document is there that was not handed to anybody of the coalition.
+    """
+    if row["claim"] == UNTIL_DELIVERED:
+        return f"{presence_odds(row['unseen'])[0]:g} %"
     return per_cent(best_guess(row["epsilon"], float(Fraction(row["delta"]))))
 
 
@@ -111,14 +132,25 @@ def sentences(plan: Mapping[str, Any], now: float) -> list[str]:
     ]
     if shown is None:
         return [*out, "Nothing would be bounded: no policy was found.", "The reasons are below."]
+    quality = f"answers reach nDCG@10 {shown['ndcg10']:.3f} of {plan['noise_free']['ndcg10']:.3f} without noise."
+    which = "recommended" if best else "nearest to the target"
+    if shown["claim"] == UNTIL_DELIVERED:
+        return [
+            *out,
+            f"Bounded would be what any accounts learn about any one document until it is delivered to them: unseen "
+            f"{upward(shown['unseen'])} and return {upward(shown['return'])} at delta {shown['delta']}, under the "
+            f"policy that is {which}.",
+            f"Who was not handed a document knows from even odds in up to {guess(shown)} of all cases that it is not "
+            f"there, and nothing of its presence; {shown['hidden_share']:.1%} of the documents are found by nobody; "
+            f"{quality}",
+        ]
     row = f"{shown['k_max']} {'account' if shown['k_max'] == 1 else 'accounts'} with {shown['n_max']} questions each"
     weak = "little" if shown["epsilon"] > STRONG else "something"
     return [
         *out,
         f"Bounded would be what {row} learn about any one document: epsilon {upward(shown['epsilon'])} at delta "
-        f"{shown['delta']}, under the policy that is {'recommended' if best else 'nearest to the target'}.",
-        f"That promises {weak}: from even odds they may guess right in up to {guess(shown)} of all cases; answers "
-        f"reach nDCG@10 {shown['ndcg10']:.3f} of {plan['noise_free']['ndcg10']:.3f} without noise.",
+        f"{shown['delta']}, under the policy that is {which}.",
+        f"That promises {weak}: from even odds they may guess right in up to {guess(shown)} of all cases; {quality}",
     ]
 
 
@@ -131,7 +163,8 @@ def page(plan: Mapping[str, Any], picture: bytes | None, now: float) -> str:
     best = plan["recommended"]
     shown = best or plan["nearest"]
     head = "Recommended policy" if best else "The target cannot be met; the nearest policy"
-    tone = "mid" if best and best["epsilon"] > STRONG else "good" if best else "bad"
+    bound = 0.0 if not best else best["unseen"] if best["claim"] == UNTIL_DELIVERED else best["epsilon"]
+    tone = "mid" if bound > STRONG else "good" if best else "bad"
     strength = (
         f'<p class="guess">The attacker\'s best guess from even odds: up to {guess(shown)} (epsilon '
         f"{upward(shown['epsilon'])})</p>"

@@ -11,20 +11,30 @@ from typing import Any
 
 import click
 
+from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import LAWS
-from ragseal.kernel.policy import rational
+from ragseal.kernel.policy import CLAIMS, EVERY_LIST, UNTIL_DELIVERED, rational
+from ragseal.prover.commitment.policy_file import MOST_UNSEEN
 from ragseal.prover.planning import page
-from ragseal.prover.planning.frontier import Budget, Planner, Point, Window, shapes
+from ragseal.prover.planning.budgets import UNSEEN, Budget
+from ragseal.prover.planning.frontier import Planner, Point, Window, shapes
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
-from ragseal.prover.planning.recommendation import Target, advise, efficient
+from ragseal.prover.planning.recommendation import Advice, Target, advise, describe, efficient
 from ragseal.prover.planning.workload import load_workload
 from ragseal.runtime.terminal import JSON, named_bars
 
-SCALES = {"gaussian": (1.0, 2.0, 4.0, 6.0, 8.0), "geometric": (1.0, 2.0, 4.0, 8.0, 16.0)}
-QUICK_SCALES = {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0)}
+BOTH = "both"
+SCALES = {
+    "gaussian": (1.0, 2.0, 4.0, 6.0, 8.0),
+    "geometric": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+    "one-sided": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+}
+QUICK_SCALES = {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
+#: K where none is given: under until-delivered more returned slots cost nothing but texts that the client throws away.
+RETURNED = {UNTIL_DELIVERED: (10, 50), EVERY_LIST: (10, 50)}
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
 #: What --public chooses among, in cosines, besides [0, 1].
@@ -70,8 +80,8 @@ def make_plan(
     target: Target,
     *,
     laws: Sequence[str],
-    returned: Sequence[int],
     budgets: Sequence[Budget],
+    returned: Sequence[int] = (),
     given: Sequence[str] = (),
     public: bool = False,
     split: str = "test",
@@ -82,18 +92,28 @@ def make_plan(
     cache: Path | None = None,
     progress: Any = lambda what, done, total: None,
 ) -> dict[str, Any]:
-    """The plan as `--json` prints it.  The first budget is the one that the recommendation is for."""
+    """The plan as `--json` prints it.
+
+    Args:
+        budgets: of one claim or of both; the first is the one that the recommendation is for.
+        returned: K; by default those of :data:`RETURNED`.
+    """
     model = load_embedder(embedder)
     windows, why = _windows(model.identity().digest(), embedder, given, public)
     classes = load_classes().values()
     work = load_workload(corpus, model, split=split, pseudo=pseudo, most=queries, cache=cache, progress=progress)
-    used = shapes(classes, laws, returned, work.documents)
+    claims = list(dict.fromkeys(budget.claim for budget in budgets))
+    used = {claim: shapes(classes, laws, returned or RETURNED[claim], work.documents) for claim in claims}
     planner = Planner(work, model.dimension, draws, progress=progress)
-    points = planner.grid(used, windows, scales, budgets)
-    advice = advise(planner, target, used, windows, budgets[0])
+    points, advices = [], {}
+    for claim in claims:
+        own = [budget for budget in budgets if budget.claim == claim]
+        points += planner.grid(used[claim], windows, scales, own)
+        advices[claim] = advise(planner, target, used[claim], windows, own[0])
+    advice = advices[claims[0]]
     good = efficient(points)
-    free = planner.noise_free(max(returned))
-    reasons = [*advice.reasons, why]
+    free = planner.noise_free(max(shape.cls.K for shape in used[claims[0]]))
+    reasons = [*advice.reasons, *(_instead(claim, advices[claim]) for claim in claims[1:]), why]
     if not public:
         reasons.append(
             f"law, K and gain were compared on this corpus: who publishes the policy that did best tells a little "
@@ -102,7 +122,16 @@ def make_plan(
         )
     if "pseudo" in work.source:
         reasons.append(f"measured with {work.source}")
-    reasons.append("windows of one period share one budget: n_max here is the sum over all windows of the period")
+    if claims[0] == UNTIL_DELIVERED:
+        reasons.append(
+            "every window that is committed has new coins: unseen adds up over the windows of a budget period, while "
+            "the return is that of one; one window a period costs unseen once"
+        )
+    if EVERY_LIST in claims:
+        reasons.append(
+            f"windows of one period share one budget: under the claim {EVERY_LIST} n_max here is the sum over all "
+            "windows of the period"
+        )
     return {
         "workload": f"{work.documents} documents, {work.queries} {work.source}",
         "documents": work.documents,
@@ -115,21 +144,40 @@ def make_plan(
     }
 
 
+def _instead(claim: str, advice: Advice) -> str:
+    """What another claim gives for the same target, in one line."""
+    point = advice.recommended or advice.nearest
+    if point is None:
+        return f"under the claim {claim} no policy was found"
+    met = "" if advice.recommended else "the target cannot be met; the nearest is "
+    return (
+        f"under the claim {claim}, for {point.budget.k_max} accounts of {point.budget.n_max} queries: {met}nDCG@10 "
+        f"{point.quality.ndcg10:.3f} at epsilon {upward(point.epsilon)}: {describe(point)}"
+    )
+
+
 def _full(point: Point | None) -> dict[str, Any] | None:
     return None if point is None else {**point.row(), "policy": point.policy_file()}
 
 
 @click.command()
 @click.option("--corpus", required=True, help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER.")
-@click.option("--epsilon", type=click.FloatRange(min=0, min_open=True), help="Target: the coalition's epsilon at most.")
+@click.option("--claim", type=click.Choice([*reversed(CLAIMS), BOTH]), default=UNTIL_DELIVERED, show_default=True,
+              help="What epsilon is about; both compares them and recommends for until-delivered.")  # fmt: skip
+@click.option("--unseen", type=click.FloatRange(0, MOST_UNSEEN, min_open=True), default=UNSEEN, show_default=True,
+              help="Of until-delivered: the odds of a document's absence grow e^unseen times at most.")  # fmt: skip
+@click.option("--epsilon", type=click.FloatRange(min=0, min_open=True),
+              help="Target: epsilon at most, the larger of unseen and return, or the coalition's.")  # fmt: skip
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
 @click.option("--law", "laws", multiple=True, type=click.Choice(LAWS), default=LAWS, show_default=True)
-@click.option("--returned", multiple=True, type=click.IntRange(1, 128), default=(10, 50), show_default=True,
-              help="K, slots returned; the client re-ranks them.")  # fmt: skip
+@click.option("--returned", multiple=True, type=click.IntRange(1, 128),
+              help="K, slots returned; the client re-ranks them. By default 10 and 50.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,
-              help="Queries of an account; the first is what is recommended for.")  # fmt: skip
+              help="Queries of an account; the first is what is recommended for. A load limit under "
+              "until-delivered.")  # fmt: skip
 @click.option("--k-max", multiple=True, type=click.IntRange(min=1), default=(2,), show_default=True,
-              help="Accounts of a coalition; the first is what is recommended for.")  # fmt: skip
+              help="Accounts of a coalition; the first is what is recommended for. Part of epsilon under every-list "
+              "only.")  # fmt: skip
 @click.option("--delta", default="1/1000000", show_default=True)
 @click.option("--window", "given", multiple=True, metavar="LO:HI", help="Score window in cosines, chosen elsewhere.")
 @click.option("--public", is_flag=True, help="The corpus is public: choose the score window on it too.")
@@ -145,6 +193,8 @@ def _full(point: Point | None) -> dict[str, Any] | None:
 @JSON
 def plan(
     corpus: str,
+    claim: str,
+    unseen: float,
     epsilon: float | None,
     ndcg: float | None,
     laws: Sequence[str],
@@ -166,7 +216,8 @@ def plan(
     """Show what privacy costs in answers, and recommend a policy for a target of either.
 
     Measures the served mechanism on a corpus whose queries are public, or are made from the documents; never give it
-    what your accounts asked. Epsilon is the one that an audit of the policy reports.
+    what your accounts asked. Epsilon is the one that an audit of the policy reports: of claim until-delivered, against
+    any accounts and queries, or of claim every-list, against k_max accounts of n_max queries each.
     """
     if not page.has_plot():
         click.echo(page.NO_PLOT, err=True)
@@ -178,7 +229,7 @@ def plan(
             Target(epsilon, ndcg),
             laws=tuple(dict.fromkeys(laws)),
             returned=tuple(dict.fromkeys(returned)),
-            budgets=[Budget(n, k, share) for n in dict.fromkeys(n_max) for k in dict.fromkeys(k_max)],
+            budgets=_budgets(claim, unseen, tuple(dict.fromkeys(n_max)), tuple(dict.fromkeys(k_max)), share),
             given=given,
             public=public,
             split=split,
@@ -191,6 +242,12 @@ def plan(
         )
     files = page.save(out, made)
     click.echo(json.dumps(made) if as_json else _for_people(made, files))
+
+
+def _budgets(claim: str, unseen: float, n_max: Sequence[int], k_max: Sequence[int], delta: Fraction) -> list[Budget]:
+    """One under until-delivered, whose epsilon no number of queries changes; all pairs under every-list."""
+    out = [] if claim == EVERY_LIST else [Budget(n_max[0], k_max[0], delta, unseen)]
+    return out + ([] if claim == UNTIL_DELIVERED else [Budget(n, k, delta) for n in n_max for k in k_max])
 
 
 def _for_people(made: dict[str, Any], files: Sequence[Path]) -> str:

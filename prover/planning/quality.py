@@ -124,7 +124,7 @@ class Judge:
     def score(
         self, query: int, returned: npt.NDArray[np.int64], lo: int | None = None, hidden: Mask | None = None
     ) -> tuple[float, float, float]:
-        """(nDCG@10 after the client's re-ranking, recall, 1 if the best one is the first answer) of a returned set.
+        """(nDCG@10 after the client's re-ranking, recall, 1 if the first answer is the best document) of a set.
 
         Args:
             lo: lower end of the score window: a slot at or below it has no flag, so nothing to read.  None: no flags.

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragseal.accounting.rounding import upward
-from ragseal.prover.planning.frontier import Budget, Planner, Point, Shape, Window
+from ragseal.prover.planning.budgets import (
+    ACCOUNTS,
+    RETURN,
+    Budget,
+    chance_in_words,
+    hidden_in_words,
+    return_in_words,
+    unseen_in_words,
+)
+from ragseal.prover.planning.frontier import Planner, Point, Shape, Window
 
-DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given
+DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given under claim every-list
 CONFIRMED = 3  #: candidates that are measured again before one is recommended
 USELESS_SHARE = 0.5  #: of the noise-free nDCG@10: below it a reason says so
 
@@ -46,19 +55,36 @@ def advise(
 ) -> Advice:
     """The best policy for a target: the least epsilon for an nDCG@10, or the best answers within an epsilon."""
     ceiling = planner.noise_free(max(shape.cls.K for shape in used)).ndcg10
-    reasons = [
-        f"without noise these embeddings reach nDCG@10 {ceiling:.3f}; the coalition is {budget.k_max} accounts of "
-        f"{budget.n_max} queries each, {budget.queries} in all, at delta {budget.delta}"
-    ]
+    reasons = [f"without noise these embeddings reach nDCG@10 {ceiling:.3f}; {_against(budget)}"]
     if target.epsilon is None and target.ndcg10 is None:
-        target = Target(ndcg10=DEFAULT_SHARE * ceiling)
-        reasons.append(
-            f"no target was given: {DEFAULT_SHARE:.0%} of the noise-free nDCG@10, {target.ndcg10:.3f}, is taken"
-        )
+        target, why = _default(budget, ceiling)
+        reasons.append(f"no target was given: {why} is taken")
     if target.epsilon is not None:
         return _within(planner, target, used, windows, budget, ceiling, reasons)
     assert target.ndcg10 is not None
     return _reaching(planner, target.ndcg10, used, windows, budget, ceiling, reasons)
+
+
+def _against(budget: Budget) -> str:
+    """Whom the guarantee holds against."""
+    if budget.unseen is None:
+        return (
+            f"the coalition is {budget.k_max} accounts of {budget.n_max} queries each, {budget.queries} in all, at "
+            f"delta {budget.delta}"
+        )
+    return (
+        f"the claim {budget.claim} holds against any accounts and queries, at delta {budget.delta} for {ACCOUNTS} "
+        f"accounts of {budget.n_max} queries; epsilon is the larger of unseen and return, and depends on neither number"
+    )
+
+
+def _default(budget: Budget, ceiling: float) -> tuple[Target, str]:
+    """What is aimed at without a target, and how it is said."""
+    if budget.unseen is None:
+        wanted = DEFAULT_SHARE * ceiling
+        return Target(ndcg10=wanted), f"{DEFAULT_SHARE:.0%} of the noise-free nDCG@10, {wanted:.3f},"
+    limit = max(RETURN, budget.unseen)
+    return Target(epsilon=limit), f"epsilon {limit:g}, which limits the return, beside unseen {budget.unseen:g},"
 
 
 def _reaching(
@@ -73,13 +99,15 @@ def _reaching(
             f"epsilon {upward(best.epsilon)} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
             f"{describe(best)}"
         )
-        return Advice(best, None, (*reasons, *_remeasured(best, ceiling)))
+        return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
     tops = [(s, w, planner.most_finite_gain(s.cls, w, budget), budget) for s in used for w in windows]
     points = planner.points([top for top in tops if top[2]])
     nearest = max(points, key=lambda p: p.quality.ndcg10, default=None)
     why = (
         "even without noise it is not reached" if wanted > ceiling else "no finite epsilon of these classes reaches it"
     )
+    if budget.hidden and wanted <= ceiling:
+        why += ", what the coin hides included"
     near = (
         f"; the nearest is {nearest.quality.ndcg10:.3f} at epsilon {upward(nearest.epsilon)}: {describe(nearest)}"
         if nearest
@@ -96,6 +124,12 @@ def _within(
     limit = target.epsilon
     assert limit is not None
     found = planner.for_epsilon(limit, used, windows, budget)
+    if not found and budget.unseen is not None and budget.unseen > limit:
+        reasons.append(
+            f"epsilon {limit:g} CANNOT be met with unseen {budget.unseen:g}, which alone is more: give --unseen "
+            f"{limit:g} or less, which hides more documents"
+        )
+        return Advice(None, None, tuple(reasons))
     if not found:
         least = planner.points([(shape, window, 1, budget) for shape in used for window in windows])
         nearest = min(least, key=lambda p: p.epsilon, default=None)
@@ -115,18 +149,32 @@ def _within(
             reasons.append(f"that nDCG@10 takes epsilon {upward(other[0].epsilon)}: {describe(other[0])}")
         return Advice(None, best, tuple(reasons))
     reasons.append(f"of {len(found)} ways to stay within epsilon {limit:g} these answers are best: {describe(best)}")
-    return Advice(best, None, (*reasons, *_remeasured(best, ceiling)))
+    return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
+
+
+def in_words(point: Point) -> list[str]:
+    """What the numbers of claim until-delivered say of a point, and what they do not; nothing under every-list."""
+    found = point.delivered
+    if found is None:
+        return []
+    return [
+        hidden_in_words(found.hidden_share),
+        unseen_in_words(found.unseen),
+        return_in_words(found.returned, found.hidden_share, point.shape.cls),
+        chance_in_words(found.listed_by_chance, point.budget.n_max),
+    ]
 
 
 def _remeasured(point: Point, ceiling: float) -> list[str]:
     q = point.quality
     reasons = [
         f"nDCG@10 {q.ndcg10:.3f} +- {q.ndcg10_se:.3f} and recall {q.recall:.3f} +- {q.recall_se:.3f} were measured "
-        "again under noise that had no part in the choice (one standard error over the queries)"
+        "again under noise that had no part in the choice (one standard error over the queries); the first answer is "
+        f"that without noise in {q.top1:.0%} of the queries"
     ]
     if q.ndcg10 < USELESS_SHARE * ceiling:
         reasons.append(
-            f"these answers are of little use: {q.ndcg10 / ceiling:.0%} of the noise-free nDCG@10; ask fewer queries, "
+            f"these answers are of little use: {q.ndcg10 / ceiling:.0%} of the noise-free nDCG@10; {_cheaper(point)}"
             "allow a larger epsilon, or plan with --ndcg to see what useful answers cost"
         )
     if not point.shape.available:
@@ -138,11 +186,16 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
     return reasons
 
 
+def _cheaper(point: Point) -> str:
+    return "ask fewer queries, " if point.delivered is None else "return more (--returned), "
+
+
 def describe(point: Point) -> str:
     """A policy in one line."""
     lo, hi = point.window.cosines
     cls = point.shape.cls
+    coin = "" if point.budget.unseen is None else f"unseen {point.budget.unseen:g}, "
     return (
-        f"class {cls.name} ({cls.law}, K = {cls.K}, client re-ranks), window [{lo:g}, {hi:g}], gain {point.gain} "
+        f"{coin}class {cls.name} ({cls.law}, K = {cls.K}, client re-ranks), window [{lo:g}, {hi:g}], gain {point.gain} "
         f"(scale {point.scale:.3g})"
     )

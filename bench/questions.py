@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Questions as people ask them, about Python's standard library: what answers are measured on beside the demo's own.
+
+Written without looking at what any policy returns; the demo's 30 queries are others.  By tenant of the demo's corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+QUESTIONS: Mapping[str, tuple[str, ...]] = {
+    "systems": (
+        "How do I kill a child process that does not answer?",
+        "wait for several asyncio tasks and collect what they return",
+        "set a timeout for a coroutine",
+        "How can I put log messages into a queue and handle them in another thread?",
+        "Which address is a host name resolved to?",
+        "listen on a TCP port and handle every connection in its own thread",
+        "verify the certificate of a TLS server",
+        "Delete a folder with everything in it",
+        "how much free space is left on a disk",
+        "find a program on the search path",
+        "How do I attach a file to an email?",
+        "decode a header line of an email message",
+        "Set a cookie in an HTTP response",
+        "Quote special characters of a URL",
+        "join a relative link to the address of a page",
+        "Call a function of a shared library written in C",
+        "exchange objects between two processes through a pipe",
+        "share an array of numbers between processes",
+        "Run a function after some seconds in another thread",
+        "read the password from the terminal without showing it",
+        "write log messages as JSON with my own formatter",
+        "list all files that match a pattern, folders below included",
+        "get the size and the modification time of a file",
+        "Handle the signal that is sent on Ctrl-C",
+        "Make a virtual environment from a program",
+        "Which operating system and processor am I running on?",
+        "load a module by its name at run time",
+        "summarise networks into the fewest address ranges",
+        "upload a file by FTP",
+        "limit the number of worker threads that run submitted calls",
+    ),
+    "data": (
+        "Round a decimal number half up",
+        "greatest common divisor of two integers",
+        "How do I parse a date that is written as text?",
+        "convert a time to another time zone",
+        "Count how often each element occurs in a list",
+        "a dictionary that makes missing values by itself",
+        "add to both ends of a list quickly",
+        "Merge several sorted inputs into one",
+        "keep a list sorted while inserting",
+        "replace every match of a regular expression by the result of a function",
+        "Split text into words as a shell does",
+        "Compress bytes with gzip",
+        "Read rows of a CSV file as dictionaries",
+        "write an XML element tree to a file",
+        "how do I connect to an SQLite database",
+        "hash a file with SHA-256",
+        "compare two secrets without leaking the time",
+        "Generate a random token for a password reset link",
+        "make a deep copy of an object",
+        "print a nested data structure so that it is easy to read",
+        "measure how long a small piece of code takes",
+        "step through a program in the debugger",
+        "mock an object in a unit test",
+        "skip a test on some platforms",
+        "Define an enumeration with automatic values",
+        "make a class with fields and no boilerplate",
+        "encode bytes as base64 text",
+        "all combinations of two elements of a list",
+        "apply a function of two arguments cumulatively to a list",
+        "Convert a struct of C into Python values",
+    ),
+}

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whom a planned policy's guarantee holds against, under either claim, and what it comes to.  SPEC Claims, D.11.
+
+Every number is the accountant's own, so that a plan and an audit cannot differ.  Under claim until-delivered it depends
+on no number of accounts or queries but for delta, which a plan spends on :data:`ACCOUNTS` accounts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ragseal.accounting.audit import epsilon_audit
+from ragseal.accounting.delivered import Delivered, largest_shift, until_delivered
+from ragseal.accounting.guess import presence_odds
+from ragseal.accounting.rounding import upward
+from ragseal.kernel import noise
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
+from ragseal.prover.commitment.policy_file import hidden_of
+
+ACCOUNTS = 1000  #: whose queries share delta in a plan under until-delivered; a commit counts those that are registered
+UNSEEN = 3.0  #: recommended: even odds become 95 to 5 at most, and 1 document in 20 is not found
+RETURN = 6.0  #: recommended, and the target where none is given
+_BEYOND = 1e9  # as good as no limit of a return
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """``unseen`` is None under claim every-list, which holds against k_max accounts of n_max queries each."""
+
+    n_max: int
+    k_max: int
+    delta: Fraction
+    unseen: float | None = None  #: of claim until-delivered, at most; it holds against any accounts and queries
+
+    @property
+    def claim(self) -> str:
+        return EVERY_LIST if self.unseen is None else UNTIL_DELIVERED
+
+    @property
+    def hidden(self) -> int:
+        """j: the coin hides a document with probability j / 2^COIN_BITS; 0 where there is none."""
+        return 0 if self.unseen is None else hidden_of(self.unseen)
+
+    @property
+    def queries(self) -> int:
+        """That epsilon or, under until-delivered, delta is spent on."""
+        return self.n_max * (self.k_max if self.unseen is None else ACCOUNTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an audit of a policy reports."""
+
+    epsilon: float  #: infinite where the auditor would refuse the window
+    delivered: Delivered | None  #: under claim until-delivered: the two numbers that epsilon is the larger of
+
+
+def cost(cls: CircuitClass, lo: int, hi: int, gain: int, budget: Budget) -> Cost:
+    """The cost of a policy with this score window, in units of y, and gain.
+
+    Raises:
+        PolicyError: numbers out of range.
+    """
+    table = noise.build_table(cls.law)
+    if budget.unseen is None:
+        report = epsilon_audit(
+            cls, table, gain=gain, lo=lo, hi=hi,
+            k_max=1,  # epsilon depends on the product alone; what one account learns would be computed beside it
+            n_max=budget.queries, delta=budget.delta,
+        )  # fmt: skip
+        return Cost(report.epsilon if report.agree else math.inf, None)
+    found = until_delivered(
+        cls, table, shift=-(-gain * (hi - lo) >> cls.s), hidden=budget.hidden, chunks=1, periods=1,
+        queries=budget.queries, delta=budget.delta, n_max=budget.n_max,
+    )  # fmt: skip
+    return Cost(found.epsilon if found.routes.agree else math.inf, found)
+
+
+def gain_of_return(cls: CircuitClass, lo: int, hi: int, target: float, budget: Budget) -> int:
+    """The largest gain whose return is at most ``target``; 0 if there is none.  For claim until-delivered."""
+    shift = largest_shift(
+        cls, noise.build_table(cls.law), target=min(target, _BEYOND), chunks=1, queries=budget.queries,
+        delta=budget.delta,
+    )  # fmt: skip
+    return (shift << cls.s) // (hi - lo)
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+
+def hidden_in_words(share: float) -> str:
+    """ "1 document in 20 is not found this period, by anybody"."""
+    return f"1 document in {round(1 / share)} is not found this period, by anybody: a secret coin hides {share:.1%}"
+
+
+def unseen_in_words(unseen: float) -> str:
+    """What the odds of a document come to for those who were not handed it."""
+    absent, present = presence_odds(unseen)
+    return (
+        f"unseen {upward(unseen)}: whoever was not handed a document, any accounts with any number of queries, may "
+        f"have come from even odds to {absent:g} against {present:g} that it is not there, and no further; nothing "
+        "speaks for its presence"
+    )
+
+
+def return_in_words(returned: float, hidden_share: float, cls: CircuitClass) -> str:
+    """What the return bounds, and what it does not."""
+    if math.isinf(returned):
+        return "return inf: how often the id of a document comes back is not bounded"
+    limit, factor = math.log((1 - hidden_share) * cls.N / cls.K), math.exp(returned)
+    head = (
+        f"return {upward(returned)}: in any one list the id of a document stands at most {factor:,.0f} times as often "
+        f"as that of an empty slot, which is there by chance in {cls.K} of {cls.N:,} cases"
+    )
+    if returned < limit:
+        return f"{head}; so no document is handed over in more than {factor * cls.K / cls.N:.0%} of all queries"
+    return (
+        f"{head}. That bounds how much an id without a text says; it does not bound reading, as only a return below "
+        f"ln((1 - hidden) N / K) = {limit:.2f} does: who knows what to ask for is handed the document"
+    )
+
+
+def chance_in_words(listed: float, n_max: int) -> str:
+    """What noise alone shows."""
+    return (
+        "chance 0: noise alone hands over no text of a document that scores at or below the score window; it shows ids "
+        f"with nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents that score above "
+        "the window's lower end may be handed over by chance"
+    )
