@@ -234,6 +234,12 @@ def _log_near_one_up(x: Fraction) -> int:
     return total + 2  # what is left is below 2 / n sum_k 9^-k units
 
 
+def fewest_hidden(target: float, *, chunks: int, periods: int) -> int:
+    """The least j, of slots in 2^COIN_BITS that are hidden, whose unseen is at most ``target``; 0 if there is none."""
+    every = range(1, 1 << COIN_BITS)
+    return next((j for j in every if certified_unseen(j, chunks, periods) <= target), 0)
+
+
 # --- return ----------------------------------------------------------------------------------------------------------
 
 
@@ -259,12 +265,15 @@ def certified_return(table: NoiseTable, shift: int, budget: Fraction, eta: Fract
 def _law_delta(table: NoiseTable, shift: int, log_ratio: int, eta: Fraction) -> Fraction:
     """An upper bound of e^eta H(R - 2 eta), R = log_ratio / RESOLUTION."""
     ratio = _exp_down(Fraction(log_ratio, RESOLUTION) - 2 * eta)
-    over = 0
-    for x in range(-table.cut, table.cut + shift + 1):
-        gain = (table.mass(x - shift) << _FIXED_BITS) - ratio * table.mass(x)
-        if gain > 0:
-            over += gain
+    over = sum(gain for raised, plain in _pairs(table, shift) if (gain := raised - ratio * plain) > 0)
     return Fraction(over, TOTAL << _FIXED_BITS) * (1 + 2 * eta)
+
+
+@lru_cache(maxsize=4)
+def _pairs(table: NoiseTable, shift: int) -> tuple[tuple[int, int], ...]:
+    """(p(x - shift) 2^256, p(x)) of every x that the shifted table reaches."""
+    values = range(shift - table.cut, shift + table.cut + 1)
+    return tuple((table.mass(x - shift) << _FIXED_BITS, table.mass(x)) for x in values)
 
 
 def _infinite_mass(table: NoiseTable, shift: int) -> Fraction:

@@ -52,12 +52,12 @@ def coins(seed: tuple[int, int], context: int, capacity: int) -> list[int]:
     the others every coin is uniform and independent, and the circuit's bits are those of the element and of no other.
 
     Raises:
-        UnprovableError: such an element (2^-45.6 each, independent of the index): this window cannot be thinned.
+        UnprovableError: such an element (2^-46 each, independent of the index): this window cannot be thinned.
     """
     elements = coin_elements(seed, context, capacity)
     if any(element >> TOP_POSITION >= R >> TOP_POSITION for element in elements):
         raise UnprovableError(
-            "a coin element is outside the canonical decomposition (2^-45 an element): this window cannot be "
+            "a coin element is outside the canonical decomposition (2^-46 an element): this window cannot be "
             "thinned; open another one"
         )
     mask = (1 << COIN_BITS) - 1

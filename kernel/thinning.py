@@ -262,8 +262,6 @@ def verify_thinning(
     if file.columns != statement.thinned:
         raise CommitmentError("the statement is about other thinned columns than the file's")
     verify_columns(group, bases, statement.attestation_key, statement.dimension, file.index)
-    group.check(statement.placed)
-    group.check(file.scores)
     relations = _link_relations(group, statement, key, bases, file.scores)
     context = _link_context(statement, file.scores, file.proof)
     verify_opening(group, "thinning", context, relations, key.cls.N + 2, file.link)

@@ -242,7 +242,7 @@ def fetch_keys(
 ) -> None:
     """Get the auditor's proving keys; check and keep them.
 
-    One is for attestations, one for the coalition estimate.
+    One is for attestations, one for the coalition estimate, one for the coins that hide documents.
     Whoever makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
     protect its secrets.
     """
@@ -268,15 +268,22 @@ def fetch_keys(
             for one in rings
             if one.cls == size
         ]
+        bars.update(task, description="fetching the thinning's key", completed=0, total=None)
+        coins = assembly.open_thinning_keys(
+            state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True)
+        )
+        thin = remote.fetch_key(verifier, tls, coins.cls, class_digest(coins.cls), None, coins, moved).paths
     values = {
         "class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey),
-        "estimate_key_digest": blocks.digest.hex(), "auditor_key": fetched.auditor_key.hex(),
+        "estimate_key_digest": blocks.digest.hex(), "thinning_key_digest": thin.digest.hex(),
+        "auditor_key": fetched.auditor_key.hex(),
     }  # fmt: skip
     tell_result(
         as_json,
         values,
         f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}\n"
         f"key {blocks.digest.hex()} of the coalition estimate is in {blocks.directory}\n"
+        f"key {thin.digest.hex()} of the coins is in {thin.directory}\n"
         f"auditor {fetched.auditor_key.hex()}: windows committed under this key name it, and give it their proofs and "
         "links; compare it with the one that the auditor told you",
     )

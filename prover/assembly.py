@@ -24,13 +24,21 @@ from ragseal.circuits.build import BuiltCircuit, build, default_cache
 from ragseal.circuits.circuit import class_digest, fitting, load_classes
 from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
-from ragseal.groth16.provers import AttestationBackend, BlockBackend, open_backend
+from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend, open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
-from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, attestation_keys, block_keys
+from ragseal.kernel.thinning import ThinningClass, thinning_class
+from ragseal.prover.keys.keyring import (
+    AttestationKeys,
+    BlockKeys,
+    ThinningKeys,
+    attestation_keys,
+    block_keys,
+    thinning_keys,
+)
 from ragseal.prover.provider import Backends
 from ragseal.prover.storage.state import KEY_FILE, State
 from ragseal.runtime.keyfile import load_key
@@ -89,6 +97,19 @@ def open_estimate_keys(state: State, progress: Progress) -> tuple[BlockKeys, ...
     return tuple(ring(cls) for cls in CLASSES.values())
 
 
+def open_thinning_keys(state: State, cls: CircuitClass, progress: Progress) -> ThinningKeys:
+    """The state's keys of the thinning's circuit for a class; compiled as in :func:`open_keys`."""
+    size = thinning_class(cls.N)
+
+    def circuit() -> BuiltCircuit[ThinningClass]:
+        return build(size, build_directory(), progress)
+
+    def backend(folder: Path) -> ThinningBackend:
+        return open_backend(circuit(), folder, node_modules(), os.environ.get(BACKEND_VARIABLE, "auto"))
+
+    return thinning_keys(state.keys_directory, size, lambda: circuit().r1cs, backend)
+
+
 def assemble(state: State, progress: Progress) -> Backends:
     """All that a provider computes with.
 
@@ -102,6 +123,7 @@ def assemble(state: State, progress: Progress) -> Backends:
         keys=open_keys(state, cls, progress),
         embedder=load_embedder(state.settings.embedder, threads=1),
         estimate_keys=open_estimate_keys(state, progress),
+        thinning_keys=open_thinning_keys(state, cls, progress),
     )
 
 

@@ -17,15 +17,22 @@ from ragseal.embedder import Embedder
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import COARSE_TIME, EAGER, ON_DEMAND
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.commitment import Thinning, WindowClose
-from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
+from ragseal.kernel.commitment import CoinCommitment, Thinning, WindowClose
+from ragseal.kernel.errors import (
+    AttestationError,
+    AuditError,
+    CommitmentError,
+    ConfigurationError,
+    LedgerError,
+    ProofError,
+)
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.attestation.answering import AnsweringContext, Attestation
 from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
-from ragseal.prover.attestation.proofs import Proofs
+from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
@@ -200,8 +207,22 @@ class Provider:
             ConfigurationError: no thinning key.
         """
         coin, backends = window.manifest.coin, self.backends
+        reason = stopped(self.state, coin.key_digest)
+        if reason is not None:
+            raise ProofError(
+                f"proving under the thinning key was stopped by a failure ({reason}): find out why before `release-key`"
+            )
+        try:
+            made = self._thinned(window, coin, backends)
+        except ProofError as error:
+            stop_key(self.state, coin.key_digest, str(error))
+            raise
+        self.windows.forget(window.digest)
+        return made
+
+    def _thinned(self, window: Window, coin: CoinCommitment, backends: Backends) -> Thinning:
         with self.turns:
-            made = thin_window(
+            return thin_window(
                 self.state,
                 backends.group,
                 backends.keys.view(window.manifest.key_digest),
@@ -211,8 +232,6 @@ class Provider:
                 self.environment.draw,
                 lambda text: log.info("%s", text),
             )
-        self.windows.forget(window.digest)
-        return made
 
     def new_estimates(self) -> Estimates:
         """Phase C over this provider's windows; nothing is read before it is asked for."""

@@ -17,6 +17,7 @@ from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import class_digest, fitting
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError, TransportError
+from ragseal.kernel.thinning import thinning_class
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.terminal import (
     CONTEXT,
@@ -119,7 +120,7 @@ def init(directory: Path, as_json: bool) -> None:
 def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None:
     """Make proving and verifying keys for a circuit class, once.
 
-    Keys for the coalition estimate are made with them.
+    Keys for the coalition estimate and for the coins are made with them.
     Whoever makes keys can forge proofs under them, so keys that you made are sound for you and for those who trust you.
     Compiles the circuit first if that was not done yet (about half a minute for the largest class).
     """
@@ -133,18 +134,23 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
         tell(f"{size.name}: compiling")
         blocks = build(size, cache, tell)
         also = make_keys(blocks.r1cs, size, class_digest(size), state.directory / "keys", tell)
+        coins = thinning_class(cls.N)
+        tell(f"{coins.name}: compiling")
+        thin = make_keys(build(coins, cache, tell).r1cs, coins, class_digest(coins), state.directory / "keys", tell)
     state.add_key(state.line_of(paths, cls, digest, AUDITOR))
     state.add_key(state.line_of(also, size, class_digest(size), AUDITOR))
+    state.add_key(state.line_of(thin, coins, class_digest(coins), AUDITOR))
     seconds = time.monotonic() - begun
     values = {
         "class": class_name, "key_digest": paths.digest.hex(), "path": str(paths.directory), "seconds": seconds,
-        "estimate_key_digest": also.digest.hex(),
+        "estimate_key_digest": also.digest.hex(), "thinning_key_digest": thin.digest.hex(),
     }  # fmt: skip
     tell_result(
         as_json,
         values,
         f"key {paths.digest.hex()}\nof class {class_name}, in {paths.directory}\n"
-        f"key {also.digest.hex()}\nof the coalition estimate, in {also.directory}; ready in {seconds:.1f} s",
+        f"key {also.digest.hex()}\nof the coalition estimate, in {also.directory}\n"
+        f"key {thin.digest.hex()}\nof the coins, in {thin.directory}; ready in {seconds:.1f} s",
     )
 
 
@@ -154,7 +160,7 @@ def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None
     "--class",
     "class_name",
     required=True,
-    help="Circuit class that the key is of, or a size of the estimate's such as estimate-112.",
+    help="Circuit class that the key is of, a size of the estimate's such as estimate-112, or thinning-2304.",
 )
 @click.option(
     "--file",

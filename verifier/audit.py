@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragseal.circuits.circuit import Shape, class_digest, load_classes
+from ragseal.circuits.circuit import Shape, class_digest, load_classes, thinning_classes
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.printable import printable
+from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
@@ -61,10 +62,16 @@ def estimate_build() -> Builds[EstimateClass]:
     return {name: (cls, class_digest(cls)) for name, cls in CLASSES.items()}
 
 
+def thinning_build() -> Builds[ThinningClass]:
+    """The sizes of the thinning's circuit of this installation with their digests."""
+    return {name: (cls, class_digest(cls)) for name, cls in thinning_classes().items()}
+
+
 def find_shape(name: str) -> tuple[Shape, bytes]:
-    """A circuit class or a size of the estimate's circuit.  Raises CommitmentError: names the classes there are."""
-    if name in CLASSES:
-        return CLASSES[name], class_digest(CLASSES[name])
+    """A circuit class or a size of one of the other circuits.  Raises CommitmentError: names the classes there are."""
+    for sizes in (CLASSES, thinning_classes()):
+        if name in sizes:
+            return sizes[name], class_digest(sizes[name])
     return find_class(class_build(), name)
 
 
@@ -128,7 +135,7 @@ def conduct(
     shown = _Shown(around.progress)
     around = replace(around, deadline=end, progress=shown.step)
     try:
-        auditor = state.auditor(target.log_key, class_build(), estimate_build())
+        auditor = state.auditor(target.log_key, class_build(), estimate_build(), thinning_build())
         with target.connect(Patience(terms.patience, end, shown.waiting, around.clock)) as evidence:
             verdict = audit(
                 evidence,

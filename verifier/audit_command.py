@@ -235,20 +235,34 @@ def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: PeriodBu
         f"one account alone in this window: epsilon {upward(budget.epsilon_account)}, "
         f"{_number(budget.advertised)} advertised"
     )
-    say(
-        f"accountant: {budget.report.accountant}; {budget.queries} queries of {budget.report.k_max} accounts in "
-        f"{len(budget.windows)} windows of the period"
-    )
+    say(_accounting(budget))
     if budget.period.left_out:
         whole = budget.whole_log if isinstance(budget.whole_log, str) else upward(budget.whole_log or math.inf)
         say(
             f"not counted: {len(budget.period.left_out)} windows that ended before the period began; "
             f"epsilon with them: {whole}"
         )
-    say(f"claim: {claim.CLAIM}")
-    say("the verdict does not say: " + " ".join(claim.DOES_NOT_SAY))
+    say(f"claim: {claim.of(budget.claim)}")
+    say("the verdict does not say: " + " ".join(claim.does_not_say(budget.claim)))
     if verdict.beside:
         say("windows of the same budget period, or findings kept here, without a PASS:")
         for one in verdict.beside:
             say(f"     {one.window}: {one.verdict}")
-    say(guess.sentence(budget.epsilon, budget.epsilon_account, budget.delta, budget.report.k_max))
+    if budget.delivered is not None:
+        say(guess.sentence_of_delivered(budget.delivered.unseen))
+    else:
+        say(guess.sentence(budget.epsilon, budget.epsilon_account, budget.delta, budget.k_max))
+
+
+def _accounting(budget: PeriodBudget) -> str:
+    windows = f"{len(budget.windows)} windows of the period"
+    promise = budget.delivered
+    if promise is None:
+        accountant = budget.report.accountant if budget.report is not None else "none"
+        return f"accountant: {accountant}; {budget.queries} queries of {budget.k_max} accounts in {windows}"
+    every = upward(budget.report.epsilon) if budget.report is not None else "not known"
+    return (
+        f"unseen {upward(promise.unseen)} of {promise.periods} coin periods, return {upward(promise.returned)}, in "
+        f"{windows} with at most {budget.queries} queries of all accounts; {promise.hidden_share:.1%} of the documents "
+        f"are hidden from everybody; epsilon of every list of {budget.k_max} accounts, which is another claim: {every}"
+    )

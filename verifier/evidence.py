@@ -116,6 +116,16 @@ class Evidence(Protocol):
         """``once``, again while it raises TransportError or BudgetError and there is patience left."""
 
 
+class ColumnKey(Protocol):
+    """What the checks ask of a key under whose points columns lie."""
+
+    @property
+    def digest(self) -> bytes: ...
+
+    @property
+    def scores(self) -> ScoreBases: ...
+
+
 class Key(Protocol):
     """What the checks ask of a verifying key (:class:`ragseal.groth16.keys.KeyView` is one)."""
 

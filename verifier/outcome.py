@@ -132,7 +132,7 @@ class Verdict:
     @property
     def tone(self) -> str:
         """The colour class: a PASS is as green as its epsilon is small."""
-        return guess.tone(self.verdict, self.budget.epsilon if self.budget else None)
+        return guess.tone(self.verdict, self.budget.strength if self.budget else None)
 
     def end(self, ending: Ending) -> None:
         """A FAIL or a NO VERDICT, from this step on."""
@@ -159,8 +159,15 @@ class Verdict:
     def _numbers(self) -> str:
         if self.budget is None:
             return ""
+        promise = self.budget.delivered
+        about = f"claim={self.budget.claim}"
+        if promise is not None:
+            about += (
+                f" coalition=any unseen={upward(promise.unseen)} periods={promise.periods} "
+                f"return={upward(promise.returned)} chance={upward(promise.chance)}"
+            )
         text = (
-            f"epsilon_audit={upward(self.budget.epsilon)} delta={self.budget.delta:g} mode={self.mode} "
+            f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys} records={self.records}"
         )
         if self.beta is not None and self.confidence is not None:

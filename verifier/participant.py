@@ -21,6 +21,7 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, beacon_commitment, beacon_value
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import ending_of
@@ -28,6 +29,7 @@ from ragseal.verifier.evidence import OWNER, Evidence, Refused
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.state import Builds, State
 from ragseal.verifier.steps.beacon import check_identity, check_seal, read_beacon
+from ragseal.verifier.steps.coins import check_thinning_key
 from ragseal.verifier.steps.index import check_indexes
 from ragseal.verifier.steps.keys import check_key
 from ragseal.verifier.steps.log import Forked, LogView, catch_up, decoded, one_history, read_note, read_tree
@@ -64,6 +66,7 @@ class Participant:
     state: State
     log_key: NoteVerifier
     classes: Builds[CircuitClass]
+    thinnings: Builds[ThinningClass]
     group: Group
     random: Callable[[int], bytes]
     now: Callable[[], int]
@@ -125,14 +128,15 @@ class Participant:
 
     def _accept(self, log: LogView, name: str) -> Window:
         """The checks of phase A that can be made before the window opens."""
-        auditor = self.state.auditor(self.log_key, self.classes)
+        auditor = self.state.auditor(self.log_key, self.classes, thinnings=self.thinnings)
         about = name, find_window(log, name)[1].manifest.digest()
         with self._convicting(2, about):
             window = check_manifest(log, self.link, auditor, name)
         if window.digest != self._accepted:
             _, key = check_key(auditor, window)
+            coins = check_thinning_key(auditor, window)
             with self._convicting(4, about):
-                check_indexes(self.group, key, window, self.link)
+                check_indexes(self.group, key if coins is None else coins[1], window, self.link)
             with self._convicting(6, about):
                 check_registry(window, Asker(window, auditor, self.link, self.now, self.random))
             check_noise(window)

@@ -32,7 +32,7 @@ from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.tls import ServerTls
 from ragseal.runtime.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from ragseal.verifier.audit import Target, Terms, class_build, conduct
+from ragseal.verifier.audit import Target, Terms, class_build, conduct, thinning_build
 from ragseal.verifier.evidence import AUDITOR, CEREMONY
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.outcome import NO_VERDICT
@@ -241,6 +241,7 @@ def participant(state: State, target: Target, link: Any) -> Participant:
         state=state,
         log_key=target.log_key,
         classes=class_build(),
+        thinnings=thinning_build(),
         group=default_group(),
         random=secrets.token_bytes,
         now=lambda: int(time.time()),

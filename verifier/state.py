@@ -32,11 +32,22 @@ from typing import TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits.circuit import Shape
-from ragseal.groth16.keys import VKEY, ZKEY, EstimateView, KeyPaths, KeyView, install_key, load_key, read_key
+from ragseal.groth16.keys import (
+    VKEY,
+    ZKEY,
+    EstimateView,
+    KeyPaths,
+    KeyView,
+    ThinningView,
+    install_key,
+    load_key,
+    read_key,
+)
 from ragseal.kernel import signature
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.durable import write_durably
@@ -49,6 +60,7 @@ from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.verdicts import Verdicts
 
 IDENTITY, KEYS, NONCES, CHECKPOINTS = "identity.pem", "keys", "nonces", "checkpoints"
+THINNING = "thinning-"  #: how names of the thinning circuit's sizes begin
 SAMPLES, LINKS, BEACON = "samples", "links", ".beacon"
 
 C = TypeVar("C")
@@ -196,7 +208,25 @@ class State:
                 loader(line),
             )
             for line in self.key_entries()
-            if line.class_name not in CLASSES
+            if line.class_name not in CLASSES and not line.class_name.startswith(THINNING)
+        }
+
+    def thinnings(self, sizes: Builds[ThinningClass]) -> dict[bytes, ConfiguredKey[ThinningView]]:
+        """Configured keys of the thinning's circuit as it is built here, by digest."""
+
+        def loader(line: KeyEntry) -> Callable[[], ThinningView]:
+            return lambda: load_key(self.key_path(line), sizes[line.class_name][0])
+
+        return {
+            line.digest: ConfiguredKey(
+                line.digest,
+                line.class_name,
+                bytes.fromhex(line.class_digest),
+                line.maker(self.public_key),
+                loader(line),
+            )
+            for line in self.key_entries()
+            if line.class_name in sizes and sizes[line.class_name][1].hex() == line.class_digest
         }
 
     def estimates(self, sizes: Builds[EstimateClass]) -> tuple[ConfiguredKey[EstimateView], ...]:
@@ -372,7 +402,11 @@ class State:
     # --- all together ---
 
     def auditor(
-        self, log: NoteVerifier, classes: Builds[CircuitClass], sizes: Builds[EstimateClass] | None = None
+        self,
+        log: NoteVerifier,
+        classes: Builds[CircuitClass],
+        sizes: Builds[EstimateClass] | None = None,
+        thinnings: Builds[ThinningClass] | None = None,
     ) -> Auditor:
         """What an audit of a log believes."""
 
@@ -391,6 +425,7 @@ class State:
             sample_nonce,
             lambda seen: self.remember(log, seen),
             self.estimates(sizes or {}),
+            self.thinnings(thinnings or {}),
             self.first_links,
             lambda ask: ask.sign(self.identity),
             Verdicts(self.directory, log).neighbours,

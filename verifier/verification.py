@@ -67,12 +67,10 @@ from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.coins import check_thinned, check_thinning_entry, check_thinning_key
 from ragseal.verifier.steps.epsilon import (
     Accounted,
-    Period,
     PeriodBudget,
     check_advertised,
     check_period,
     make_budget,
-    period,
 )
 from ragseal.verifier.steps.estimate import Estimation, Inquiry, check_coalition, check_estimate
 from ragseal.verifier.steps.index import check_indexes
@@ -98,6 +96,7 @@ from ragseal.verifier.steps.manifest import (
     find_window,
 )
 from ragseal.verifier.steps.noise_table import check_noise
+from ragseal.verifier.steps.period import Period, period
 from ragseal.verifier.steps.proofs import ProofContext, check_proofs
 from ragseal.verifier.steps.receipts import (
     Noted,
@@ -222,10 +221,10 @@ class _Audit(Checklist):
 
         # 4 again: where the claim has a coin, the beacon has decided which slots of these columns are empty.
         def in_force(say: Recorder) -> Mapping[str, bytes]:
-            coin, placed, thinned = coin_key(), placed_columns(), thinning()
-            if coin is None or thinned is None:
+            coin, placed = coin_key(), placed_columns()
+            if coin is None:
                 return placed
-            return check_thinned(group, key(), coin, entered(), placed, thinned, beacon(), evidence, say)
+            return check_thinned(group, key(), coin, entered(), placed, thinning(), beacon(), evidence, say)
 
         columns = part(4, in_force, asks=True)
 
@@ -255,7 +254,7 @@ class _Audit(Checklist):
             return self._inquiry(log(), window(), life(), records(), asker(), effort)
 
         estimation = part(9, lambda say: self._estimate(inquiry(), say), asks=True)
-        part(9, lambda say: check_coalition(estimation()))
+        part(9, lambda say: check_coalition(estimation(), entered().manifest.policy.gate))
 
         # 10. The noise table: the law that the circuit was built for keeps its rules.
         table = part(10, lambda say: check_noise(window(), say))

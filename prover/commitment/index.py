@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.backends.scores import ScoreMatrix, score_matrix
+from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
 from ragseal.kernel.attestation import MAX_TEXT_BYTES, SlotOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
@@ -178,15 +179,6 @@ class Thinned:
         return f"Thinned({len(self.hidden)} slots)"
 
 
-def thin(matrix: Matrix, hidden: Sequence[bool]) -> Matrix:
-    """The matrix with hidden slots empty.  CommitmentError: not one coin a slot."""
-    if len(hidden) != matrix.shape[0]:
-        raise CommitmentError(f"{len(hidden)} coins for {matrix.shape[0]} slots")
-    thinned = matrix.copy()
-    thinned[np.asarray(hidden, dtype=np.bool_)] = 0
-    return thinned
-
-
 @dataclass(frozen=True)
 class Version:
     """One tenant's index as a window commits to it, secrets included."""
@@ -284,26 +276,27 @@ def load_version(state: State, manifest: bytes, tenant: str, coined: bool = Fals
         raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
     secret, blinders, public, name = found
     query = "SELECT slot, text FROM version_texts WHERE manifest = ? AND tenant = ?"
+    matrix = _load_matrix(state.windows_directory / name)
     return Version(
         tenant=tenant,
-        matrix=_load_matrix(state.windows_directory / name),
+        matrix=matrix,
         texts=dict(state.rows(query, (manifest, tenant))),
         secret=secret,
         blinders=tuple(field.unpack(blinders)),
         public=IndexFile.decode(public),
         coined=coined,
-        thinned=_load_thinned(state, manifest, tenant),
+        thinned=_load_thinned(state, manifest, tenant, len(matrix)),
     )
 
 
-def _load_thinned(state: State, manifest: bytes, tenant: str) -> Thinned | None:
+def _load_thinned(state: State, manifest: bytes, tenant: str, capacity: int) -> Thinned | None:
     found = state.row(
         "SELECT hidden, blinders, public FROM thinnings WHERE manifest = ? AND tenant = ?", (manifest, tenant)
     )
     if found is None:
         return None
     bits, blinders, public = found
-    hidden = np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).astype(bool).tolist()
+    hidden = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=capacity).astype(bool).tolist()
     return Thinned(tuple(hidden), tuple(field.unpack(blinders)), ThinnedFile.decode(public))
 
 

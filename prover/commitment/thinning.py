@@ -7,25 +7,19 @@ the same coins, since they follow from the committed seed and the beacon.
 
 from __future__ import annotations
 
-import numpy as np
-
-from ragseal.groth16.assignments import ThinningAssignment
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import ThinningBackend
-from ragseal.kernel import field
+from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context, hidden_slots
 from ragseal.kernel.commitment import Thinning
-from ragseal.kernel.params import R
-from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, prove_link, verify_thinning
+from ragseal.kernel.thinning import ThinningStatement
 from ragseal.prover.commitment.columns import prove_span
-from ragseal.prover.commitment.index import Matrix, Thinned, Version, thin
+from ragseal.prover.commitment.index import Thinned, Version
 from ragseal.prover.commitment.manifest import Progress
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets, store_thinned
-
-_LIMB = 16  #: bits of a weight that are multiplied at once: |entries| < 2^7, at most 2^12 of them, so sums fit 64 bits
 
 
 def thin_window(
@@ -67,15 +61,13 @@ def thin_version(
     draw: Draw,
 ) -> Thinned:
     """One tenant's index without its hidden slots, checked exactly as an auditor checks it."""
-    manifest = window.signed.manifest
-    digest, seed = manifest.digest(), window.coin_limbs
+    manifest, seed = window.signed.manifest, window.coin_limbs
+    digest = manifest.digest()
     context = coin_context(digest, beacon, version.tenant)
     hidden = hidden_slots(seed, context, key.cls.N, manifest.policy.hidden)
-    emptied = thin(version.matrix, hidden)
-    blinders, span = prove_span(group, key, emptied, draw)
-    coin_key = backend.key
+    blinders, span = prove_span(group, key, thin(version.matrix, hidden), draw)
     statement = ThinningStatement(
-        thinning_key=coin_key.digest,
+        thinning_key=backend.key.digest,
         attestation_key=key.digest,
         manifest=digest,
         c_coin=manifest.coin.c_coin,
@@ -84,37 +76,12 @@ def thin_version(
         placed=version.public.columns,
         thinned=span.columns,
     )
-    weights = statement.weights()
-    placed_scores, thinned_scores = weighted_rows(version.matrix, weights), weighted_rows(emptied, weights)
-    rho = scalar(draw)
-    scores = group.msm(coin_key.thinned.y + coin_key.thinned.b, field.pack([*thinned_scores, rho]))
-    blind = (_weighted(version.blinders, weights) + rho) % R
-    assignment = ThinningAssignment(
+    secrets = ThinningSecrets(
         seed=seed,
-        context=context,
-        hidden=manifest.policy.hidden,
-        placed=tuple(placed_scores),
-        thinned=tuple(thinned_scores),
-        blind=blind,
-        c_coin=manifest.coin.c_coin,
+        placed_blinders=version.blinders,
+        thinned_blinders=blinders,
+        rho=scalar(draw),
+        nonces=packed_scalars(draw, key.cls.N + 2),
     )
-    proof = backend.prove(assignment)
-    witness = field.pack([*thinned_scores, _weighted(blinders, weights), rho])
-    nonces = packed_scalars(draw, key.cls.N + 2)
-    link = prove_link(group, statement, coin_key, key.scores, scores, proof, witness, nonces)
-    public = ThinnedFile(span.columns, span.opening, scores, link, proof)
-    verify_thinning(group, statement, coin_key, key.scores, public)
+    public = make_thinned(group, backend, key.scores, statement, version.matrix, hidden, span.opening, secrets)
     return Thinned(tuple(hidden), blinders, public)
-
-
-def weighted_rows(matrix: Matrix, weights: list[int]) -> list[int]:
-    """sum_j weights[j] E[i][j] mod r for every row, exactly: 16 bits of the weights at a time, in 64-bit integers."""
-    count = -(-max(weight.bit_length() for weight in weights) // _LIMB)
-    mask = (1 << _LIMB) - 1
-    limbs = np.array([[(weight >> (_LIMB * k)) & mask for k in range(count)] for weight in weights], dtype=np.int64)
-    sums = (matrix.astype(np.int64) @ limbs).tolist()
-    return [sum(part << (_LIMB * k) for k, part in enumerate(row)) % R for row in sums]
-
-
-def _weighted(values: tuple[int, ...], weights: list[int]) -> int:
-    return sum(value * weight for value, weight in zip(values, weights, strict=True)) % R

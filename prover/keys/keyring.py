@@ -14,15 +14,16 @@ from typing import Generic, TypeVar, cast
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import Shape
-from ragseal.groth16.assignments import Assignment, BlockAssignment
+from ragseal.groth16.assignments import Assignment, BlockAssignment, ThinningAssignment
 from ragseal.groth16.coefficients import check_coefficients
-from ragseal.groth16.keys import EstimateView, KeyPaths, KeyView, install_key, read_key
-from ragseal.groth16.provers import AttestationBackend, Backend, BlockBackend
+from ragseal.groth16.keys import EstimateView, KeyPaths, KeyView, ThinningView, install_key, read_key
+from ragseal.groth16.provers import AttestationBackend, Backend, BlockBackend, ThinningBackend
 from ragseal.groth16.views import View
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block
+from ragseal.kernel.thinning import ThinningClass
+from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block, rehearse_thinning
 
 DIGEST_DIGITS = 24  #: hexadecimal digits of the digest in a key folder's name
 
@@ -150,6 +151,7 @@ class KeyRing(Generic[V, A]):
 
 AttestationKeys = KeyRing[KeyView, Assignment]
 BlockKeys = KeyRing[EstimateView, BlockAssignment]
+ThinningKeys = KeyRing[ThinningView, ThinningAssignment]
 
 
 def attestation_keys(
@@ -169,3 +171,10 @@ def block_keys(
 ) -> BlockKeys:
     """Keys of one size of the estimate's circuit."""
     return KeyRing(directory, cls, circuit, open_backend, lambda backend: rehearse_block(backend, default_group()))
+
+
+def thinning_keys(
+    directory: Path, cls: ThinningClass, circuit: Callable[[], Path], open_backend: Callable[[Path], ThinningBackend]
+) -> ThinningKeys:
+    """Keys of one size of the thinning's circuit."""
+    return KeyRing(directory, cls, circuit, open_backend, lambda backend: rehearse_thinning(backend, default_group()))

@@ -16,14 +16,14 @@ from contextlib import contextmanager
 import numpy as np
 
 from ragseal.backends.mechanism import Engine, Scores
-from ragseal.groth16.assignments import Assignment, assign_block
+from ragseal.groth16.assignments import Assignment, assign_block, assign_thinning
 from ragseal.groth16.keys import KeyView
-from ragseal.groth16.provers import AttestationBackend, BlockBackend
-from ragseal.kernel import field, mechanism, noise, statement
+from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend
+from ragseal.kernel import coin, field, mechanism, noise, statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.certificate import RANGE_BITS
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.params import COIN_BITS, CircuitClass, R
 from ragseal.prover.randomness import Draw, scalar
 
 
@@ -78,6 +78,22 @@ def _try_block(backend: BlockBackend, group: Group, draw: Draw, full: bool) -> N
     key.verify(clear, c_g, c_s, proof)
 
 
+def _try_thinning(backend: ThinningBackend, group: Group, draw: Draw, most: bool) -> None:
+    cls, key = backend.key.cls, backend.key
+    limbs, context = field.limbs(draw(32)), int.from_bytes(draw(31), "big")
+    below = 1 << (COIN_BITS - 1)
+    numerator = 1 + int.from_bytes(draw(8), "big") % (below - 1) + (below if most else 0)
+    placed = [scalar(draw) for _ in range(cls.N)]
+    hides = coin.hidden_slots(limbs, context, cls.N, numerator)
+    thinned = [0 if hidden else x for hidden, x in zip(hides, placed, strict=True)]
+    rho, rho_thinned = scalar(draw), scalar(draw)
+    clear = [coin.coin_commitment(limbs), context, numerator]
+    proof = backend.prove(assign_thinning(cls, clear, placed, thinned, (rho + rho_thinned) % R, limbs))
+    c_placed = group.msm(key.scores.y + key.scores.b, field.pack([*placed, rho]))
+    c_thinned = group.msm(key.thinned.y + key.thinned.b, field.pack([*thinned, rho_thinned]))
+    key.verify(clear, c_placed, c_thinned, proof)
+
+
 def rehearse(backend: AttestationBackend, engine: Engine, group: Group, draw: Draw = secrets.token_bytes) -> None:
     """Prove and verify two random statements.  Seconds; the statements have nothing to do with any index.
 
@@ -94,6 +110,13 @@ def rehearse_block(backend: BlockBackend, group: Group, draw: Draw = secrets.tok
     for full in (True, False):
         with _named():
             _try_block(backend, group, draw, full)
+
+
+def rehearse_thinning(backend: ThinningBackend, group: Group, draw: Draw = secrets.token_bytes) -> None:
+    """As :func:`rehearse`, for a key of the thinning's circuit: most slots hidden, and fewer."""
+    for most in (True, False):
+        with _named():
+            _try_thinning(backend, group, draw, most)
 
 
 @contextmanager

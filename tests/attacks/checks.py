@@ -16,8 +16,8 @@ import pytest
 
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
-from ragseal.groth16.views import EstimateView
-from ragseal.kernel import attestation, certificate, encoding, field, folding, opening
+from ragseal.groth16.views import EstimateView, ThinningView
+from ragseal.kernel import attestation, certificate, encoding, field, folding, opening, thinning
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.commitment import Account
@@ -173,7 +173,40 @@ def _free_if_spanning(self: certificate.Listing, a: int, b: int) -> int:
 
 LINKS_BETWEEN_COMPONENTS = Check(certificate.Listing, "sign", _free_if_spanning)
 
+# --- the thinned index -----------------------------------------------------------------------------------------------
+
+THINNING_PAIRING = Check(ThinningView, "verify")
+THINNING_LINK = Check(thinning, "verify_opening")
+THINNING_COLUMNS = Check(thinning, "verify_columns")
+THINNING_KEY = Guard(thinning, "verify_thinning", "the statement names another thinning key")
+THINNING_FILE = Guard(thinning, "verify_thinning", "other thinned columns than the file's")
+THINNING_SHARE = Guard(thinning.ThinningStatement, "__post_init__", "a slot is hidden in")
+
+
+def _hash_without(tag: str, part: int) -> Check:
+    """A hash of the thinning that leaves out one of the parts that it is over."""
+    real = thinning.tagged_hash
+
+    def shorter(asked: str, *parts: bytes) -> bytes:
+        return real(asked, *(p for at, p in enumerate(parts) if asked != tag or at != part))
+
+    return Check(thinning, "tagged_hash", shorter)
+
+
+PLACED_HASHED = _hash_without("thinning-statement", 4)
+THINNED_HASHED = _hash_without("thinning-statement", 5)
+LINK_HASHES_PROOF = _hash_without("thinning-link", 2)
+
 CHECKS: dict[str, Removable] = {
+    "thinning: pairing": THINNING_PAIRING,
+    "thinning: link": THINNING_LINK,
+    "thinning: opening of the thinned columns": THINNING_COLUMNS,
+    "thinning: the statement's key": THINNING_KEY,
+    "thinning: the statement's columns": THINNING_FILE,
+    "thinning: share of hidden slots": THINNING_SHARE,
+    "thinning: weights hash the placed columns": PLACED_HASHED,
+    "thinning: weights hash the thinned columns": THINNED_HASHED,
+    "thinning: link hashes the proof": LINK_HASHES_PROOF,
     "estimate: pairing": BLOCK_PAIRING,
     "estimate: squared norm": BLOCK_NORM,
     "estimate: opening": BLOCK_OPENING,

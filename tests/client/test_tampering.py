@@ -59,6 +59,8 @@ def alterations(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
         yield at(lambda v: v + "x", "longer")
     elif isinstance(value, bytes):
         yield at(lambda v: v[:-1] + bytes([v[-1] ^ 1]), "last bit")
+    elif value == ():
+        return
     elif isinstance(value, tuple):
         yield at(lambda v: v[:-1], "cut")
         yield at(lambda v: (*v, v[-1]), "last one doubled")

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from ragseal.circuits.circuit import load_classes
-from ragseal.groth16.views import EstimateView, KeyView
+from ragseal.groth16.views import EstimateView, KeyView, ThinningView
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.statement import Layout
+from ragseal.kernel.thinning import thinning_class
 
 
 class Key:
@@ -27,9 +28,12 @@ def test_keys_never_cross_classes() -> None:
     public = Layout(tiny).public
     KeyView(tiny, Key(public))
     EstimateView(blocks, Key(blocks.public))
+    thinning = thinning_class(tiny.N)
+    ThinningView(thinning, Key(thinning.public))
     refused: list[tuple[Any, Any, int]] = [
         (KeyView, geometric, public), (KeyView, tiny, public + 1), (KeyView, tiny, public - 1),
         (KeyView, tiny, blocks.public), (EstimateView, blocks, public), (EstimateView, CLASSES["estimate-112"], 45),
+        (ThinningView, thinning, public), (ThinningView, thinning_class(tiny.N + 1), thinning.public),
     ]  # fmt: skip
     for view, cls, count in refused:
         with pytest.raises(ProofError, match="keys never cross circuit classes"):

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
+from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import class_digest
 from ragseal.embedder import quantise
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors
-from ragseal.groth16.keys import KeyPaths
+from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
@@ -37,6 +39,7 @@ from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.thinning import thinning_class
 from ragseal.prover import assembly
 from ragseal.prover.attestation.answering import Answered
 from ragseal.prover.attestation.retrieval import encode_embedding
@@ -116,20 +119,35 @@ def embed_with(embedder: TrigramEmbedder) -> Callable[[Sequence[str]], index.Mat
 
 
 def make_policy(tiny: CircuitClass, **changes: object) -> Policy:
-    values = {"class": "tiny", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2, "delta": "1/1000000"}
+    values = {
+        "class": "tiny", "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
+        "delta": "1/1000000",
+    }  # fmt: skip
     binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW)
     return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
 
 
-def open_provider(directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Clock) -> Provider:
-    """A provider on a state folder, with the session's key in its ring."""
+@lru_cache(maxsize=1)
+def coin_keys(capacity: int) -> KeyPaths:
+    """A key of the thinning's circuit, made once."""
+    size = thinning_class(capacity)
+    return make_keys(build(size, DEFAULT_CACHE).r1cs, size, class_digest(size), KEYS_CACHE)
+
+
+def open_provider(directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Clock, coins: bool = False) -> Provider:
+    """A provider on a state folder, with the session's key in its ring; ``coins``: and one for windows with a coin."""
     state = State(directory) if (directory / "provider.toml").exists() else new_state(directory)
     ring = assembly.open_keys(state, tiny, lambda _: None)
     folder = ring.folder(keys.digest)
     if not folder.exists():
         folder.symlink_to(keys.directory.resolve())
         state.remember_auditor(keys.digest, AUDITOR)
-    tools = Backends(default_group(), open_engine(tiny), ring, TrigramEmbedder())
+    thinning = assembly.open_thinning_keys(state, tiny, lambda _: None) if coins else None
+    if thinning is not None:
+        made = coin_keys(tiny.N)
+        if not thinning.folder(made.digest).exists():
+            thinning.folder(made.digest).symlink_to(made.directory.resolve())
+    tools = Backends(default_group(), open_engine(tiny), ring, TrigramEmbedder(), thinning_keys=thinning)
     return Provider(state, tools, Environment(clock=clock))
 
 

@@ -178,13 +178,18 @@ def check_budget(log: LogView, queries: int, group: int, inside: int, outside: i
     """The newest window's policy allows what is about to be asked by so many accounts inside and outside.
 
     Raises:
-        ConfigurationError: no window, a trial larger than the policy speaks of, or more queries than an account has.
+        ConfigurationError: no window, one whose claim has a coin, a trial larger than the policy speaks of, or more queries than an account has.
     """
     manifests = log.manifests()
     if not manifests:
         raise ConfigurationError("the provider has no window yet: it must commit and open one first")
     manifest = manifests[-1][1].manifest
     policy = manifest.policy
+    if policy.coined:
+        raise ConfigurationError(
+            f"window {manifest.window!r} claims {policy.claim}: its coin may hide the planted slot from everybody, and a "
+            "probe would say nothing. Ask for a test window with claim = every-list, one that the production setup serves"
+        )
     if group > policy.n_max * policy.k_max:
         raise ConfigurationError(
             f"a trial of {group} queries is more than the {policy.n_max * policy.k_max} that the policy speaks of"

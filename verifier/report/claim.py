@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.verifier.steps.estimate import FULL, Estimation
 
 CLAIM = (
@@ -10,6 +11,26 @@ CLAIM = (
     "accounts with n_max queries each that choose queries from everything received, the slot-id lists up to and "
     "including the first one containing that slot are (epsilon, delta)-indistinguishable, computationally (SIM-CDP). "
     "Once a slot is returned, its text is read."
+)
+
+DELIVERED = (
+    "For a slot of a tenant's index that holds a document, and the same index with that slot empty, everything else "
+    "being equal, and any number of accounts that choose any number of queries from everything received. Delivered is "
+    "the document by a list that has its slot, at a query for which it scores above the window's lower end. (1) No "
+    "test on all that these accounts are sent says more often that the document is there where it is than where it is "
+    "not, by more than the probability that it is delivered to one of them. (2) All that they are sent is at most "
+    "e^unseen times as likely without the document as with it, texts included. (3) All that they are sent up to the "
+    "first list that delivers it is at most e^return times as likely with the document as without it, up to delta. "
+    "Computationally (SIM-CDP)."
+)
+
+#: Beside :data:`DOES_NOT_SAY`, of the claim until-delivered.
+DELIVERED_DOES_NOT_SAY = (
+    "That a document is not read: whoever knows what to ask for is handed it, unless its coin hides it.",
+    "What is known of a document's later changes and deletion to those who were handed it.",
+    "A document of which near copies stand in the index: m of them count as one document of m slots.",
+    "Return bounds how often an id comes back; where the report says that it does not bound reading, an id without its "
+    "text is weak evidence, and no more is claimed.",
 )
 
 #: What the estimate cannot see, as measured: ``bench.estimate``, results in bench/results/figure4.json.
@@ -58,6 +79,19 @@ NO_VERDICT = (
     "This is no verdict. Nothing that the provider signed was found wrong, and nothing was found right either: the "
     "step that is named could not be decided, and its way out says what would decide it."
 )
+
+
+def of(name: str) -> str:
+    """What a policy's claim says."""
+    return DELIVERED if name == UNTIL_DELIVERED else CLAIM
+
+
+def does_not_say(name: str) -> list[str]:
+    """What it does not say, most important first."""
+    if name != UNTIL_DELIVERED:
+        return list(DOES_NOT_SAY)
+    about_coalitions = DOES_NOT_SAY[1:4]  # any number of accounts is covered
+    return [*DELIVERED_DOES_NOT_SAY, *(note for note in DOES_NOT_SAY if note not in about_coalitions)]
 
 
 def sampled_estimate(estimation: Estimation) -> str:

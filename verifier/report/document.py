@@ -13,10 +13,12 @@ from typing import Any
 
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.policy import EVERY_LIST
 from ragseal.runtime.durable import write_durably
 from ragseal.verifier.evidence import PROVIDER, UNKNOWN
 from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
 from ragseal.verifier.report import claim, guess
+from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import SAMPLED
 
 JSON_NAME, PAGE_NAME = "report.json", "report.html"
@@ -50,7 +52,8 @@ def build(verdict: Verdict) -> dict[str, Any]:
     """Everything the audit found, as plain values."""
     budget, window = verdict.budget, verdict.window
     manifest = window.manifest if window else None
-    notes = list(claim.DOES_NOT_SAY)
+    name = manifest.policy.claim if manifest else EVERY_LIST
+    notes = claim.does_not_say(name)
     if verdict.verdict == SAMPLED_PASS:
         notes.insert(0, claim.SAMPLED if verdict.proven < verdict.records else claim.SAMPLED_ALL)
     if verdict.estimation and verdict.estimation.certificate == SAMPLED:
@@ -65,9 +68,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "tone": verdict.tone,
         "epsilon_audit": budget.epsilon if budget and verdict.passed else None,
         "delta": budget.delta if budget and verdict.passed else None,
-        "attacker_guess": guess.details(budget.epsilon, budget.epsilon_account, budget.delta, budget.report.k_max)
-        if budget and verdict.passed
-        else None,
+        "attacker_guess": _guess(budget) if budget and verdict.passed else None,
         "mode": verdict.mode,
         "keys": verdict.keys,
         "records": verdict.records,
@@ -96,7 +97,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         ],
         "estimate": verdict.estimation.details() if verdict.estimation else None,
         "epsilon": budget.details() if budget else None,
-        "claim": claim.CLAIM,
+        "claim": claim.of(name),
         "does_not_say": notes,
         "policy": manifest.policy if manifest else None,
         "steps": [
@@ -116,6 +117,12 @@ def build(verdict: Verdict) -> dict[str, Any]:
         },
     }
     return {key: plain(value) for key, value in values.items()}
+
+
+def _guess(budget: PeriodBudget) -> dict[str, Any]:
+    if budget.delivered is not None:
+        return guess.details_of_delivered(budget.delivered.unseen)
+    return guess.details(budget.epsilon, budget.epsilon_account, budget.delta, budget.k_max)
 
 
 def _ending(ending: Ending | None) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ragseal.accounting.guess import STRONG, best_guess
+from ragseal.accounting.guess import STRONG, best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, per_cent_number
 from ragseal.verifier.report.words import NO_VERDICT, PASS, SAMPLED_PASS
 
@@ -37,6 +37,32 @@ def tone(verdict: str, epsilon: Any) -> str:
 def right(epsilon: float, delta: float) -> float:
     """The best guess; 1 where no epsilon follows."""
     return best_guess(epsilon, delta) if math.isfinite(epsilon) else 1.0
+
+
+def details_of_delivered(unseen: float) -> dict[str, Any]:
+    """As :func:`details`, of the claim until-delivered: the guess of whoever was not handed the document."""
+    absent, _ = presence_odds(unseen)
+    return {
+        "account_per_cent": absent,
+        "coalition_per_cent": absent,
+        "coalition_accounts": None,
+        "even_odds_per_cent": 50.0,
+        "formula": "1 / (1 + e^-unseen): docs/proofs/until-delivered.md, theorems 1 and 2",
+        "sentence": sentence_of_delivered(unseen),
+    }
+
+
+def sentence_of_delivered(unseen: float) -> str:
+    """The same for people."""
+    absent, _ = presence_odds(unseen)
+    said = (
+        f"whoever starts from even odds (50 %) and was not handed a document is right at most {absent:g} % of the time "
+        "that it is not there, with any number of accounts and questions over the period; nothing speaks for its "
+        "being there, short of being handed it"
+    )
+    if unseen > STRONG:
+        said += f"; above unseen {STRONG:g} such a bound hardly protects anybody"
+    return said
 
 
 def details(epsilon: float, epsilon_account: float, delta: float, k_max: int) -> dict[str, Any]:

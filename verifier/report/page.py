@@ -83,7 +83,16 @@ def _facts(report: Mapping[str, Any]) -> str:
         facts.append(("answers proven", f"{report['proven']} of {report['records']}"))
     else:
         found = summary.guesses(report)
-        if found:
+        promised = report["epsilon"] or {}
+        if summary.unseen(report) is not None:
+            facts = [
+                ("even odds of absence become at most", found[1] if found else "?"),
+                ("accounts that are bounded together", "any number"),
+                ("unseen, over the period's coins", _bound(promised["unseen"])),
+                ("return", _bound(promised["return"])),
+                ("documents hidden", f"{promised['share_of_documents_hidden']:.1%}"),
+            ]
+        elif found:
             facts = [
                 ("best guess, the coalition over the period", found[1]),
                 ("best guess, one account in this window", found[0]),
@@ -91,7 +100,12 @@ def _facts(report: Mapping[str, Any]) -> str:
         else:
             facts = []
         facts += [
-            ("epsilon of the coalition over the period", _bound(report["epsilon_audit"])),
+            (
+                "epsilon of the coalition over the period"
+                if summary.unseen(report) is None
+                else "epsilon over the period",
+                _bound(report["epsilon_audit"]),
+            ),
             ("delta", report["delta"]),
             ("mode", report["mode"]),
             ("keys made by", report["keys"]),
@@ -211,7 +225,7 @@ def _epsilon(values: Mapping[str, Any] | None) -> str:
             f"<h3>The paper's numbers, for comparison; no bounds</h3>{_table(one['published'].items())}",
             f"<h3>Accounting of class {_text(name)}</h3>{_table(kept.items())}",
         ]
-    parts.append(_rows("Conditions of Theorems A and B", values["conditions"]))
+    parts.append(_rows("Conditions of the claim", values["conditions"]))
     return "".join(parts)
 
 

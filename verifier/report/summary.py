@@ -7,27 +7,40 @@ they look first, and a PASS is green only where that guess is worth something.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from ragseal.accounting.guess import best_guess
+from ragseal.accounting.guess import best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent
 from ragseal.kernel.errors import AuditError
 from ragseal.runtime.face import when
 from ragseal.verifier.report import guess
 from ragseal.verifier.report.words import NO_VERDICT
 
+_MOST_TIMES = 30  #: nats; above it a return is no bound that means anything
+
 
 def passed(report: Mapping[str, Any]) -> bool:
     return guess.passes(str(report["verdict"]))
 
 
+def unseen(report: Mapping[str, Any]) -> Any:
+    """Of a report whose claim is until-delivered; None of another."""
+    return (report["epsilon"] or {}).get("unseen")
+
+
+def _strength_of(report: Mapping[str, Any]) -> Any:
+    """The number that an attacker's guess follows from."""
+    return report["epsilon_audit"] if unseen(report) is None or report["epsilon_audit"] is None else unseen(report)
+
+
 def tone(report: Mapping[str, Any]) -> str:
-    return guess.tone(str(report["verdict"]), report["epsilon_audit"])
+    return guess.tone(str(report["verdict"]), _strength_of(report))
 
 
 def weak(report: Mapping[str, Any]) -> bool:
-    return guess.weak(str(report["verdict"]), report["epsilon_audit"])
+    return guess.weak(str(report["verdict"]), _strength_of(report))
 
 
 def heading(report: Mapping[str, Any]) -> str:
@@ -41,6 +54,9 @@ def guesses(report: Mapping[str, Any]) -> tuple[str, str] | None:
     if not passed(report):
         return None
     try:
+        if unseen(report) is not None:
+            odds = f"{presence_odds(float(unseen(report)))[0]:g} %"
+            return odds, odds
         delta = float(report["delta"])
         alone, together = (best_guess(float(epsilon), delta) for epsilon in (account, report["epsilon_audit"]))
     except (TypeError, ValueError, AuditError):  # not a number: a report that was not made here
@@ -53,6 +69,11 @@ def guess_line(report: Mapping[str, Any]) -> str:
     found = guesses(report)
     if found is None:
         return ""
+    if unseen(report) is not None:
+        return (
+            f"Whoever was not handed a document is, from even odds (50 %), right in at most {found[1]} of all cases "
+            "that it is not there, with any number of accounts and questions; nothing speaks for its being there."
+        )
     return (
         f"An attacker who starts from even odds (50 %) guesses right in up to {found[1]} of all cases with "
         f"{_accounts(report)} over the period, in up to {found[0]} with one account in this window."
@@ -90,6 +111,12 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
 
 
 def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
+    if passed(report) and unseen(report) is not None:
+        return (
+            "Bounded is what any number of accounts that work together, whatever and however often they ask, can tell "
+            f"about any one document of a tenant, until it is delivered to one of them; {_hidden(report)} of the "
+            "documents are hidden from everybody for the period, and nobody can tell which."
+        )
     if passed(report):
         return (
             f"Bounded is what {_accounts(report)} that work together, each with at most {policy.get('n_max', '?')} "
@@ -114,12 +141,30 @@ def _strength(report: Mapping[str, Any]) -> str:
                 else "Ask again once the cause named below is gone."
             )
         return "Do not rely on this window; keep report.json, which holds the evidence."
+    if unseen(report) is not None:
+        how = "How weak" if weak(report) else "How strong"
+        return (
+            f"{how}: of a document that they were not handed, even odds that it is absent become {found[1]} at most; "
+            f"an id comes back at most {_times(report)} times as often as an empty slot's would by chance."
+        )
     if not weak(report):
         return f"How strong: from even odds they guess right in at most {found[1]} of all cases; 50 % is mere chance."
     return (
         f"How weak: from even odds they may guess right in up to {found[1]} of all cases (one account in this window: "
         f"{found[0]}), so the number is proven, but protects hardly anybody; fewer questions or more noise would."
     )
+
+
+def _hidden(report: Mapping[str, Any]) -> str:
+    share = (report["epsilon"] or {}).get("share_of_documents_hidden")
+    return f"{share:.1%}" if isinstance(share, int | float) else "some"
+
+
+def _times(report: Mapping[str, Any]) -> str:
+    found = (report["epsilon"] or {}).get("return")
+    if not isinstance(found, int | float) or not 0 <= found < _MOST_TIMES:
+        return "any number of"
+    return f"{math.ceil(math.exp(found)):,}"
 
 
 def _accounts(report: Mapping[str, Any]) -> str:

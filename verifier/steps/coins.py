@@ -15,6 +15,7 @@ from ragseal.kernel.commitment import ThinnedIndex, Thinning
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.thinning import ThinnedFile, ThinningKey, ThinningStatement, thinning_class, verify_thinning
 from ragseal.verifier.evidence import (
+    ASK_AGAIN,
     AUDITOR,
     CEREMONY,
     DELIVER_AGAIN,
@@ -108,7 +109,7 @@ def check_thinned(
     thinning_key: ThinningKey,
     window: Entered,
     placed: Mapping[str, bytes],
-    thinning: Thinning,
+    thinning: Thinning | None,
     beacon: int,
     evidence: Evidence,
     say: Recorder = quiet,
@@ -125,6 +126,8 @@ def check_thinned(
         Undecided: a file that is not the one of the log, which nobody signed.
         Refused: the log's own does not hold.
     """
+    if thinning is None:
+        raise Undecided("no entry of the log names thinned columns", ASK_AGAIN)
     manifest = window.manifest
     columns: dict[str, bytes] = {}
     for one in thinning.tenants:

@@ -3,85 +3,83 @@
 
 Budgets of windows add up while documents persist, so the queries of every opened window of the period count, as their
 manifests in the log allow them (or as many as the log shows, should that be more).  The arithmetic is
-:mod:`ragseal.accounting.period`'s; here it is decided which windows count, and whether what they name is known.
+:mod:`ragseal.accounting.period`'s; which windows count is decided in :mod:`ragseal.verifier.steps.period`, here whether
+what they name is known.  Of the claim until-delivered :mod:`ragseal.verifier.steps.delivered` has the numbers, which
+know no number of accounts; those of every list stand beside them, where there are any.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.audit import FULL, EpsilonReport, epsilon_audit
+from ragseal.accounting.delivered import Delivered
+from ragseal.accounting.delivered_period import DeliveredRow, delivered_odometer
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
 from ragseal.accounting.rounding import upward
-from ragseal.kernel.attestation import COARSE_TIME, Record
-from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.overflow import overflow_bound_holds
 from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import Policy, rational
-from ragseal.verifier.evidence import OWN_MISTAKE, OWNER, Auditor, Refused, Undecided, held
-from ragseal.verifier.steps.conditions import conditions
+from ragseal.kernel.policy import rational
+from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
+from ragseal.verifier.steps import delivered
+from ragseal.verifier.steps.conditions import conditions, conditions_of_delivered
 from ragseal.verifier.steps.dp_accounting_check import CrossCheck, second_opinion
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, Window, own_class
+from ragseal.verifier.steps.manifest import Window, own_class
+from ragseal.verifier.steps.period import Period, PeriodWindow, period
 from ragseal.verifier.steps.receipts import Tally
 from ragseal.verifier.steps.recorder import Recorder, quiet
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodWindow:
-    """A window of the log as its budget is charged."""
-
-    window: str
-    ledger_index: int
-    policy: Policy
-    queries: int  #: an account may have asked: n_max, or what the log shows if that is more
-    manifest: bytes  #: its digest
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """Which windows of the log share the audited window's budget."""
-
-    start: int  #: seconds since 1970
-    windows: tuple[PeriodWindow, ...]
-    left_out: tuple[PeriodWindow, ...]  #: opened before this window, ended before the period began
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodBudget:
     """What step 11 found."""
 
-    epsilon: float  #: of k_max accounts over the period
+    claim: str  #: the policy's
+    epsilon: float  #: over the period: of k_max accounts, or of any number of them, as the claim says
     delta: float
     epsilon_account: float  #: of one account's n_max queries in this window
     advertised: str
-    queries: int  #: k_max * (sum of n_max over the period)
+    queries: int  #: k_max * (sum of n_max over the period); of all accounts where any number of them is bounded
     windows: tuple[PeriodWindow, ...]
     checked: int  #: records whose e the client checked: epsilon is claimed for them
     unchecked: int  #: for these it holds only if the provider's e did not depend on the index
     period: Period
-    report: PeriodReport
-    rows: tuple[Row, ...] = ()
+    report: PeriodReport | None  #: of every list of k_max accounts; None where none follows
+    rows: tuple[Row | DeliveredRow, ...] = ()
     opinions: dict[str, CrossCheck] = field(default_factory=dict)
     whole_log: float | str | None = None  #: epsilon with the windows left out, or why it is not known
+    delivered: Delivered | None = None  #: of the claim until-delivered
+
+    @property
+    def k_max(self) -> int:
+        """The largest of the period: what the estimate is held against, and epsilon of every list is about."""
+        return max(one.policy.k_max for one in self.windows)
+
+    @property
+    def strength(self) -> float:
+        """What an attacker's best guess follows from while the claim holds: unseen, or epsilon itself."""
+        return self.epsilon if self.delivered is None else self.delivered.unseen
 
     def details(self) -> dict[str, Any]:
         """For the report."""
+        report, promise = self.report, self.delivered
         return {
+            "claim": self.claim,
             "epsilon_audit": self.epsilon,
-            "accountant": self.report.accountant,
+            **(_delivered_details(promise, self.period) if promise is not None else {}),
+            "accountant": report.accountant if report is not None and promise is None else self.claim,
             "delta": self.delta,
             "form": "SIM-CDP",
             "coalition_queries": self.queries,
-            "k_max_of_the_period": self.report.k_max,
-            "slots_of_a_document": self.report.chunks,
+            "k_max_of_the_period": self.k_max,
+            "slots_of_a_document": max(one.policy.chunks_max for one in self.windows),
             "epsilon_of_one_account": self.epsilon_account,
             "advertised_to_one_account": self.advertised,
             "epsilon_claimed_for_checked_records": self.epsilon if self.checked else None,
@@ -90,78 +88,39 @@ class PeriodBudget:
                 self.epsilon if self.unchecked else None
             ),
             "unchecked_records": self.unchecked,
+            "epsilon_of_every_list": math.inf if report is None else report.epsilon,
             "period_start": self.period.start,
             "windows_of_the_period": [_named(one) for one in self.windows],
             "odometer": [asdict(row) for row in self.rows],
             "windows_left_out": [_named(one) for one in self.period.left_out],
             "epsilon_of_the_whole_log": self.whole_log,
-            "conditions": conditions(self.report, [one.policy for one in self.windows]),
+            "conditions": conditions_of_delivered([one.policy for one in self.windows])
+            if report is None or promise is not None
+            else conditions(report, [one.policy for one in self.windows]),
             "second_implementation": {name: asdict(opinion) for name, opinion in self.opinions.items()},
-            "accounting": {name: asdict(report) for name, report in self.report.reports.items()},
+            "accounting": {} if report is None else {name: asdict(one) for name, one in report.reports.items()},
         }
+
+
+def _delivered_details(promise: Delivered, span: Period) -> dict[str, Any]:
+    return {
+        "unseen": promise.unseen,
+        "unseen_of_one_coin_period": promise.unseen_once,
+        "coin_periods": promise.periods,
+        "return": promise.returned,
+        "return_bounds_reading": promise.bounds_reading,
+        "chance": promise.chance,
+        "ids_listed_by_chance": promise.listed_by_chance,
+        "share_of_documents_hidden": promise.hidden_share,
+        "delta_items": dict(promise.items),
+        "unseen_by_two_routes": list(promise.routes.unseen),
+        "return_by_two_routes": list(promise.routes.returned),
+        "windows_that_never_opened": [_named(one) for one in span.abandoned],
+    }
 
 
 def _named(one: PeriodWindow) -> dict[str, Any]:
     return {"window": one.window, "ledger_index": one.ledger_index, "queries": one.queries}
-
-
-def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
-    """The windows opened up to this one that share its period's budget, whenever their manifests were entered.
-
-    A window is left out only if it ended before the period began.  When it ended is not what its closing entry says
-    but the latest time that the log had shown by its last entry, so that no closing entry with an old time hides it;
-    nor does a log that is dated back as a whole: what follows a commitment of this auditor's is no older than its
-    nonce.  The log's times are whole minutes, rounded down, so a window whose last minute is that in which the period
-    began may have run into it and counts; the audited window always does.  The auditor's own beginning of the period
-    counts if it is earlier than the policy's.
-
-    Raises:
-        Refused: a manifest among them is not signed, or the log holds records that no opening and manifest precede.
-    """
-    entered = {signed.manifest.digest() for _, signed in log.manifests()}
-    opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}  # the first, if there are several
-    closed = {m.manifest for _, m in log.of(WindowClose)}
-    ended: dict[bytes, int] = {}
-    asked: Counter[tuple[bytes, str]] = Counter()
-    most: dict[bytes, int] = {}  # requests of the account that asked most, by window
-    clock = 0
-    for index, message in enumerate(log.messages):
-        if isinstance(message, BeaconCommit) and message.owner == OWNER:
-            clock = max(clock, auditor.drawn.get(message.manifest, 0))
-        if not isinstance(message, Record | WindowOpen | WindowClose):
-            continue
-        clock = max(clock, message.time)
-        ended[message.manifest] = clock
-        if isinstance(message, Record):
-            who = message.manifest, message.signed.request.account
-            asked[who] += 1
-            most[message.manifest] = max(most.get(message.manifest, 0), asked[who])
-            if opened.get(message.manifest, log.size) > index or message.manifest not in entered:
-                raise Refused(
-                    "the log holds records of a window that was not opened before them or has no manifest in it, which "
-                    "nobody can audit: no epsilon follows for this log",
-                    ledger_index=index,
-                )
-    start = window.manifest.policy.period_start
-    start = start if auditor.since is None else min(start, auditor.since)
-    minute = start - start % COARSE_TIME
-    inside: list[PeriodWindow] = []
-    outside: list[PeriodWindow] = []
-    for index, signed in log.manifests():
-        digest = signed.manifest.digest()
-        if opened.get(digest, log.size) > opened[window.digest]:
-            continue
-        _hold(signed, index)
-        policy = signed.manifest.policy
-        one = PeriodWindow(signed.manifest.window, index, policy, max(policy.n_max, most.get(digest, 0)), digest)
-        before = digest in closed and ended[digest] < minute and digest != window.digest
-        (outside if before else inside).append(one)
-    return Period(start, tuple(inside), tuple(outside))
-
-
-def _hold(signed: SignedManifest, index: int) -> None:
-    with held("an earlier window's manifest: ", ledger_index=index):
-        signed.verify()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +130,9 @@ class Accounted:
     span: Period
     spent: tuple[Spent, ...]
     delta: Fraction
-    report: PeriodReport
+    report: PeriodReport | None
     opinions: dict[str, CrossCheck]
+    promise: Delivered | None = None
 
 
 def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, say: Recorder = quiet) -> Accounted:
@@ -185,6 +145,11 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
     """
     policy = window.manifest.policy
     delta = rational(policy.delta, "delta")
+    if policy.coined:
+        promise = delivered.check_delivered(log, window, auditor, span, say)
+        report, why = _beside(auditor, span, delta)
+        say(epsilon_of_every_list=why if report is None else report.epsilon)
+        return Accounted(span, (), delta, report, {}, promise)
     spent, unknown = _known(auditor, span.windows)
     if unknown is not None and not spent:
         raise unknown
@@ -237,6 +202,8 @@ def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -
         Undecided: so this auditor's arithmetic says, whose routes disagree.
     """
     policy = window.manifest.policy
+    if policy.coined:
+        return delivered.check_delivered_advertised(window, table, say)
     report = epsilon_audit(
         window.cls,
         table,
@@ -266,21 +233,43 @@ def make_budget(
     checked = sum(tally.checked for tally in tallies)
     unchecked = sum(tally.unchecked for tally in tallies)
     say(checked=checked, unchecked=unchecked)
+    policy, promise, report = window.manifest.policy, found.promise, found.report
+    if promise is not None:
+        epsilon, queries = promise.epsilon, sum(one.all_queries for one in found.span.windows)
+        rows: tuple[Row | DeliveredRow, ...] = delivered_odometer(
+            delivered.coined_windows(auditor, window, found.span), found.delta
+        )
+        whole = delivered.whole_log(auditor, window, found.span, found.delta)
+    else:
+        assert report is not None  # of a claim without coins
+        epsilon, queries = report.epsilon, report.queries
+        rows, whole = odometer(found.spent, found.delta), _whole_log(auditor, found.span, found.delta)
     return PeriodBudget(
-        epsilon=found.report.epsilon,
+        claim=policy.claim,
+        epsilon=epsilon,
         delta=float(found.delta),
         epsilon_account=alone,
-        advertised=window.manifest.policy.epsilon_account,
-        queries=found.report.queries,
+        advertised=policy.epsilon_account,
+        queries=queries,
         windows=found.span.windows,
         checked=checked,
         unchecked=unchecked,
         period=found.span,
-        report=found.report,
-        rows=odometer(found.spent, found.delta),
+        report=report,
+        rows=rows,
         opinions=found.opinions,
-        whole_log=_whole_log(auditor, found.span, found.delta),
+        whole_log=whole,
+        delivered=promise,
     )
+
+
+def _beside(auditor: Auditor, span: Period, delta: Fraction) -> tuple[PeriodReport | None, str]:
+    """Epsilon of every list where another claim is made: information, so it explains instead of failing."""
+    try:
+        spent = tuple(_spent(auditor, one) for one in span.windows)
+        return account_period(spent, delta), ""
+    except AuditError as error:
+        return None, f"not known: {error}"
 
 
 def _agreed(cls: CircuitClass, report: EpsilonReport) -> CrossCheck:

@@ -195,13 +195,13 @@ def check_estimate(inquiry: Inquiry, say: Recorder = quiet) -> Estimation:
     return made
 
 
-def check_coalition(made: Estimation) -> None:
-    """The policy's gate.
+def check_coalition(made: Estimation, gate: bool = True) -> None:
+    """The policy's gate; without one an estimate is a fact in the report.
 
     Raises:
         Undecided: more accounts are joined than the policy counts on.  That is what accounts do, not the provider.
     """
-    if made.c > made.k_max:
+    if gate and made.c > made.k_max:
         raise Undecided(
             f"{made.c} accounts ask as one, the policy counts on k_max = {made.k_max}: this epsilon does not cover "
             f"them: {', '.join(made.members)}",

@@ -16,8 +16,8 @@ from ragseal.kernel.errors import (
 )
 from ragseal.verifier.evidence import (
     DELIVER_AGAIN,
+    ColumnKey,
     Evidence,
-    Key,
     Undecided,
     held,
 )
@@ -26,9 +26,12 @@ from ragseal.verifier.steps.recorder import Recorder, quiet
 
 
 def check_indexes(
-    group: Group, key: Key, window: Entered, evidence: Evidence, say: Recorder = quiet
+    group: Group, key: ColumnKey, window: Entered, evidence: Evidence, say: Recorder = quiet
 ) -> Mapping[str, bytes]:
     """Step 4: every tenant's column commitments are those of the manifest and open over {Y_i, B} only.
+
+    Args:
+        key: whose points the manifest's columns lie under: the attestation's, or the thinning's where there are coins.
 
     Returns:
         The d column commitments of each tenant, concatenated.

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Coins and the thinning's statement against the same computed apart, and what their messages refuse."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from ragseal.kernel import coin, thinning
+from ragseal.kernel.coin import coin_commitment, coin_context, coins, hidden_slots
+from ragseal.kernel.commitment import IndexFile
+from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError, PolicyError, ProofError, UnprovableError
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.params import COIN_BITS, R
+from ragseal.kernel.thinning import (
+    ThinnedFile,
+    ThinnedIndex,
+    Thinning,
+    ThinningClass,
+    ThinningStatement,
+    thinning_class,
+)
+from tests import apart
+from tests.apart import be, canonical, element, h
+
+SEED, CONTEXT = (3, 5), 7
+POINTS = [apart.generator(b"thinning", j) for j in range(4)]
+NORTH = ThinnedIndex("north", b"c" * 32, b"o" * 32, b"p" * 32)
+OPENING = Opening((POINTS[0],), (POINTS[1],), (1, 2))
+FILE = ThinnedFile(POINTS[0] + POINTS[1], OPENING, POINTS[2], replace(OPENING, responses=(3,)), b"q" * 256)
+
+
+def statement(**changes: object) -> ThinningStatement:
+    values = {
+        "thinning_key": b"t" * 32, "attestation_key": b"a" * 32, "manifest": b"m" * 32, "c_coin": 11, "context": 12,
+        "hidden": 13, "placed": POINTS[0] + POINTS[1], "thinned": POINTS[2] + POINTS[3],
+    }  # fmt: skip
+    return ThinningStatement(**{**values, **changes})  # type: ignore[arg-type]
+
+
+# --- coins -----------------------------------------------------------------------------------------------------------
+
+
+def test_coins_apart() -> None:
+    """26 of 8 bits an element, 16 elements a permutation, two permutations."""
+    key = apart.poseidon(7, *SEED, CONTEXT)
+    blocks = [apart.permuted([0, key, k + 8 * 2**32] + [0] * 14)[1:] for k in range(2)]
+    drawn = [x >> 8 * k & 255 for x in (*blocks[0], *blocks[1]) for k in range(26)]
+    assert coins(SEED, CONTEXT, 430) == drawn[:430]
+    assert coins(SEED, CONTEXT, 1) == drawn[:1]
+    for hidden in (1, 100, 255):
+        assert hidden_slots(SEED, CONTEXT, 60, hidden) == [x < hidden for x in drawn[:60]]
+    assert coin_commitment(SEED) == apart.poseidon(6, *SEED)
+    assert (COIN_BITS, coin.COINS_PER_ELEMENT, coin.TOP_POSITION) == (8, 26, 208)
+
+
+def test_context_apart() -> None:
+    assert coin_context(b"m" * 32, 9, "nord-süd") == element("coin-context", b"m" * 32, be(9), "nord-süd".encode())
+
+
+def test_seeds_and_contexts_have_coins_of_their_own() -> None:
+    drawn = {tuple(coins(seed, ctx, 52)) for seed in (SEED, SEED[::-1], (3, 6)) for ctx in (CONTEXT, 8)}
+    assert len(drawn) == 6
+
+
+def test_hidden_shares_are_what_they_say() -> None:
+    """5,184 coins of one seed: within five standard deviations at every share tried."""
+    drawn = coins(SEED, CONTEXT, 5184)
+    for hidden in (1, 13, 64, 255):
+        p = hidden / 256
+        assert abs(sum(x < hidden for x in drawn) - 5184 * p) < 5 * (5184 * p * (1 - p)) ** 0.5
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_element_with_the_modulus_own_top(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the last element too, although it has one slot only."""
+    limit = R >> 208
+
+    def held(top: int) -> list[int]:
+        drawn = [5 << 208, 6 << 208]
+        drawn[at] = top << 208 | 77
+        monkeypatch.setattr(coin, "coin_elements", lambda *_: drawn)
+        return coins(SEED, CONTEXT, 27)
+
+    assert held(limit - 1)[26 * at] == 77
+    with pytest.raises(UnprovableError, match="cannot be thinned"):
+        held(limit)
+
+
+# --- the statement ---------------------------------------------------------------------------------------------------
+
+
+def test_weights_apart() -> None:
+    one = statement()
+    parts = (b"t" * 32, b"a" * 32, b"m" * 32, be(11) + be(12) + be(13), POINTS[0] + POINTS[1], POINTS[2] + POINTS[3])
+    assert one.digest == h("thinning-statement", *parts)
+    assert one.weights() == [element("thinning-weight", one.digest, be(j, 4)) for j in range(2)]
+    assert one.clear() == [11, 12, 13]
+    assert one.dimension == 2
+
+
+def test_link_apart() -> None:
+    want = h("thinning-link", statement().digest, b"scores", b"proof")
+    assert thinning._link_context(statement(), b"scores", b"proof") == want
+
+
+def test_a_weight_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragseal.kernel.transcript.tagged_element", lambda *_: 0)
+    with pytest.raises(ProofError, match="zero"):
+        statement().weights()
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"hidden": 0}, "a slot is hidden"),
+        ({"hidden": 256}, "a slot is hidden"),
+        ({"hidden": -1}, "a slot is hidden"),
+        ({"placed": b"", "thinned": b""}, "malformed"),
+        ({"placed": POINTS[0][1:], "thinned": POINTS[0][1:]}, "malformed"),
+        ({"placed": bytes(64 * 4097), "thinned": bytes(64 * 4097)}, "malformed"),
+        ({"thinned": POINTS[2]}, "bytes of thinned columns"),
+        ({"thinned": b"".join(POINTS)}, "bytes of thinned columns"),
+    ],
+)
+def test_statements_that_are_none(changes: dict[str, object], match: str) -> None:
+    with pytest.raises(CommitmentError, match=match):
+        statement(**changes)
+
+
+def test_numbers_that_are_no_elements() -> None:
+    with pytest.raises(EncodingError):
+        _ = statement(context=R).digest
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def test_digests_of_a_file() -> None:
+    assert FILE.index == IndexFile(FILE.columns, FILE.opening)
+    assert FILE.columns_digest() == h("columns", FILE.columns)
+    assert FILE.opening_digest() == h("columns-opening", canonical(FILE.opening))
+    assert FILE.proof_digest() == h("thinning-proof", FILE.scores, canonical(FILE.link), FILE.proof)
+    assert FILE.entry("north") == ThinnedIndex(
+        "north", FILE.columns_digest(), FILE.opening_digest(), FILE.proof_digest()
+    )
+    assert FILE.encode() == canonical(FILE)
+    assert ThinnedFile.decode(FILE.encode()) == FILE
+
+
+def test_every_part_of_a_file_is_in_its_entry() -> None:
+    changed = [
+        replace(FILE, columns=FILE.columns[::-1]), replace(FILE, opening=FILE.link), replace(FILE, scores=POINTS[3]),
+        replace(FILE, link=FILE.opening), replace(FILE, proof=b"r" * 256),
+    ]  # fmt: skip
+    assert len({one.entry("north") for one in (FILE, *changed)}) == 6
+
+
+def test_tenants_of_a_thinning() -> None:
+    south = replace(NORTH, tenant="south")
+    both = Thinning(b"m" * 32, (NORTH, south))
+    assert Thinning.decode(both.encode()) == both
+    assert both.encode() == canonical(both)
+    assert both.index_of("south") == south
+    with pytest.raises(CommitmentError, match="no index of tenant 'west'"):
+        both.index_of("west")
+    for tenants in ((), (south, NORTH), (NORTH, NORTH)):
+        with pytest.raises(CommitmentError, match="distinct and sorted, at least one"):
+            Thinning.decode(Thinning(b"m" * 32, tenants).encode())
+
+
+def test_files_cut_anywhere() -> None:
+    data, rng = FILE.encode(), random.Random(1)
+    for cut in rng.sample(range(len(data)), 40):
+        with pytest.raises(AuditError):
+            ThinnedFile.decode(data[:cut])
+
+
+def test_classes() -> None:
+    cls = thinning_class(5184)
+    assert (cls.name, cls.clear, cls.placed_at, cls.thinned_at, cls.blind_at, cls.public, cls.elements) == (
+        "thinning-5184", 3, 3, 5187, 10371, 10372, 200,
+    )  # fmt: skip
+    for name, capacity in (("thinning-5", 6), ("thinning-0", 0), ("thinning-2147483648", 1 << 31), ("base", 5184)):
+        with pytest.raises(PolicyError, match="a class of"):
+            ThinningClass(name, capacity)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A window whose claim has a coin: thinned once its beacon is complete, answered from what the coins left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragseal.backends.group import default_group
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel import commitment
+from ragseal.kernel.attestation import ProofBatch
+from ragseal.kernel.coin import coin_context, hidden_slots
+from ragseal.kernel.commitment import IndexFile, Thinning, WindowOpen
+from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
+from ragseal.prover.attestation.proofs import stopped
+from ragseal.prover.commitment import thinning
+from ragseal.prover.provider import Serving
+from ragseal.prover.storage.history import Stage
+from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
+from tests.prover.provider_scene import (
+    Asker,
+    Clock,
+    batch,
+    make_policy,
+    open_provider,
+    open_window,
+    serving_on,
+)
+
+HIDDEN = 60  #: of 256: about a quarter
+
+
+def coined(tiny: CircuitClass, **changes: object) -> Policy:
+    made = make_policy(tiny, **changes)
+    return replace(made, claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
+
+
+def play(scene: Callable[[Serving], Awaitable[None]], directory: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    """Run a scene against a fresh provider with an open window that has a coin."""
+
+    async def run() -> None:
+        provider = open_provider(directory, tiny, keys, Clock(), coins=True)
+        provider.commit(coined(tiny), "w1")
+        async with serving_on(provider) as serving:
+            await open_window(serving)
+            await scene(serving)
+
+    asyncio.run(run())
+
+
+def test_a_window_with_a_coin_is_thinned_proven_and_answered(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    async def scene(serving: Serving) -> None:
+        provider = serving.provider
+        window = serving.journal.history.newest
+        assert window is not None
+        assert window.thinning is not None
+        assert window.beacon is not None
+        manifest, digest = window.manifest, window.digest
+        entries = [serving.journal.data(i) for i in range(provider.ledger.size)]
+        kinds = [e for e in entries if Thinning.TAG.encode() in e[:40] or WindowOpen.TAG.encode() in e[:40]]
+        assert Thinning.decode(kinds[0]) == window.thinning
+        assert WindowOpen.decode(kinds[1]).beacon == window.beacon
+
+        group, key = default_group(), provider.backends.keys.view(manifest.key_digest)
+        assert provider.backends.thinning_keys is not None
+        coin_key = provider.backends.thinning_keys.view(manifest.coin.key_digest)
+        secrets = provider.window_secrets(digest)
+        for one in window.thinning.tenants:
+            placed = IndexFile.decode(window_index(provider.state, digest, one.tenant))
+            commitment.verify_columns(group, coin_key.scores, coin_key.digest, 24, placed)
+            file = ThinnedFile.decode(thinned_index(provider.state, digest, one.tenant))
+            assert file.entry(one.tenant) == one
+            context = coin_context(digest, window.beacon, one.tenant)
+            statement = ThinningStatement(
+                coin_key.digest, key.digest, digest, manifest.coin.c_coin, context, HIDDEN, placed.columns, file.columns
+            )
+            verify_thinning(group, statement, coin_key, key.scores, file)
+            hides = np.array(hidden_slots(secrets.coin_limbs, context, tiny.N, HIDDEN))
+            version = secrets.versions[one.tenant]
+            assert hides.any()
+            assert not hides.all()
+            assert not version.in_force.matrix[hides].any()
+            assert (version.in_force.matrix[~hides] == version.matrix[~hides]).all()
+            assert version.matrix[hides].any()
+
+        alice = Asker("alice", serving)
+        for number in range(2):
+            await alice.ask(f"acme report number {number} about topic 3")
+        made = ProofBatch.decode(await batch(serving, digest, [0, 1]))
+        assert len(made.entries) == 2
+
+        again = load_window(provider.state, digest)  # what a restart finds
+        for tenant, version in again.versions.items():
+            before = secrets.versions[tenant].in_force
+            assert (version.in_force.matrix == before.matrix).all()
+            assert version.in_force.blinders == before.blinders
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_nothing_is_answered_from_an_index_that_is_not_thinned(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+    provider.commit(coined(tiny), "w1")
+    window = provider.journal.history.newest
+    assert window is not None
+    version = provider.window_secrets(window.digest).versions["acme"]
+    with pytest.raises(CommitmentError, match="not thinned"):
+        _ = version.in_force
+    with pytest.raises(CommitmentError, match="no thinned index"):
+        thinned_index(provider.state, window.digest, "acme")
+    provider.close()
+
+
+def test_a_policy_with_a_coin_needs_its_key(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+    with pytest.raises(ConfigurationError, match="thinning"):
+        provider.commit(coined(tiny), "w1")
+    assert provider.journal.history.newest is None
+    provider.close()
+
+
+def test_a_proof_that_fails_stops_its_key_and_opens_nothing(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+
+    def broken(*_: object, **__: object) -> ThinnedFile:
+        raise ProofError("made up")
+
+    monkeypatch.setattr(thinning, "make_thinned", broken)
+
+    async def run() -> None:
+        provider.commit(coined(tiny), "w1")
+        async with serving_on(provider) as serving:
+            window = serving.journal.history.newest
+            assert window is not None
+            with pytest.raises(AssertionError):
+                await open_window(serving)
+            assert window.stage is Stage.SEALED
+            assert window.thinning is None
+            assert stopped(provider.state, window.manifest.coin.key_digest) == "made up"
+
+    asyncio.run(run())
+    provider.close()

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Step 11 where the claim is until-delivered: unseen and return of the period, of any accounts.  SPEC D.11.7.
+
+Coins are thrown anew with every window that is committed to, so each throw of the period counts, also that of a window
+which never opened: its provider knew the coins and may have begun again because it did not like them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from ragseal.accounting.delivered import Delivered, until_delivered
+from ragseal.accounting.delivered_period import Coined, delivered_period
+from ragseal.accounting.rounding import upward
+from ragseal.kernel.errors import AuditError, PolicyError
+from ragseal.kernel.noise import NoiseTable
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import UNTIL_DELIVERED, rational
+from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
+from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.manifest import Window, own_class
+from ragseal.verifier.steps.period import Period, PeriodWindow, period
+from ragseal.verifier.steps.recorder import Recorder, quiet
+
+_NAMED = 8  #: windows that an error names
+
+
+def coined_windows(auditor: Auditor, window: Window, span: Period) -> tuple[Coined, ...]:
+    """The period's windows as its accounting takes them; of one that never opened only the coins count.
+
+    Raises:
+        Undecided: this build has not the class of an opened one.
+    """
+    opened = [Coined(one.window, one.policy, _class(auditor, one), one.all_queries) for one in span.windows]
+    return (*opened, *(Coined(one.window, one.policy, window.cls, 0) for one in span.abandoned))
+
+
+def _class(auditor: Auditor, one: PeriodWindow) -> CircuitClass:
+    try:
+        return own_class(auditor, one.policy)[0]
+    except Undecided as error:
+        raise Undecided(
+            f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
+        ) from None
+
+
+def check_delivered(log: LogView, window: Window, auditor: Auditor, span: Period, say: Recorder = quiet) -> Delivered:
+    """Unseen, return and delta of the period.
+
+    Raises:
+        Refused: what the provider's manifests allow has no finite epsilon, or they make different claims.
+        Undecided: two routes of this auditor's arithmetic disagree, an earlier window's class is unknown here, or only
+            this auditor's own beginning of the period leaves no finite epsilon.
+    """
+    delta = rational(window.manifest.policy.delta, "delta")
+    try:
+        found = _account(auditor, window, span, delta)
+    except PolicyError as error:
+        raise _boundless(log, window, auditor, delta, str(error)) from None
+    say(
+        windows=[one.window for one in span.windows],
+        windows_that_never_opened=[one.window for one in span.abandoned],
+        windows_left_out=[one.window for one in span.left_out],
+        period_start=span.start,
+        unseen=found.unseen,
+        coin_periods=found.periods,
+        returned=found.returned,
+        epsilon_audit=found.epsilon,
+        delta=float(delta),
+        delta_items=dict(found.items),
+        queries=sum(one.all_queries for one in span.windows),
+        unseen_by_two_routes=list(found.routes.unseen),
+        return_by_two_routes=list(found.routes.returned),
+    )
+    if not found.routes.agree:
+        raise Undecided("the table's and the ideal law's numbers disagree", OWN_MISTAKE)
+    return found
+
+
+def _account(auditor: Auditor, window: Window, span: Period, delta: Fraction) -> Delivered:
+    """The period's numbers.  Raises PolicyError: none follow."""
+    other = [one.window for one in (*span.windows, *span.abandoned) if not one.policy.coined]
+    if other:
+        raise PolicyError(
+            f"windows of this budget period make another claim than {UNTIL_DELIVERED} and have no coin, so nothing "
+            f"bounds what absence tells over the period: {', '.join(other[:_NAMED])}"
+        )
+    found = delivered_period(coined_windows(auditor, window, span), delta)
+    if not math.isfinite(found.epsilon):
+        raise PolicyError("no finite return follows for this noise and delta: a smaller gain, or fewer queries")
+    return found
+
+
+def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, why: str) -> Refused | Undecided:
+    """No finite epsilon: the provider's doing if the log and its policies alone give none.
+
+    Which windows count may also rest on the auditor's own beginning of the period and on when it drew its nonces.
+    """
+    alone = period(log, window, replace(auditor, since=None, drawn={}))
+    try:
+        _account(auditor, window, alone, delta)
+    except PolicyError:
+        return Refused(why)
+    return Undecided(
+        f"{why}; for the windows that the policy's period has by the log's own times one does follow",
+        "leave --period-from out, and check this machine's clock",
+    )
+
+
+def check_delivered_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -> float:
+    """From the manifest alone: this window's own epsilon is no larger than what the policy advertises.
+
+    Raises:
+        Refused: coin and noise give more.
+    """
+    policy = window.manifest.policy
+    alone = until_delivered(
+        window.cls,
+        table,
+        shift=policy.shift(window.cls),
+        hidden=policy.hidden,
+        chunks=policy.chunks_max,
+        periods=1,
+        queries=policy.n_max * window.manifest.accounts,
+        delta=rational(policy.delta, "delta"),
+        n_max=policy.n_max,
+    ).epsilon
+    say(epsilon_of_this_window=alone, advertised_to_one_account=policy.epsilon_account)
+    if not alone <= rational(policy.epsilon_account, "epsilon_account"):
+        raise Refused(
+            f"the policy advertises epsilon {policy.epsilon_account}, its coin and noise give {upward(alone)}"
+        )
+    return alone
+
+
+def whole_log(auditor: Auditor, window: Window, span: Period, delta: Fraction) -> float | str | None:
+    """Epsilon of all windows of the log, if some were left out; information, so it explains instead of failing."""
+    if not span.left_out:
+        return None
+    every = Period(span.start, (*span.left_out, *span.windows), (), span.abandoned)
+    try:
+        return delivered_period(coined_windows(auditor, window, every), delta).epsilon
+    except AuditError as error:
+        return f"not known: {error}"

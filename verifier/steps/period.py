@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which windows of the log share the audited one's budget period.  SPEC D.11."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragseal.kernel.attestation import COARSE_TIME, Record
+from ragseal.kernel.commitment import (
+    BeaconCommit,
+    BeaconOpening,
+    BeaconSeal,
+    SignedManifest,
+    WindowClose,
+    WindowOpen,
+)
+from ragseal.kernel.policy import Policy
+from ragseal.verifier.evidence import OWNER, Auditor, Refused, held
+from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.manifest import Entered
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodWindow:
+    """A window of the log as its budget is charged."""
+
+    window: str
+    ledger_index: int
+    policy: Policy
+    queries: int  #: an account may have asked: n_max, or what the log shows if that is more
+    manifest: bytes  #: its digest
+    accounts: int  #: of its registry
+
+    @property
+    def all_queries(self) -> int:
+        """Of all accounts together."""
+        return self.accounts * self.queries
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Which windows of the log share the audited window's budget."""
+
+    start: int  #: seconds since 1970
+    windows: tuple[PeriodWindow, ...]
+    left_out: tuple[PeriodWindow, ...]  #: opened before this window, ended before the period began
+    abandoned: tuple[PeriodWindow, ...] = ()  #: never opened, but their coins were known to the provider
+
+
+def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
+    """The windows opened up to this one that share its period's budget, whenever their manifests were entered.
+
+    A window is left out only if it ended before the period began.  When it ended is not what its closing entry says
+    but the latest time that the log had shown by its last entry, so that no closing entry with an old time hides it;
+    nor does a log that is dated back as a whole: what follows a commitment of this auditor's is no older than its
+    nonce.  The log's times are whole minutes, rounded down, so a window whose last minute is that in which the period
+    began may have run into it and counts; the audited window always does.  The auditor's own beginning of the period
+    counts if it is earlier than the policy's.
+
+    Raises:
+        Refused: a manifest among them is not signed, or the log holds records that no opening and manifest precede.
+    """
+    entered = {signed.manifest.digest() for _, signed in log.manifests()}
+    opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}  # the first, if there are several
+    closed = {m.manifest for _, m in log.of(WindowClose)}
+    ended: dict[bytes, int] = {}
+    asked: Counter[tuple[bytes, str]] = Counter()
+    most: dict[bytes, int] = {}  # requests of the account that asked most, by window
+    clock = 0
+    for index, message in enumerate(log.messages):
+        if isinstance(message, BeaconCommit) and message.owner == OWNER:
+            clock = max(clock, auditor.drawn.get(message.manifest, 0))
+        if not isinstance(message, Record | WindowOpen | WindowClose):
+            continue
+        clock = max(clock, message.time)
+        ended[message.manifest] = clock
+        if isinstance(message, Record):
+            who = message.manifest, message.signed.request.account
+            asked[who] += 1
+            most[message.manifest] = max(most.get(message.manifest, 0), asked[who])
+            if opened.get(message.manifest, log.size) > index or message.manifest not in entered:
+                raise Refused(
+                    "the log holds records of a window that was not opened before them or has no manifest in it, which "
+                    "nobody can audit: no epsilon follows for this log",
+                    ledger_index=index,
+                )
+    start = window.manifest.policy.period_start
+    start = start if auditor.since is None else min(start, auditor.since)
+    minute = start - start % COARSE_TIME
+    inside: list[PeriodWindow] = []
+    outside: list[PeriodWindow] = []
+    for index, signed in log.manifests():
+        digest = signed.manifest.digest()
+        if opened.get(digest, log.size) > opened[window.digest]:
+            continue
+        _hold(signed, index)
+        policy = signed.manifest.policy
+        one = _charged(signed, index, max(policy.n_max, most.get(digest, 0)))
+        before = digest in closed and ended[digest] < minute and digest != window.digest
+        (outside if before else inside).append(one)
+    return Period(start, tuple(inside), tuple(outside), _abandoned(log, window, auditor, opened, minute))
+
+
+def _charged(signed: SignedManifest, index: int, queries: int) -> PeriodWindow:
+    manifest = signed.manifest
+    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), manifest.accounts)
+
+
+def _abandoned(
+    log: LogView, window: Entered, auditor: Auditor, opened: Mapping[bytes, int], minute: int
+) -> tuple[PeriodWindow, ...]:
+    """Windows with a coin that never opened although their provider may have learnt the coins.
+
+    Of a window that names this auditor, this folder knows whether the nonce was released, whatever the log shows; of
+    another auditor's, it may have been once every other owner's nonce is in the log.  Such a window belongs to the
+    period unless the log shows a time before its beginning after the next manifest, which is what ends it.
+    """
+    found = []
+    manifests = log.manifests()
+    for at, (index, signed) in enumerate(manifests):
+        digest, policy = signed.manifest.digest(), signed.manifest.policy
+        if digest in opened or not policy.coined or index > opened[window.digest]:
+            continue
+        if not _coins_known(log, signed, auditor):
+            continue
+        _hold(signed, index)
+        over = manifests[at + 1][0] if at + 1 < len(manifests) else index
+        if _next_time(log, auditor, over) >= minute:
+            found.append(_charged(signed, index, 0))
+    return tuple(found)
+
+
+def _coins_known(log: LogView, signed: SignedManifest, auditor: Auditor) -> bool:
+    manifest, digest = signed.manifest, signed.manifest.digest()
+    seals = [m for _, m in log.of(BeaconSeal) if m.manifest == digest]
+    nonces = {m.owner for _, m in log.of(BeaconOpening) if m.manifest == digest}
+    if OWNER in nonces or digest in auditor.beacons:
+        return True
+    others = set(seals[-1].owners) - {OWNER} if seals else None
+    return manifest.auditor_key != auditor.identity and others is not None and others <= nonces
+
+
+def _next_time(log: LogView, auditor: Auditor, start: int) -> int:
+    """The latest time that the log has shown by the first timed entry from ``start`` on: nothing before is younger."""
+    clock = 0
+    for index, message in enumerate(log.messages):
+        if isinstance(message, BeaconCommit) and message.owner == OWNER:
+            clock = max(clock, auditor.drawn.get(message.manifest, 0))
+        if isinstance(message, Record | WindowOpen | WindowClose):
+            clock = max(clock, message.time)
+            if index >= start:
+                break
+    return clock
+
+
+def _hold(signed: SignedManifest, index: int) -> None:
+    with held("an earlier window's manifest: ", ledger_index=index):
+        signed.verify()
