@@ -111,13 +111,19 @@ class Judge:
         gained = sum(grades.get(int(s), 0) * d for s, d in zip(ranked, self._discount, strict=False))
         return float(gained / self._ideal[query])
 
-    def score(self, query: int, returned: npt.NDArray[np.int64]) -> tuple[float, float]:
-        """(nDCG@10 after the client's re-ranking, recall) of a returned set."""
+    def score(self, query: int, returned: npt.NDArray[np.int64], lo: int | None) -> tuple[float, float]:
+        """(nDCG@10 after the client's re-ranking, recall) of a returned set.
+
+        Args:
+            lo: lower end of the score window: a slot at or below it has no flag, so nothing to read.  None: no flags.
+        """
         grades = self._work.relevant[query]
-        hits = [s for s in returned.tolist() if s in grades]
+        documents = returned[returned < self._work.documents]  # empty slots never have the flag
+        if lo is not None:
+            documents = documents[self._work.scores[query, documents] > lo]
+        hits = [s for s in documents.tolist() if s in grades]
         if not hits:
             return 0.0, 0.0
-        documents = returned[returned < self._work.documents]  # empty slots have no text to rank
         order = np.lexsort((documents, -self._work.scores[query, documents].astype(np.int64)))
         return self.ndcg(query, documents[order][:RANKS].tolist()), len(hits) / len(grades)
 
@@ -151,14 +157,14 @@ class Measurement:
                 found = largest_slots(v, max(setting.K for setting in alike))
                 for setting in alike:
                     for query in range(self._work.queries):
-                        sums[setting][:, query] += self._judge.score(query, found[query, : setting.K])
+                        sums[setting][:, query] += self._judge.score(query, found[query, : setting.K], setting.lo)
                 progress("measuring answers", draw * len(groups) + done + 1, self._draws * len(groups))
         return [self._summary(sums[setting] / self._draws) for setting in settings]
 
     def noise_free(self, K: int) -> Quality:
         """What the same embeddings give without any noise."""
         found = largest_slots(self._work.scores.astype(np.int64), min(K, self._work.documents))
-        scores = [self._judge.score(q, row) for q, row in enumerate(found)]
+        scores = [self._judge.score(q, row, None) for q, row in enumerate(found)]
         return self._summary(np.array(scores).T)
 
     def _summary(self, values: npt.NDArray[np.float64]) -> Quality:

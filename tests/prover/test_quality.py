@@ -82,7 +82,7 @@ def test_the_selection_is_the_served_one(name: str) -> None:
         w[:60] = gain * (y.astype(np.int64) - lo)
         v = np.array([tiny_noise(cls, key)], dtype=np.int64)
         v[0, :60] += gain * clipped(y, lo, hi)
-        assert sorted(largest_slots(v, cls.K)[0].tolist()) == sorted(engine.answer(key, w, gain * (hi - lo)))
+        assert sorted(largest_slots(v, cls.K)[0].tolist()) == [x.slot for x in engine.answer(key, w, gain * (hi - lo))]
 
 
 def test_ties_go_to_the_lower_slot() -> None:
@@ -97,18 +97,29 @@ def work_of(scores: list[list[int]], relevant: list[dict[int, int]]) -> Workload
 def test_metrics_by_hand() -> None:
     """Returned {4, 1, 7, 2}; the client ranks 1 (score 90), 4 (50), 2 (10); slot 7 is empty."""
     judge = Judge(work_of([[70, 90, 10, 0, 50]], [{1: 1, 2: 3, 3: 2}]))
-    ndcg, recall = judge.score(0, np.array([4, 1, 7, 2]))
+    ndcg, recall = judge.score(0, np.array([4, 1, 7, 2]), None)
     gained = 1 / math.log2(2) + 3 / math.log2(4)
     ideal = 3 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)
     assert ndcg == pytest.approx(gained / ideal)
     assert recall == pytest.approx(2 / 3)
-    assert judge.score(0, np.array([0, 4])) == (0.0, 0.0)
+    assert judge.score(0, np.array([0, 4]), None) == (0.0, 0.0)
+
+
+def test_what_has_no_flag_is_not_read() -> None:
+    """Slot 2, relevant at score 10, is returned by the noise: at or below lo nobody reads it."""
+    judge = Judge(work_of([[70, 90, 10, 0, 50]], [{1: 1, 2: 3, 3: 2}]))
+    returned = np.array([4, 1, 7, 2])
+    assert judge.score(0, returned, 9) == judge.score(0, returned, None)
+    ndcg, recall = judge.score(0, returned, 10)
+    assert ndcg == pytest.approx(1 / (3 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)))
+    assert recall == pytest.approx(1 / 3)
+    assert judge.score(0, returned, 90) == (0.0, 0.0)
 
 
 def test_only_ten_ranks_count() -> None:
     judge = Judge(work_of([[100 - i for i in range(12)]], [{10: 1, 0: 1}]))
     everything = np.arange(12)
-    ndcg, recall = judge.score(0, everything)
+    ndcg, recall = judge.score(0, everything, None)
     assert recall == 1
     assert ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)))  # slot 10 is eleventh
 
