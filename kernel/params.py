@@ -35,7 +35,7 @@ PLACE_CANONICAL_BITS = 72
 OVERFLOW_EXPONENT = 64
 GRID_EXPONENT = 80
 
-PACKED_BITS = 248  #: of slot ids in one field element of the commitment to T
+PACKED_BITS = 248  #: of ids with their flags in one field element of the commitment to T
 ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
 LAWS = ("gaussian", "geometric")
@@ -143,9 +143,14 @@ class CircuitClass:
         return -(-self.m // self.c)
 
     @property
+    def returned_chunks(self) -> int:
+        """Chunks of a returned slot's id with its flag below it, L + 1 bits."""
+        return -(-(self.L + 1) // self.c)
+
+    @property
     def ids_per_element(self) -> int:
-        """Slot ids packed into one field element of the commitment to T."""
-        return PACKED_BITS // self.L
+        """Slot ids, each with its flag, packed into one field element of the commitment to T."""
+        return PACKED_BITS // (self.L + 1)
 
     @property
     def packed_elements(self) -> int:

@@ -118,7 +118,8 @@ template InverseCdf(fb, c, nf, nu) {
     }
 }
 
-// clip(w, 0, H) = w - cutLow - cutHigh, exactly: isLow iff w < 0, isHigh iff w > H, for |w| below 2^(2c).
+// clip(w, 0, H) = w - cutLow - cutHigh, exactly: isLow iff w <= 0, isHigh iff w > H, for |w| below 2^(2c). Where w = 0
+// nothing is cut either way; that isLow is 1 there makes 1 - isLow the flag: the clipped score is above 0.
 template Clip(c) {
     signal input alpha;
     signal input w;
@@ -135,10 +136,10 @@ template Clip(c) {
     isHigh * (isHigh - 1) === 0;
     cutLow <== isLow * w;
     cutHigh <== isHigh * (w - hmax);
-    // w or -1 - w; H - w or w - H - 1.
+    // w - 1 or -w; H - w or w - H - 1.
     var chunk[4];
     chunk[0] = low0;
-    chunk[1] = (w - isLow - 2 * cutLow - low0) * (1 / 2 ** c);
+    chunk[1] = (w - 1 + isLow - 2 * cutLow - low0) * (1 / 2 ** c);
     chunk[2] = high0;
     chunk[3] = (hmax - w - isHigh + 2 * cutHigh - high0) * (1 / 2 ** c);
     for (var k = 0; k < 4; k++) {

@@ -51,6 +51,8 @@ pub struct Selection {
     pub threshold_slot: usize,
     pub theta: usize,
     pub ids: Vec<usize>,
+    /// Of each of `ids`: its clipped score is above 0.
+    pub flags: Vec<bool>,
 }
 
 fn bits(x: &BigInt<4>, at: usize, width: usize) -> u128 {
@@ -227,8 +229,9 @@ impl Engine {
         if next.is_some_and(|bound| bound >= threshold) {
             bail!("overflow: more than R = {} slots could win", self.r);
         }
-        let mut ids: Vec<usize> = places[..self.k].iter().map(|p| p.slot).collect();
-        ids.sort_unstable();
+        let mut returned: Vec<(usize, bool)> = places[..self.k].iter().map(|p| (p.slot, p.w > 0)).collect();
+        returned.sort_unstable();
+        let (ids, flags) = returned.into_iter().unzip();
         places.sort_unstable_by_key(|p| p.slot);
         let first = (1 << self.m) - self.grid + 1;
         let Some(theta) = (first..=1 << self.m).rev().find(|&t| self.bounds[t - 1] < threshold) else {
@@ -242,6 +245,7 @@ impl Engine {
             threshold_slot,
             theta,
             ids,
+            flags,
         })
     }
 }

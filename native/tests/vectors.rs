@@ -253,6 +253,7 @@ fn select(input: &Value) -> Result<Value> {
     let found = engine(&input["class"], grid)?.select(element(&input["key"]), &w, hmax)?;
     Ok(json!({
         "threshold": found.threshold, "threshold_slot": found.threshold_slot, "theta": found.theta, "ids": found.ids,
+        "flags": found.flags,
     }))
 }
 

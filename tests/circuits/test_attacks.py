@@ -8,6 +8,7 @@ what rejects.  (Inputs determine every other wire, so rejecting the completed wi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 from collections.abc import Callable, Iterator
@@ -132,6 +133,56 @@ def test_a_winner_twice_in_the_set(tiny: Setting) -> None:
     d = tiny.honest(1000)
     d.ids[1] = d.ids[0]
     assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, r"fSet\[1\]", r"increasing\.f\[0\]\[\d+\]"))
+
+
+# --- flags ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("w", [-40, -1, 0, 1, 2, 40])
+def test_a_flag_is_set_exactly_above_the_lower_end(tiny: Setting, w: int) -> None:
+    """All slots at one score: the honest flag holds; the other one, with whatever it does to v, is refused."""
+    tried = 0
+    for d in requests_at(tiny, w):
+        assert all(one.flag == (w > 0) for one in d.returned())
+        assert not tiny.r1cs.violations(tiny.r1cs.solve(d.inputs()))
+        p = max(d.places, key=d.score)
+        p.low = 1 - p.low
+        d.settle()
+        if not p.win:  # v has moved by w, below the threshold
+            continue
+        assert statement.Returned(p.slot, w <= 0) in d.returned()
+        assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, "|".join(bit_patterns(d, r"clip\.f\[\d+\]", p))))
+        tried += 1
+        if tried == 2:
+            return
+    raise AssertionError("no request offers this attack")
+
+
+def requests_at(setting: Setting, w: int) -> Iterator[Draft]:
+    for number in range(1000, 1040):
+        with contextlib.suppress(UnprovableError):
+            yield setting.honest(number, [w] * setting.cls.N)
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_t_states_another_flag_than_its_place(tiny: Setting, raised: bool) -> None:
+    for d in requests(tiny):
+        returned = d.returned()
+        at = next((k for k, one in enumerate(returned) if one.flag != raised), None)
+        if at is not None:
+            break
+    d.stated = [dataclasses.replace(one, flag=raised) if k == at else one for k, one in enumerate(returned)]
+    assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, rf"fSet\[{at}\]"))
+
+
+def test_one_slot_with_both_flags_in_t(tiny: Setting) -> None:
+    """(i, 0) and (i, 1) increase strictly; that places differ keeps them from being two winners."""
+    d = tiny.honest(1000)
+    i = d.ids[0]
+    d.stated = [statement.Returned(i, False), statement.Returned(i, True), d.returned()[2]]
+    unproven = 1 if d.returned()[0] == d.stated[0] else 0
+    patterns = [rf"fSet\[{k}\]" for k in range(2) if k in (unproven, 1)]
+    assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, "|".join(patterns)))
 
 
 def test_the_threshold_slot_reaches_beyond_its_bits(tiny: Setting) -> None:

@@ -192,7 +192,9 @@ def test_a_released_slot_is_as_likely_as_computed(name: str) -> None:
     for lead in (0, sigma):
         w = np.zeros(cls.N, dtype=np.int64)
         w[5] = lead << cls.s
-        hits = sum(5 in engine.answer(key(10_000 + q), w, max(1, lead << cls.s)) for q in range(queries))
+        hits = sum(
+            5 in {one.slot for one in engine.answer(key(10_000 + q), w, max(1, lead << cls.s))} for q in range(queries)
+        )
         low, high = wilson(hits, queries)
         chance = math.exp(log_chance(build_table(cls.law), cls.N, cls.K, lead)[0])
         assert low <= chance <= high

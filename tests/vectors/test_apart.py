@@ -238,9 +238,9 @@ def permutation(given: Json) -> Json:
 
 
 def places(given: Json) -> Json:
-    width = (given["class"]["N"] - 1).bit_length()
-    per, ids = 248 // width, given["ids"]
-    parts = [sum(x << width * j for j, x in enumerate(ids[at : at + per])) for at in range(0, len(ids), per)]
+    width = (given["class"]["N"] - 1).bit_length() + 1
+    per, t = 248 // width, [2 * i + flag for i, flag in zip(given["ids"], given["flags"], strict=True)]
+    parts = [sum(x << width * j for j, x in enumerate(t[at : at + per])) for at in range(0, len(t), per)]
     t_commit = apart.poseidon(5, int(given["salt"]), *parts)
     return {"packed": [number(x) for x in parts], "t_commit": number(t_commit)}
 

@@ -91,7 +91,7 @@ def _select(book: Book, name: str, key: Any) -> None:
     n = values["N"]
     w = [int.from_bytes(stream(f"score {i}", 2), "big") % 1200 - 200 for i in range(n)]
     base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 800}
-    about = "From unclipped w: size of theta's grid, the R opened slots, v*, i*, theta, and T in increasing slot order."
+    about = "From unclipped w: size of theta's grid, the R opened slots, v*, i*, theta, and T by slot with flags."
     book.valid(f"select/{name}", "select", "M.5", about, **base)
     book.valid(f"select/{name}-equal-scores", "select", "M.5", "All slots score alike.", **{**base, "w": [0] * n})
     book.refused(
@@ -121,9 +121,15 @@ def _places(book: Book) -> None:
     for name in ("tiny", "base"):
         values = class_of(name)
         ids = sorted({int.from_bytes(stream(f"id {i}", 4), "big") % values["N"] for i in range(50)})[: values["K"]]
-        base = {"class": values, "salt": scalar("t salt"), "ids": ids}
-        about = "The commitment to T: ids packed lowest first, then Poseidon(5, salt, packed ids)."
+        flags = [i % 3 > 0 for i in range(len(ids))]
+        base = {"class": values, "salt": scalar("t salt"), "ids": ids, "flags": flags}
+        about = "The commitment to T: 2 id + flag of each slot packed lowest first, then Poseidon(5, salt, packed)."
         found = book.valid(f"places/{name}", "places-commitment", "B.3", about, **base)
+        raised = {**base, "flags": [True] * len(ids)}
+        text = "The same slots with every flag set."
+        book.wrong(
+            f"places/{name}-flagged", "places-commitment", "B.6", text, {"t_commit": found["t_commit"]}, **raised
+        )
         turned = {**base, "ids": [*ids[:-2], ids[-1], ids[-2]]}
         text = "The same slots in another order."
         book.wrong(

@@ -26,6 +26,7 @@ from ragseal.kernel.attestation import (
     SealedAnswer,
     SignedRequest,
     SlotOpening,
+    TextOpening,
 )  # fmt: skip
 from ragseal.kernel.certificate import BlockBatch, BlockProof, LinkList, SignedLinks, TenantLinks, pack_links
 from ragseal.kernel.commitment import (
@@ -124,8 +125,10 @@ RECORD = Record(WINDOW_DIGEST, 0, SIGNED_REQUEST, point("C_y"), scalar("t_commit
 OPENINGS = Openings(
     scalar("t salt"),
     (
-        SlotOpening(2, True, "Zwölf Boxkämpfer\n", digest("salt of 2"), (digest("left"), digest("right"))),
-        SlotOpening(5, False, "", digest("salt of 5"), (digest("left"), digest("top"))),
+        SlotOpening(
+            2, True, (TextOpening("Zwölf Boxkämpfer\n", digest("salt of 2"), (digest("left"), digest("right"))),)
+        ),
+        SlotOpening(5, False, ()),
     ),
 )
 ENTRIES = [b"one", b"two", RECORD.encode()]
@@ -153,7 +156,8 @@ SAMPLES: tuple[Message, ...] = (
     ),
     PREPARE, REQUEST, SIGNED_REQUEST,
     Prepared(PREPARE.request_id, PREPARE.embedding, REQUEST.c_e, scalar("r"), REQUEST.index_digest),
-    RECORD, OPENINGS.slots[0], OPENINGS, BODY, RECEIPT, SealedAnswer(RECORD, stream("sealed", 60), RECEIPT),
+    RECORD, OPENINGS.slots[0].texts[0], OPENINGS.slots[0], OPENINGS, BODY, RECEIPT,
+    SealedAnswer(RECORD, stream("sealed", 60), RECEIPT),
     Answer(RECORD, OPENINGS, RECEIPT), RegistryAsk(*ASKED), ProofsAsk(*ASKED, (0, 2, 7)), LinksAsk(*ASKED),
     BlocksAsk(*ASKED, digest("estimate key"), "acme", ((0, 1, 2), (1, 3))),
     Delivery.sign(signing("provider"), RegistryAsk(*ASKED).digest(), REGISTRY.encode()),

@@ -141,9 +141,16 @@ impl Engine {
         ranges.exact(chosen.threshold_slot as u128, self.slot_bits(), &mut isc)?;
         isc.pop();
         ranges.low(i128::from(vs - 1 - self.bounds[chosen.theta - 1]), 2, &mut vt)?;
-        let id_chunks = self.slot_bits().div_ceil(c);
-        for pair in chosen.ids.windows(2) {
-            ranges.low((pair[1] - pair[0] - 1) as i128, id_chunks, &mut tdc)?;
+        // 2 id + flag: L + 1 bits.
+        let returned: Vec<u64> = chosen
+            .ids
+            .iter()
+            .zip(&chosen.flags)
+            .map(|(&slot, &flag)| 2 * slot as u64 + u64::from(flag))
+            .collect();
+        let returned_chunks = (self.slot_bits() + 1).div_ceil(c);
+        for pair in returned.windows(2) {
+            ranges.low(i128::from(pair[1] - pair[0] - 1), returned_chunks, &mut tdc)?;
         }
         let first = (1 << self.m) - self.grid + 1;
 
@@ -162,7 +169,7 @@ impl Engine {
         h.extend(small(&isc));
         h.extend((0..self.grid).map(|g| Fr::from(u64::from(first + g == chosen.theta))));
         h.extend(small(&vt));
-        h.extend(chosen.ids.iter().map(|&i| Fr::from(i as u64)));
+        h.extend(small(&returned));
         h.extend(small(&tdc));
         Ok(h)
     }
@@ -207,10 +214,10 @@ impl Engine {
             let value = x[place.slot];
             px0.push(ranges.look((value & mask) as u128)?);
             px1.push(ranges.look((value >> c) as u128)?);
-            let (below, above) = (w < 0, w > hmax);
+            let (below, above) = (w <= 0, w > hmax);
             pcl.push(below.into());
             pch.push(above.into());
-            ranges.low(i128::from(if below { -1 - w } else { w }), 2, pa1)?;
+            ranges.low(i128::from(if below { -w } else { w - 1 }), 2, pa1)?;
             ranges.low(i128::from(if above { w - hmax - 1 } else { hmax - w }), 2, pa2)?;
             ranges.exact(place.fine, fb, pf)?;
             ranges.exact(u128::from(place.dither), self.s, pd)?;

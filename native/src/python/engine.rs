@@ -48,11 +48,12 @@ impl Engine {
         Ok(Engine(engine::Engine::new(shape, bounds, last, grid)?))
     }
 
-    /// The K winners (increasing), v*, i* and theta.
+    /// The K winners (increasing), their flags, v*, i* and theta.
     fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyDict>> {
         let chosen = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, hmax))?;
         let out = PyDict::new(py);
         out.set_item("ids", chosen.ids)?;
+        out.set_item("flags", chosen.flags)?;
         out.set_item("v", chosen.threshold)?;
         out.set_item("i_star", chosen.threshold_slot)?;
         out.set_item("theta", chosen.theta)?;
