@@ -9,6 +9,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -338,10 +339,10 @@ def commit(
             None if before is None else before.manifest.policy.period_start,
         )
         task = bars.add_task("checking the policy", total=None)
-        rules = load_policy(policy_file, binding, assembly.advertised_epsilon)
-        assembly.check_promises(rules, cls)
-        known = list(provider.journal.history.windows.values())
         accounts = len(registry.accounts(provider.state))
+        rules = load_policy(policy_file, binding, partial(assembly.advertised_epsilon, accounts=accounts))
+        assembly.check_promises(rules, cls, accounts)
+        known = list(provider.journal.history.windows.values())
         spent = spending.spending(known, assembly.circuit_class, rules, accounts)
         terms = consent.terms(rules, cls, spent)
         consent.require(terms, agreed, spent.get("error"))

@@ -40,20 +40,26 @@ def period(windows: Iterable[Window], start: int, classes: Classes) -> list[Spen
     ]
 
 
-def coined(windows: Iterable[Window], start: int, classes: Classes) -> list[Coined]:
-    """The same under claim until-delivered: those included whose coin beacon is complete and that did not open.
+def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coined]:
+    """Windows of the period with coins: the opened ones, and those whose beacon was completed and that never opened.
+
+    Such a one belongs to the period unless a window after it shows that it was over before.
 
     Raises:
         ConfigurationError: a window's class is not there any more.
     """
     found = []
-    for one in windows:
+    for at, one in enumerate(windows):
         policy, opened = one.manifest.policy, one.stage in (Stage.OPEN, Stage.CLOSED)
-        drawn = opened or (one.stage is Stage.SEALED and not one.missing())
-        if not drawn or (one.close.time if one.close is not None else one.ends if not opened else start) < start:
+        if not policy.coined or not (opened or (one.stage is Stage.SEALED and not one.missing())):
             continue
-        queries = max(one.manifest.accounts * policy.n_max, sum(one.counters.values())) if opened else 0
-        found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
+        if opened:
+            over = one.close is not None and one.close.time < start
+        else:
+            over = any(0 < later.time < start for later in windows[at + 1 :])
+        if not over:
+            queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
+            found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
     return found
 
 
@@ -111,7 +117,6 @@ def _every_list(
 
 def _delivered(values: dict[str, Any], drawn: Sequence[Coined], following: Coined | None, delta: Fraction) -> None:
     """Adds rows, epsilon, unseen and return under claim until-delivered."""
-    drawn = [one for one in drawn if one.policy.coined]  # beside abandoned windows of the other claim
     if drawn:
         values["windows"] = [
             {
