@@ -125,11 +125,15 @@ const DIMENSIONS = 4096;
 
 const rules = {
   policy(f) {
-    const [, , , dimension, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, unit] = f;
-    const [chunks, start, opens, closes] = f.slice(14);
+    const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
+    const [chunks, start, opens, closes] = f.slice(17);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
     if (rational(epsilon)[0] <= 0n) refuse("epsilon");
+    const coin = BigInt(hidden);
+    if (claim === "until-delivered") {
+      if (coin < 1n || coin > 255n) refuse("coin");
+    } else if (claim !== "every-list" || coin !== 0n || !gate) refuse("claim");
     if (!within(rational(theta), true)) refuse("theta");
     if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
     if ([gain, nMax, kMax, tau, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
@@ -137,8 +141,14 @@ const rules = {
     if (unit !== "slot") refuse("unit");
     if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");
   },
+  thinning(f) {
+    const names = f[1].map((tenant) => tenant.fields[0]);
+    if (names.length === 0) refuse("no tenant");
+    for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+  },
   manifest(f) {
     const [, , policy, , , tenants] = f;
+    if ((policy.fields[4] === "until-delivered") !== (f[12].length === 1)) refuse("a coin and its claim");
     const names = tenants.map((tenant) => tenant.fields[0]);
     if (names.length === 0) refuse("no tenant");
     for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
@@ -181,7 +191,8 @@ const opening = message("folded-opening");
 const MESSAGES = {
   // phase A
   policy: [
-    name, hash, hash, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, text(64), u32, u64, u64, u64,
+    name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
+    u32, u64, u64, u64,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],
@@ -190,8 +201,12 @@ const MESSAGES = {
   membership: [message("account"), u32, list(hash, 64)],
   manifest: [
     name, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey, hash,
-    publicKey,
+    publicKey, list(message("coin-commitment"), 1),
   ],
+  "coin-commitment": [element, hash],
+  "thinned-index": [name, hash, hash, hash],
+  thinning: [hash, list(message("thinned-index"), 256)],
+  "thinned-file": [blob(64 * DIMENSIONS), opening, point, opening, fixed(256)],
   "signed-manifest": [message("manifest"), signature],
   "beacon-commit": [hash, name, publicKey, hash, signature],
   "beacon-opening": [hash, name, hash],
