@@ -280,7 +280,7 @@ def _check_delivered(policy: Policy, cls: CircuitClass, accounts: int, least: Fr
     found = _delivered(policy, cls, accounts)
     ways = [f'advertise at least {float(least):.6g} (or "auto")']
     if found.unseen_once > declared:
-        ways.append(f"unseen = {float(declared / policy.chunks_max):.6g} or less")
+        ways.append(f"use unseen <= {float(declared / policy.chunks_max):.6g}")
     if found.returned > declared:
         gain = _gain_of_return(policy, cls, accounts, float(declared))
         ways.append(f"use gain <= {gain}" if gain else "use a narrower score window")
