@@ -123,6 +123,12 @@ const rational = (value) => {
 
 const DIMENSIONS = 4096;
 
+/** Names of a list's messages that come in increasing order, at least one. */
+const increasing = (names) => {
+  if (names.length === 0) refuse("no tenant");
+  for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+};
+
 const rules = {
   policy(f) {
     const [, , , dimension, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, unit] = f;
@@ -139,11 +145,12 @@ const rules = {
   },
   manifest(f) {
     const [, , policy, , , tenants] = f;
-    const names = tenants.map((tenant) => tenant.fields[0]);
-    if (names.length === 0) refuse("no tenant");
-    for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+    increasing(tenants.map((tenant) => tenant.fields[0]));
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
     if (f[9] === f[11]) refuse("the provider is not its own auditor");
+  },
+  thinning(f) {
+    increasing(f[1].map((index) => index.fields[0]));
   },
   request(f) {
     if (smallOrder(littleEndian(Buffer.from(f[12], "hex")), 1n)) refuse("nothing can be sealed to a key of small order");
@@ -199,6 +206,9 @@ const MESSAGES = {
   "window-open": [hash, element, u64],
   "window-close": [hash, u64, u64],
   "index-file": [blob(64 * DIMENSIONS), opening],
+  "thinned-index": [name, hash, hash, hash],
+  thinning: [hash, list(message("thinned-index"), 256)],
+  "thinned-file": [blob(64 * DIMENSIONS), opening, point, opening, fixed(256)],
   embedder: [hash, hash, text(1024), text(1024), u32, text(4096), text(4096), u32, name],
   // phase B
   prepare: [hash, name, fixed(16), fixed(32), text(65536), blob(DIMENSIONS)],
