@@ -191,6 +191,21 @@ def test_every_bit_of_every_element_counts() -> None:
         assert lying.broken() >= {name}
 
 
+@pytest.mark.parametrize("name", PRIVATE)
+def test_bits_are_boolean(name: str) -> None:
+    """Two more of one place and one less of the next add up to the same: with 2 and -1 a coin would be any number."""
+    size = {"coin": COINS, "distance": 8}.get(name, TOP - 1)
+    for j in (0, size // 2, size - 2):
+        index = Index(14)
+        values = {circuit().names[w]: x for w, x in zip(circuit().inputs, index.flat(), strict=True)}
+        low, high = f"{name}[1][{j}]", f"{name}[1][{j + 1}]"
+        index.edits = {low: values[low] + 2, high: values[high] - 1}
+        broken = index.broken()
+        assert name in broken
+        if name != "coin":  # the coins' own numbers change with theirs
+            assert broken == {name}, j
+
+
 @pytest.mark.parametrize("where", ["first", "last"])
 def test_an_element_by_its_other_bits(where: str) -> None:
     """element + r has 254 bits too for one element in three, and other coins: the gap refuses it."""
