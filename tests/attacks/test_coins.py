@@ -382,7 +382,7 @@ def test_an_estimate_above_k_max_is_a_fact_where_the_policy_only_reports_it() ->
     verdict = accepted(world)
     assert verdict.estimation is not None
     assert verdict.estimation.c == 2
-    assert document.build(verdict)["estimate"]["largest_coalition"] == 2
+    assert document.build(verdict)["estimate"]["c"] == 2
     undecided(joined(gate=True), 9, "2 accounts")
     with without(checks.COALITION):
         accepted(joined(gate=True))
