@@ -231,7 +231,7 @@ class History:
                 raise CommitmentError(f"window {other.window!r} exists: none is opened twice, take a new name")
             if other.c_seed == manifest.c_seed:
                 raise CommitmentError(f"the seed of window {other.window!r} is used again: every window needs its own")
-            if set(other.coins) & set(manifest.coins):
+            if {one.c_coin for one in other.coins} & {one.c_coin for one in manifest.coins}:
                 raise CommitmentError(f"the coin seed of window {other.window!r} is used again")
             if other.beacon_commitment == manifest.beacon_commitment:
                 raise CommitmentError(f"the beacon nonce of window {other.window!r} is used again")

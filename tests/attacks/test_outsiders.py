@@ -176,6 +176,9 @@ class Between(SimulatedEvidence):
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         return self._through("index_file", super().index_file(manifest, tenant))
 
+    def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
+        return self._through("thinned_file", super().thinned_file(manifest, tenant))
+
     def deliver(self, ask: Any, proof: bytes) -> bytes:
         return self._through(type(ask).__name__, super().deliver(ask, proof))
 

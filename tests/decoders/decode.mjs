@@ -123,6 +123,12 @@ const rational = (value) => {
 
 const DIMENSIONS = 4096;
 
+/** Names of a list's messages that come in increasing order, at least one. */
+const increasing = (names) => {
+  if (names.length === 0) refuse("no tenant");
+  for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+};
+
 const rules = {
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
@@ -142,16 +148,12 @@ const rules = {
     if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");
   },
   thinning(f) {
-    const names = f[1].map((tenant) => tenant.fields[0]);
-    if (names.length === 0) refuse("no tenant");
-    for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+    increasing(f[1].map((tenant) => tenant.fields[0]));
   },
   manifest(f) {
     const [, , policy, , , tenants] = f;
     if ((policy.fields[4] === "until-delivered") !== (f[12].length === 1)) refuse("a coin and its claim");
-    const names = tenants.map((tenant) => tenant.fields[0]);
-    if (names.length === 0) refuse("no tenant");
-    for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+    increasing(tenants.map((tenant) => tenant.fields[0]));
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
     if (f[9] === f[11]) refuse("the provider is not its own auditor");
   },

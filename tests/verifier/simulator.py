@@ -64,6 +64,7 @@ from ragseal.kernel.params import CircuitClass, R, class_from_mapping
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import Returned, places_commitment
+from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
@@ -121,6 +122,17 @@ class BindingKey:
 KEY = BindingKey()
 
 
+def index_file(rows: list[list[int]], blinders: list[int], key: Any, rng: random.Random) -> IndexFile:
+    """Commitments to the columns of these rows under a key's points, with their proof of opening."""
+    bases = key.scores.y + key.scores.b
+    columns = b"".join(GROUP.msm(bases, field.pack([*(row[j] for row in rows), b])) for j, b in enumerate(blinders))
+    chi = powers(commitment.columns_batching_challenge(key.digest, columns), len(blinders))
+    witness = [sum(c * x for c, x in zip(chi, row, strict=True)) % R for row in [*rows, blinders]]
+    nonces = scalars(rng, len(witness))
+    opening = commitment.prove_columns(GROUP, key.scores, key.digest, columns, field.pack(witness), nonces)
+    return IndexFile(columns, opening)
+
+
 @dataclass
 class Tenant:
     name: str
@@ -134,17 +146,7 @@ class Tenant:
     def make(cls, name: str, rng: random.Random, key: Any) -> Tenant:
         rows = [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(CLS.N)]
         blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
-        bases = key.scores.y + key.scores.b
-        columns = b"".join(
-            GROUP.msm(bases, field.pack([*(row[j] for row in rows), blinders[j]])) for j in range(DIMENSION)
-        )
-        chi = powers(commitment.columns_batching_challenge(key.digest, columns), DIMENSION)
-        witness = [sum(c * row[j] for j, c in enumerate(chi)) % R for row in rows]
-        witness.append(sum(c * b for c, b in zip(chi, blinders, strict=True)) % R)
-        opening = commitment.prove_columns(
-            GROUP, key.scores, key.digest, columns, field.pack(witness), scalars(rng, CLS.N + 1)
-        )
-        file = IndexFile(columns, opening)
+        file = index_file(rows, blinders, key, rng)
         texts = MerkleTree([text_leaf(bytes(32), i, f"{name} {i}".encode()) for i in range(CLS.N)])
         index = TenantIndex(name, DIMENSION, file.columns_digest(), file.opening_digest(), texts.root())
         return cls(name, rows, blinders, file, texts, index)
@@ -236,6 +238,7 @@ class World:
         self.made_by = "auditor"
         self.remembered: SignedCheckpoint | None = None
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
+        self.thinned: dict[tuple[bytes, str], ThinnedFile] = {}  #: by manifest and tenant
         self.shown_manifest: bytes | None = None
         self.tamper_batch: Callable[[ProofBatch], ProofBatch] = lambda batch: batch
         self.tamper_entry: Callable[[ProofEntry], ProofEntry] = lambda entry: entry
@@ -556,6 +559,9 @@ class SimulatedEvidence:
 
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         return self.world.files[tenant].encode()
+
+    def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
+        return self.world.thinned[manifest, tenant].encode()
 
     def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
         self.world.asked.append(list(seqs))

@@ -63,6 +63,7 @@ def check_delivered(log: LogView, window: Window, auditor: Auditor, span: Period
         windows=[one.window for one in span.windows],
         windows_that_never_opened=[one.window for one in span.abandoned],
         windows_left_out=[one.window for one in span.left_out],
+        windows_left_out_that_never_opened=[one.window for one in span.abandoned_before],
         period_start=span.start,
         unseen=found.unseen,
         coin_periods=found.periods,
@@ -81,11 +82,12 @@ def check_delivered(log: LogView, window: Window, auditor: Auditor, span: Period
 
 def _account(auditor: Auditor, window: Window, span: Period, delta: Fraction) -> Delivered:
     """The period's numbers.  Raises PolicyError: none follow."""
-    other = [one.window for one in (*span.windows, *span.abandoned) if not one.policy.coined]
+    other = [one.window for one in span.windows if not one.policy.coined]  # abandoned ones have coins
     if other:
         raise PolicyError(
             f"windows of this budget period make another claim than {UNTIL_DELIVERED} and have no coin, so nothing "
-            f"bounds what absence tells over the period: {', '.join(other[:_NAMED])}"
+            f"bounds what absence tells over the period: {', '.join(other[:_NAMED])}; begin a new period with "
+            "period_start = the time at which the window opens, once those of the other claim have closed"
         )
     found = delivered_period(coined_windows(auditor, window, span), delta)
     if not math.isfinite(found.epsilon):
@@ -96,9 +98,10 @@ def _account(auditor: Auditor, window: Window, span: Period, delta: Fraction) ->
 def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, why: str) -> Refused | Undecided:
     """No finite epsilon: the provider's doing if the log and its policies alone give none.
 
-    Which windows count may also rest on the auditor's own beginning of the period and on when it drew its nonces.
+    Which windows count may also rest on this auditor's own beginning of the period and on what its folder says of its
+    nonces: when they were drawn, and whether they were released.
     """
-    alone = period(log, window, replace(auditor, since=None, drawn={}))
+    alone = period(log, window, replace(auditor, since=None, drawn={}, beacons={}))
     try:
         _account(auditor, window, alone, delta)
     except PolicyError:
@@ -137,9 +140,9 @@ def check_delivered_advertised(window: Window, table: NoiseTable, say: Recorder 
 
 def whole_log(auditor: Auditor, window: Window, span: Period, delta: Fraction) -> float | str | None:
     """Epsilon of all windows of the log, if some were left out; information, so it explains instead of failing."""
-    if not span.left_out:
+    if not span.left_out and not span.abandoned_before:
         return None
-    every = Period(span.start, (*span.left_out, *span.windows), (), span.abandoned)
+    every = Period(span.start, (*span.left_out, *span.windows), (), (*span.abandoned_before, *span.abandoned))
     try:
         return delivered_period(coined_windows(auditor, window, every), delta).epsilon
     except AuditError as error:

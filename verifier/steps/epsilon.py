@@ -116,6 +116,7 @@ def _delivered_details(promise: Delivered, span: Period) -> dict[str, Any]:
         "unseen_by_two_routes": list(promise.routes.unseen),
         "return_by_two_routes": list(promise.routes.returned),
         "windows_that_never_opened": [_named(one) for one in span.abandoned],
+        "windows_left_out_that_never_opened": [_named(one) for one in span.abandoned_before],
     }
 
 
