@@ -152,6 +152,21 @@ def test_a_slot_against_its_coin(hidden: bool) -> None:
         assert again.broken(), other
 
 
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_slot_in_part(hidden: bool) -> None:
+    """With a distance that is too short by k a slot would stay k / 256 times: 256 times the document would be whole."""
+    index = Index(15)
+    at = index.slot(hidden)
+    for k in (1, 128, 255):
+        distance = (index.coins[at] - index.eta) % 256
+        short = distance - k if distance >= k else distance + 256 - k
+        index.set_bits("distance", at, short, 8)
+        stays = (index.coins[at] - index.eta + 256 - short) * pow(256, -1, P) % P
+        assert stays not in (0, 1)
+        index.thinned[at] = stays * index.placed[at] % P
+        assert index.broken() == {"coin", "distance", "eta"}, k
+
+
 def test_another_value_in_a_visible_slot() -> None:
     index = Index(6)
     at = index.slot(False)
