@@ -94,7 +94,7 @@ def measure(
     for shape in used:
         for window in windows:
             for unseen, target in costs:
-                if unseen is None and shape.cls.K > RETURNED[0]:  # its accounting takes minutes a class
+                if unseen is None and not shape.available:  # its accounting takes minutes a class
                     continue
                 gain, budget = gain_at(shape, window, target, unseen)
                 if gain:

@@ -63,7 +63,7 @@ def main() -> None:
 
     \b
     A provider's first window, from nothing:
-      ragseal-provider init --class base --origin example.org/rag
+      ragseal-provider init --origin example.org/rag
       ragseal-provider ingest --tenant acme --corpus beir:./scifact
       ragseal-provider accounts add alice --tenant acme --key HEX    (the client prints its key)
       ragseal-provider fetch-keys --verifier localhost:7801          (the auditor makes the keys)
@@ -80,7 +80,9 @@ def main() -> None:
 @main.command()
 @STATE
 @click.option("--origin", required=True, help="Name of the ledger, such as example.org/rag; part of every checkpoint.")
-@click.option("--class", "class_name", default="base", show_default=True, help="Circuit class: capacity, K, noise law.")
+@click.option(
+    "--class", "class_name", default="base-one", show_default=True, help="Circuit class: capacity, K, noise law."
+)
 @click.option("--embedder", default="minilm", show_default=True, help="Embedder of documents and queries.")
 @JSON
 def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: bool) -> None:

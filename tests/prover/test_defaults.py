@@ -94,13 +94,15 @@ def test_the_default_is_the_largest_gain_of_its_return_and_a_policy_that_can_be_
     assert f"comes back in {made.at_hi:.0%}" in comments
     assert "1 document in 20 is not found this period" in comments
     assert "to at most 95.2 against 4.8 that it is not there" in comments
-    assert ("THESE ANSWERS ARE OF LITTLE USE" in comments) == (made.at_hi < USEFUL)
+    assert ("THESE ANSWERS ARE OF LITTLE USE" in comments) == (not made.useful)
     assert max(map(len, text.splitlines())) <= 180
 
 
 def test_gaussian_noise_is_said_to_be_of_little_use_for_this_claim() -> None:
     assert "LITTLE USE: with gaussian noise" in policy_text(CLASSES["small"], DIMENSION, "some", PUBLIC)
     assert "LITTLE USE" not in policy_text(CLASSES["small-geo"], DIMENSION, "some", PUBLIC)
+    assert "LITTLE USE" in policy_text(CLASSES["small-geo"], DIMENSION, "some", None)  # no answer is at cosine 1
+    assert default_policy(CLASSES["small-geo"], DIMENSION, None).at_hi > USEFUL
 
 
 def test_a_class_whose_dither_is_too_coarse_for_the_return_is_refused() -> None:

@@ -87,7 +87,7 @@ def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do(ti
     found = re.search(r"advertise at least ([\d.]+) .*or use unseen <= ([\d.]+)", said)
     assert found is not None, said
     assert float(found.group(2)) == 2.5
-    bold = replace(policy, gain=2, lo=3226, hi=4033, epsilon_account="31/10")
+    bold = replace(policy, gain=6, lo=3226, hi=4033, epsilon_account="31/10")
     gain = re.search(r"or use gain <= (\d+)", refusal(bold, tiny))
     assert gain is not None
     assembly.check_promises(replace(bold, gain=int(gain.group(1))), tiny)
