@@ -180,6 +180,7 @@ def test_a_hidden_document_takes_no_place() -> None:
     assert seen.recall == pytest.approx(K / documents, abs=0.04)
     assert hidden.recall == pytest.approx(K / documents, abs=0.04)  # 0.19 if hidden ones kept their scores
 
+
 def test_only_ten_ranks_count() -> None:
     judge = Judge(work_of([[100 - i for i in range(12)]], [{10: 1, 0: 1}]))
     everything = np.arange(12)
