@@ -230,6 +230,7 @@ NO_COIN_NO_SHARE = Guard(Policy, "_validate_claim", "hidden must be 0")
 EVERY_LIST_GATES = Guard(Policy, "_validate_claim", "must gate the verdict")
 ABANDONED_COUNT = Check(period, "_abandoned", lambda *_: ((), ()))
 ONE_CLAIM = Guard(delivered, "_account", "make another claim")
+PLACES_OF_THE_PERIOD = Guard(delivered, "known_class", "places are not proven enough")
 DELIVERED_ADVERTISED = Guard(delivered, "check_delivered_advertised", "advertises epsilon")
 
 PROVIDER_NO_COIN_NO_THINNING = Guard(Window, "add_thinning", "nothing is thinned")
@@ -256,6 +257,7 @@ CHECKS: dict[str, Removable] = {
     "coin: abandoned windows count": ABANDONED_COUNT,
     "coin: one claim a period": ONE_CLAIM,
     "coin: advertised epsilon": DELIVERED_ADVERTISED,
+    "coin: places of the period's classes": PLACES_OF_THE_PERIOD,
     "provider: no thinning without a coin": PROVIDER_NO_COIN_NO_THINNING,
     "provider: thinned once, in time": PROVIDER_THINNED_ONCE,
     "provider: thinned for the manifest's tenants": PROVIDER_THINNED_TENANTS,
