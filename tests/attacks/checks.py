@@ -16,7 +16,6 @@ import pytest
 
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
-from ragseal.client import opening as clients_opening
 from ragseal.groth16.views import EstimateView, ThinningView
 from ragseal.kernel import attestation, certificate, encoding, field, folding, opening, thinning
 from ragseal.kernel import commitment as phase_a
@@ -232,12 +231,8 @@ NO_COIN_NO_SHARE = Guard(Policy, "_validate_claim", "hidden must be 0")
 EVERY_LIST_GATES = Guard(Policy, "_validate_claim", "must gate the verdict")
 ABANDONED_COUNT = Check(period, "_abandoned", lambda *_: ((), ()))
 ONE_CLAIM = Guard(delivered, "_account", "make another claim")
+PLACES_OF_THE_PERIOD = Guard(delivered, "known_class", "places are not proven enough")
 DELIVERED_ADVERTISED = Guard(delivered, "check_delivered_advertised", "advertises epsilon")
-
-CLIENT_THINNED_ONCE = Guard(clients_opening, "find_opening", "thinned twice")
-CLIENT_THINNED = Guard(clients_opening, "_thinned", "opened without its coins")
-CLIENT_NO_COIN_NO_THINNING = Guard(clients_opening, "_thinned", "does not provide for")
-CLIENT_THINNED_TENANTS = Guard(clients_opening, "_thinned", "not those of the manifest")
 
 PROVIDER_NO_COIN_NO_THINNING = Guard(Window, "add_thinning", "nothing is thinned")
 PROVIDER_THINNED_ONCE = Guard(Window, "add_thinning", "thinned once, after")
@@ -263,10 +258,7 @@ CHECKS: dict[str, Removable] = {
     "coin: abandoned windows count": ABANDONED_COUNT,
     "coin: one claim a period": ONE_CLAIM,
     "coin: advertised epsilon": DELIVERED_ADVERTISED,
-    "client: thinned once, after the auditor": CLIENT_THINNED_ONCE,
-    "client: thinned": CLIENT_THINNED,
-    "client: no thinning without a coin": CLIENT_NO_COIN_NO_THINNING,
-    "client: thinned for the manifest's tenants": CLIENT_THINNED_TENANTS,
+    "coin: places of the period's classes": PLACES_OF_THE_PERIOD,
     "provider: no thinning without a coin": PROVIDER_NO_COIN_NO_THINNING,
     "provider: thinned once, in time": PROVIDER_THINNED_ONCE,
     "provider: thinned for the manifest's tenants": PROVIDER_THINNED_TENANTS,

@@ -30,6 +30,7 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.errors import CommitmentError, EncodingError, PolicyError
 from ragseal.kernel.noise import TOTAL
 from ragseal.kernel.policy import Policy
+from ragseal.prover.spending import spending
 from ragseal.verifier.outcome import FAIL
 from ragseal.verifier.report import document, page
 from ragseal.verifier.verification import Verdict
@@ -37,6 +38,7 @@ from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Both, Removable
 from tests.attacks.test_outsiders import Between
+from tests.attacks.test_thinning_order import replayed
 from tests.attacks.test_withheld import Silent
 from tests.attacks.test_withheld import audit as audited_over
 from tests.attacks.world import accepted, refused, undecided
@@ -565,6 +567,20 @@ def test_a_window_that_was_given_up_before_the_period_is_named_and_not_counted()
     assert coins_of(audited(world, auditor=replace(world.auditor(), since=OPENS))) == (3, 4.3525, ["w0"])
 
 
+@pytest.mark.parametrize("start", [OPENS - 100_000, OPENS + HOUR, OPENS + 2 * HOUR, OPENS + 2 * HOUR + 30])
+def test_the_provider_foresees_the_coins_that_an_auditor_counts(start: int) -> None:
+    world = begun(opened=True)
+    window(world, 1)
+    world.enter_manifest("again", policy_=policy(opens=OPENS + HOUR + 600, closes=OPENS + 90 * 60))
+    world.enter_sealed()
+    world.enter_manifest("nothing", policy_=policy(opens=OPENS + HOUR + 600, closes=OPENS + 90 * 60))
+    following = policy(opens=OPENS + 3 * HOUR, closes=OPENS + 4 * HOUR, period_start=start)
+    foreseen = spending(list(replayed(world).windows.values()), lambda _: CLS, following, len(world.registry))
+    window(world, 3, period_start=start)
+    assert coins_of(audited(world))[:2] == (foreseen["coin_periods"], round(foreseen["unseen"], 4))
+    assert foreseen["coin_periods"] == {OPENS - 100_000: 4, OPENS + HOUR: 4}.get(start, 2)
+
+
 def test_the_first_window_of_a_period_answers_for_what_was_given_up_for_it() -> None:
     """Attack: throw coins, do not like them, and begin the next window with a period of its own."""
     world = begun(opened=True)
@@ -631,6 +647,19 @@ def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
     undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
     del world.beacons[first]
     assert coins_of(audited(world)) == ONCE
+
+
+@pytest.mark.parametrize("kind", [policy, simulator.policy])
+def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Callable[..., Policy]) -> None:
+    world = CoinedWorld()
+    world.commit("w0", policy_=kind(class_name="few"))
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
+    window(world, 1, claim=kind().claim)
+    few = replace(CLS, name="few", R=CLS.R - 1)
+    known = replace(world.auditor(), classes={**world.auditor().classes, "few": (few, simulator.CLASS_DIGEST)})
+    undecided(world, 11, "its places are not proven enough", auditor=known, now=NOW + 100 * HOUR)
+    with without(checks.PLACES_OF_THE_PERIOD):
+        accepted(world, auditor=known, now=NOW + 100 * HOUR)
 
 
 def test_every_window_of_the_period_throws_its_own_coins() -> None:

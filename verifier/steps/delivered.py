@@ -15,7 +15,8 @@ from ragseal.accounting.delivered import Delivered, until_delivered
 from ragseal.accounting.delivered_period import Coined, delivered_period
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.noise import NoiseTable
+from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.overflow import overflow_bound_holds
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
@@ -31,19 +32,30 @@ def coined_windows(auditor: Auditor, window: Window, span: Period) -> tuple[Coin
     """The period's windows as its accounting takes them; of one that never opened only the coins count.
 
     Raises:
-        Undecided: this build has not the class of an opened one.
+        Undecided: of an opened one, as :func:`known_class`.
     """
-    opened = [Coined(one.window, one.policy, _class(auditor, one), one.all_queries) for one in span.windows]
+    opened = [Coined(one.window, one.policy, known_class(auditor, one), one.all_queries) for one in span.windows]
     return (*opened, *(Coined(one.window, one.policy, window.cls, 0) for one in span.abandoned))
 
 
-def _class(auditor: Auditor, one: PeriodWindow) -> CircuitClass:
+def known_class(auditor: Auditor, one: PeriodWindow) -> CircuitClass:
+    """The class that a window's policy names, if this auditor knows exactly that class and its noise.
+
+    Raises:
+        Undecided: this build has not exactly that class and table, or places that prove too little.
+    """
     try:
-        return own_class(auditor, one.policy)[0]
+        cls, _ = own_class(auditor, one.policy)
     except Undecided as error:
         raise Undecided(
             f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
         ) from None
+    if not overflow_bound_holds(cls, build_table(cls.law)):
+        raise Undecided(
+            f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
+            "restore circuits/classes.toml",
+        )
+    return cls
 
 
 def check_delivered(log: LogView, window: Window, auditor: Auditor, span: Period, say: Recorder = quiet) -> Delivered:

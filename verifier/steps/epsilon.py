@@ -22,8 +22,7 @@ from ragseal.accounting.delivered_period import DeliveredRow, delivered_odometer
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.noise import NoiseTable, build_table
-from ragseal.kernel.overflow import overflow_bound_holds
+from ragseal.kernel.noise import NoiseTable
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
@@ -31,7 +30,7 @@ from ragseal.verifier.steps import delivered
 from ragseal.verifier.steps.conditions import conditions, conditions_of_delivered
 from ragseal.verifier.steps.dp_accounting_check import CrossCheck, second_opinion
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Window, own_class
+from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.period import Period, PeriodWindow, period
 from ragseal.verifier.steps.receipts import Tally
 from ragseal.verifier.steps.recorder import Recorder, quiet
@@ -337,20 +336,5 @@ def _whole_log(auditor: Auditor, span: Period, delta: Fraction) -> float | str |
 
 
 def _spent(auditor: Auditor, one: PeriodWindow) -> Spent:
-    """A window with the class that its policy names, if this auditor knows exactly that class and its noise.
-
-    Raises:
-        Undecided: this build has not exactly that class and table, or places that prove too little.
-    """
-    try:
-        cls, _ = own_class(auditor, one.policy)
-    except Undecided as error:
-        raise Undecided(
-            f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
-        ) from None
-    if not overflow_bound_holds(cls, build_table(cls.law)):
-        raise Undecided(
-            f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
-            "restore circuits/classes.toml",
-        )
-    return Spent(one.window, one.policy, cls, one.queries)
+    """A window with its class.  Raises Undecided: as :func:`ragseal.verifier.steps.delivered.known_class`."""
+    return Spent(one.window, one.policy, delivered.known_class(auditor, one), one.queries)
