@@ -42,13 +42,7 @@ def period(windows: Iterable[Window], start: int, classes: Classes) -> list[Spen
 
 
 def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coined]:
-<<<<<<< HEAD
-    """Windows of the period with coins: the opened ones, and those whose beacon was completed and that never opened.
-
-    Such a one belongs to the period unless a window after it shows that it was over before.
-=======
     """The same under claim until-delivered: those included whose coin beacon is complete and that did not open.
->>>>>>> coinattacks
 
     One that did not open is left out only if another one was opened after it and before the period.
 
@@ -57,25 +51,15 @@ def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coin
     """
     found = []
     for at, one in enumerate(windows):
-<<<<<<< HEAD
-        policy, opened = one.manifest.policy, one.stage in (Stage.OPEN, Stage.CLOSED)
-        if not policy.coined or not (opened or (one.stage is Stage.SEALED and not one.missing())):
-=======
         policy, opened = one.manifest.policy, _opened(one)
         if opened:
             before = one.close is not None and one.close.time < start
         else:
             before = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
         if before or not (opened or (one.stage is Stage.SEALED and not one.missing())):
->>>>>>> coinattacks
             continue
-        if opened:
-            over = one.close is not None and one.close.time < start
-        else:
-            over = any(0 < later.time < start for later in windows[at + 1 :])
-        if not over:
-            queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
-            found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
+        queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
+        found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
     return found
 
 
