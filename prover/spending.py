@@ -14,6 +14,7 @@ from typing import Any
 from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period, one_claim
 from ragseal.accounting.period import Spent, account_period, odometer
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy, rational
@@ -36,31 +37,34 @@ def period(windows: Iterable[Window], start: int, classes: Classes) -> list[Spen
             max(one.manifest.policy.n_max, *one.counters.values(), 0),
         )
         for one in windows
-        if one.stage in (Stage.OPEN, Stage.CLOSED) and not (one.close is not None and one.close.time < start)
+        if _opened(one) and not (one.close is not None and one.close.time < start)
     ]
 
 
 def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coined]:
-    """Windows of the period with coins: the opened ones, and those whose beacon was completed and that never opened.
+    """The same under claim until-delivered: those included whose coin beacon is complete and that did not open.
 
-    Such a one belongs to the period unless a window after it shows that it was over before.
+    One that did not open is left out only if another one was opened after it and before the period.
 
     Raises:
         ConfigurationError: a window's class is not there any more.
     """
     found = []
     for at, one in enumerate(windows):
-        policy, opened = one.manifest.policy, one.stage in (Stage.OPEN, Stage.CLOSED)
-        if not policy.coined or not (opened or (one.stage is Stage.SEALED and not one.missing())):
-            continue
+        policy, opened = one.manifest.policy, _opened(one)
         if opened:
-            over = one.close is not None and one.close.time < start
+            before = one.close is not None and one.close.time < start
         else:
-            over = any(0 < later.time < start for later in windows[at + 1 :])
-        if not over:
-            queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
-            found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
+            before = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
+        if before or not (opened or (one.stage is Stage.SEALED and not one.missing())):
+            continue
+        queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
+        found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
     return found
+
+
+def _opened(window: Window) -> bool:
+    return window.stage in (Stage.OPEN, Stage.CLOSED)
 
 
 def spending(
@@ -84,8 +88,9 @@ def spending(
     values: dict[str, Any] = {"period_start": policy.period_start, "claim": policy.claim, "windows": []}
     try:
         delta = rational(policy.delta, "delta")
-        spent = period(known, policy.period_start, classes)
-        drawn = coined(known, policy.period_start, classes)
+        start = policy.period_start - policy.period_start % COARSE_TIME  # a window of that minute may reach into it
+        spent = period(known, start, classes)
+        drawn = coined(known, start, classes)
         one_claim([policy, *(one.policy for one in spent)])
         if policy.claim == UNTIL_DELIVERED:
             cls = classes(policy.class_name)

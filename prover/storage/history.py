@@ -51,6 +51,7 @@ class Window:
     openings: dict[str, bytes] = field(default_factory=dict)
     thinning: Thinning | None = None
     beacon: int | None = None
+    opened_at: int = 0  #: what its opening states
     time: int = 0  #: of the newest entry that carries one
     records: list[int] = field(default_factory=list)  #: ledger index by seq
     counters: dict[str, int] = field(default_factory=dict)  #: newest ctr by account
@@ -158,7 +159,7 @@ class Window:
             raise CommitmentError("a window whose claim has a coin opens after its indices are thinned")
         if message.beacon != self.seal_value():
             raise CommitmentError("the window opens with another beacon than its openings give")
-        self.beacon, self.time = message.beacon, message.time
+        self.beacon, self.time, self.opened_at = message.beacon, message.time, message.time
 
     def add_record(self, message: Record, index: int) -> None:
         """Raises CommitmentError: not open, or a gap in seq, ctr or time."""
@@ -231,7 +232,7 @@ class History:
                 raise CommitmentError(f"window {other.window!r} exists: none is opened twice, take a new name")
             if other.c_seed == manifest.c_seed:
                 raise CommitmentError(f"the seed of window {other.window!r} is used again: every window needs its own")
-            if set(other.coins) & set(manifest.coins):
+            if {one.c_coin for one in other.coins} & {one.c_coin for one in manifest.coins}:
                 raise CommitmentError(f"the coin seed of window {other.window!r} is used again")
             if other.beacon_commitment == manifest.beacon_commitment:
                 raise CommitmentError(f"the beacon nonce of window {other.window!r} is used again")

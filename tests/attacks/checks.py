@@ -22,13 +22,28 @@ from ragseal.kernel import commitment as phase_a
 from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
+from ragseal.kernel.policy import Policy
 from ragseal.ledger import observer, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.history import History, Window
 from ragseal.verifier import verification
-from ragseal.verifier.steps import beacon, epsilon, estimate, index, lifespan, log, manifest, proofs, receipts, records
+from ragseal.verifier.steps import (
+    beacon,
+    coins,
+    delivered,
+    epsilon,
+    estimate,
+    index,
+    lifespan,
+    log,
+    manifest,
+    period,
+    proofs,
+    receipts,
+    records,
+)
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
 from tests.verifier.simulator import account
@@ -134,6 +149,7 @@ RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "another record than the o
 ONE_RECEIPT = Guard(receipts, "check_promises", "another receipt was given")
 SLOTS_IN_ORDER = Guard(receipts, "_openings", "slots in increasing order")
 SLOTS_COMMITTED = Guard(receipts, "_openings", "not those that the record commits to")
+TEXTS_BY_FLAG = Guard(receipts, "_openings", "its flag is")
 TEXTS_COMMITTED = Guard(receipts, "_openings", "verify_inclusion")
 
 # --- step 11: epsilon ------------------------------------------------------------------------------------------------
@@ -197,7 +213,57 @@ PLACED_HASHED = _hash_without("thinning-statement", 4)
 THINNED_HASHED = _hash_without("thinning-statement", 5)
 LINK_HASHES_PROOF = _hash_without("thinning-link", 2)
 
+# --- a window's coin -------------------------------------------------------------------------------------------------
+
+THINNED_ONCE = Guard(coins, "check_thinning_entry", "thinned once, not")
+THINNED_IN_TIME = Guard(coins, "check_thinning_entry", "between the beacon's last opening")
+THINNED_TENANTS = Guard(coins, "check_thinning_entry", "not those of the manifest")
+NO_COIN_NO_THINNING = Guard(coins, "check_thinning_entry", "has no coin for")
+THINNED_FILE_OF_THE_LOG = Guard(coins, "_thinned_file", "not the one that the log names")
+THINNED_COLUMNS = Check(coins, "verify_thinning")
+THINNING_CAPACITY = Guard(coins, "check_thinning_key", "made for another capacity")
+THINNING_KEY_IN_ITS_FOLDER = Guard(coins, "check_thinning_key", "holds another key")
+OWN_KEYS = Check(verification, "unsafe_keys")
+COIN_ONCE = Guard(manifest, "_never_seen", "the coin seed was used")
+COIN_AND_CLAIM = Guard(phase_a.Manifest, "validate", "commitment to coins")
+SHARE_OF_THE_CLAIM = Guard(Policy, "_validate_claim", "needs a coin that hides")
+NO_COIN_NO_SHARE = Guard(Policy, "_validate_claim", "hidden must be 0")
+EVERY_LIST_GATES = Guard(Policy, "_validate_claim", "must gate the verdict")
+ABANDONED_COUNT = Check(period, "_abandoned", lambda *_: ((), ()))
+ONE_CLAIM = Guard(delivered, "_account", "make another claim")
+PLACES_OF_THE_PERIOD = Guard(delivered, "known_class", "places are not proven enough")
+DELIVERED_ADVERTISED = Guard(delivered, "check_delivered_advertised", "advertises epsilon")
+
+PROVIDER_NO_COIN_NO_THINNING = Guard(Window, "add_thinning", "nothing is thinned")
+PROVIDER_THINNED_ONCE = Guard(Window, "add_thinning", "thinned once, after")
+PROVIDER_THINNED_TENANTS = Guard(Window, "add_thinning", "not those of the manifest")
+PROVIDER_THINNED = Guard(Window, "add_open", "after its indices are thinned")
+PROVIDER_COIN_ONCE = Guard(History, "check_manifest", "coin seed of window")
+
 CHECKS: dict[str, Removable] = {
+    "coin: thinned once": THINNED_ONCE,
+    "coin: thinned between the openings": THINNED_IN_TIME,
+    "coin: thinned for the manifest's tenants": THINNED_TENANTS,
+    "coin: no thinning without a coin": NO_COIN_NO_THINNING,
+    "coin: the thinned file is the log's": THINNED_FILE_OF_THE_LOG,
+    "coin: thinned columns": THINNED_COLUMNS,
+    "coin: capacity of the thinning key": THINNING_CAPACITY,
+    "coin: the folder holds the key that it says": THINNING_KEY_IN_ITS_FOLDER,
+    "coin: whose keys": OWN_KEYS,
+    "coin: C_coin used once": COIN_ONCE,
+    "coin: a commitment as the claim has it": COIN_AND_CLAIM,
+    "coin: share of hidden slots in the policy": SHARE_OF_THE_CLAIM,
+    "coin: no share without a coin": NO_COIN_NO_SHARE,
+    "coin: the estimate gates every-list": EVERY_LIST_GATES,
+    "coin: abandoned windows count": ABANDONED_COUNT,
+    "coin: one claim a period": ONE_CLAIM,
+    "coin: advertised epsilon": DELIVERED_ADVERTISED,
+    "coin: places of the period's classes": PLACES_OF_THE_PERIOD,
+    "provider: no thinning without a coin": PROVIDER_NO_COIN_NO_THINNING,
+    "provider: thinned once, in time": PROVIDER_THINNED_ONCE,
+    "provider: thinned for the manifest's tenants": PROVIDER_THINNED_TENANTS,
+    "provider: thinned before it opens": PROVIDER_THINNED,
+    "provider: C_coin used once": PROVIDER_COIN_ONCE,
     "thinning: pairing": THINNING_PAIRING,
     "thinning: link": THINNING_LINK,
     "thinning: opening of the thinned columns": THINNING_COLUMNS,
@@ -249,6 +315,7 @@ CHECKS: dict[str, Removable] = {
     "one receipt a record": ONE_RECEIPT,
     "answer's slots in order": SLOTS_IN_ORDER,
     "answer's slots committed": SLOTS_COMMITTED,
+    "answer's texts by flag": TEXTS_BY_FLAG,
     "answer's texts committed": TEXTS_COMMITTED,
     "finite epsilon": EPSILON_FINITE,
     "advertised epsilon": ADVERTISED,

@@ -18,6 +18,7 @@ from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.prover import assembly
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import ServeOptions
@@ -38,19 +39,23 @@ def estimate_key() -> KeyPaths:
 class Live:
     """A provider with an open window; ``address`` is its gRPC server."""
 
-    def __init__(self, folder: Path, publish: float = 0.0, **policy: Any) -> None:
+    def __init__(self, folder: Path, publish: float = 0.0, coins: bool = False, **policy: Any) -> None:
+        """``coins``: the window's claim is until-delivered."""
         tools = machine()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.clock = scene.Clock()
-        self.provider = scene.open_provider(folder / "provider", tools.cls, tools.paths, self.clock)
+        self.provider = scene.open_provider(folder / "provider", tools.cls, tools.paths, self.clock, coins)
         self.estimate = estimate_key()
         rings = assembly.open_estimate_keys(self.provider.state, lambda _: None)
         ring = next(ring for ring in rings if ring.cls == SIZE)
         ring.folder(self.estimate.digest).symlink_to(self.estimate.directory.resolve())
         self.provider.backends = replace(self.provider.backends, estimate_keys=rings)
-        self.provider.commit(scene.make_policy(tools.cls, **policy), "w1")
+        stated = scene.make_policy(tools.cls, **policy)
+        if coins:
+            stated = replace(stated, claim=UNTIL_DELIVERED, hidden=60, epsilon_account="60")
+        self.provider.commit(stated, "w1")
         self.log_key = self.provider.state.log_signer.verifier.vkey()
         self.log = self.provider.state.log_signer.verifier
         self.folder = folder

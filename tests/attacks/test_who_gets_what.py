@@ -26,6 +26,7 @@ from ragseal.kernel.commitment import AccountAsk
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.inquiry import BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.kernel.sealing import public_of, unseal
+from ragseal.kernel.thinning import ThinnedFile
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
@@ -102,7 +103,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with live(tmp_path_factory.mktemp("stage")) as made:
+    with live(tmp_path_factory.mktemp("stage"), coins=True) as made:
         for name in ("alice", "bob", "carol", "alice"):
             with made.client(name=name) as client:
                 client.ask(f"{name} asks about report number 5")
@@ -161,6 +162,7 @@ def _now(stage: Stage) -> int:
 REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
     "GetManifest": lambda s, c: provider_pb2.GetManifestRequest(),
     "GetIndex": lambda s, c: provider_pb2.GetIndexRequest(manifest=s.manifest, tenant="acme"),
+    "GetThinnedIndex": lambda s, c: provider_pb2.GetIndexRequest(manifest=s.manifest, tenant="acme"),
     "CommitBeacon": _commit,
     "OpenBeacon": _open,
     "GetRecords": lambda s, c: provider_pb2.GetRecordsRequest(manifest=s.manifest, start=0, count=10),
@@ -217,6 +219,25 @@ def test_what_everybody_gets_names_nobody_and_holds_no_text(stage: Stage) -> Non
         data = stage.send(call, REQUESTS[call](stage, "anybody"))
         for secret in (*NAMES, b"report number"):
             assert secret not in data, f"{call} shows {secret!r}"
+
+
+def test_a_thinned_index_is_shown_once_the_log_names_it(tmp_path: Path) -> None:
+    """And of a window without a coin never; what is shown is the log's, whole, for every tenant and no other."""
+    with live(tmp_path / "coined", coins=True) as made:
+        stage = Stage(made, [])
+        for one in made.window.thinning.tenants:
+            request = provider_pb2.GetIndexRequest(manifest=stage.manifest, tenant=one.tenant)
+            assert ThinnedFile.decode(stage.send("GetThinnedIndex", request)).entry(one.tenant) == one
+        for manifest, tenant in ((stage.manifest, "nobody"), (bytes(32), "acme")):
+            with pytest.raises(CommitmentError, match=r"no index of tenant|no window"):
+                stage.send("GetThinnedIndex", provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant))
+        made.window.thinning = None  # as it stood before the entry, when the file was on disk already
+        with pytest.raises(CommitmentError, match="not thinned"):
+            stage.send("GetThinnedIndex", provider_pb2.GetIndexRequest(manifest=stage.manifest, tenant="acme"))
+    with live(tmp_path / "every-list") as made:
+        stage = Stage(made, [])
+        with pytest.raises(CommitmentError, match="not thinned"):
+            stage.send("GetThinnedIndex", provider_pb2.GetIndexRequest(manifest=stage.manifest, tenant="acme"))
 
 
 # --- the ledger is no password ---------------------------------------------------------------------------------------

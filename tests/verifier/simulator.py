@@ -35,6 +35,7 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     SlotOpening,
     Statement,
+    TextOpening,
     sealed_digest,
 )
 from ragseal.kernel.commitment import (
@@ -62,7 +63,8 @@ from ragseal.kernel.opening import batching_challenge, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, R, class_from_mapping
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
-from ragseal.kernel.statement import places_commitment
+from ragseal.kernel.statement import Returned, places_commitment
+from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
@@ -120,6 +122,17 @@ class BindingKey:
 KEY = BindingKey()
 
 
+def index_file(rows: list[list[int]], blinders: list[int], key: Any, rng: random.Random) -> IndexFile:
+    """Commitments to the columns of these rows under a key's points, with their proof of opening."""
+    bases = key.scores.y + key.scores.b
+    columns = b"".join(GROUP.msm(bases, field.pack([*(row[j] for row in rows), b])) for j, b in enumerate(blinders))
+    chi = powers(commitment.columns_batching_challenge(key.digest, columns), len(blinders))
+    witness = [sum(c * x for c, x in zip(chi, row, strict=True)) % R for row in [*rows, blinders]]
+    nonces = scalars(rng, len(witness))
+    opening = commitment.prove_columns(GROUP, key.scores, key.digest, columns, field.pack(witness), nonces)
+    return IndexFile(columns, opening)
+
+
 @dataclass
 class Tenant:
     name: str
@@ -133,17 +146,7 @@ class Tenant:
     def make(cls, name: str, rng: random.Random, key: Any) -> Tenant:
         rows = [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(CLS.N)]
         blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
-        bases = key.scores.y + key.scores.b
-        columns = b"".join(
-            GROUP.msm(bases, field.pack([*(row[j] for row in rows), blinders[j]])) for j in range(DIMENSION)
-        )
-        chi = powers(commitment.columns_batching_challenge(key.digest, columns), DIMENSION)
-        witness = [sum(c * row[j] for j, c in enumerate(chi)) % R for row in rows]
-        witness.append(sum(c * b for c, b in zip(chi, blinders, strict=True)) % R)
-        opening = commitment.prove_columns(
-            GROUP, key.scores, key.digest, columns, field.pack(witness), scalars(rng, CLS.N + 1)
-        )
-        file = IndexFile(columns, opening)
+        file = index_file(rows, blinders, key, rng)
         texts = MerkleTree([text_leaf(bytes(32), i, f"{name} {i}".encode()) for i in range(CLS.N)])
         index = TenantIndex(name, DIMENSION, file.columns_digest(), file.opening_digest(), texts.root())
         return cls(name, rows, blinders, file, texts, index)
@@ -235,6 +238,7 @@ class World:
         self.made_by = "auditor"
         self.remembered: SignedCheckpoint | None = None
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
+        self.thinned: dict[tuple[bytes, str], ThinnedFile] = {}  #: by manifest and tenant
         self.shown_manifest: bytes | None = None
         self.tamper_batch: Callable[[ProofBatch], ProofBatch] = lambda batch: batch
         self.tamper_entry: Callable[[ProofEntry], ProofEntry] = lambda entry: entry
@@ -335,14 +339,14 @@ class World:
         wanted = replace(wanted, **(request or {}))
         signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
         columns = self.tenants[columns_of or tenant].file.columns
-        ids, hints = self.select(wanted, tenant, e)
+        returned, hints = self.select(wanted, tenant, e)
         salt = rng.randrange(R)
         entry = Record(
             manifest=self.digest,
             seq=self.seq,
             signed=signed,
             c_y=attestation.score_commitment(GROUP, columns, self.key.scores, e, rho),
-            t_commit=places_commitment(CLS, salt, ids),
+            t_commit=places_commitment(CLS, salt, returned),
             time=OPENS + 120 + 60 * (self.seq // 2),
             proof_mode=attestation.ON_DEMAND,
         )
@@ -350,25 +354,28 @@ class World:
         self.kept[self.digest, entry.seq] = Kept(tenant, e, blinder, rho, hints, rho_hint, salt)
         self.seq += 1
         self.messages.append(entry)
-        self.answers.append(self._answer(entry, tenant, ids, salt))
+        self.answers.append(self._answer(entry, tenant, returned, salt))
         self.last[account] = self.answers[-1].receipt.digest()
         return entry
 
-    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[int], list[int]]:
-        """T and the hints; any will do for a key that looks at statements only."""
+    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], list[int]]:
+        """T and the hints; any will do for a key that looks at statements only.  The last slot came by the noise."""
         ids = sorted(self.rng.sample(range(CLS.N), CLS.K))
-        return ids, [self.rng.randrange(R) for _ in range(HINTS)]
+        return [Returned(slot, slot != ids[-1]) for slot in ids], [self.rng.randrange(R) for _ in range(HINTS)]
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
         """The proof of one statement."""
         proof: bytes = self.key.prove(clear, c_w, c_h)
         return proof
 
-    def _answer(self, record: Record, tenant: str, ids: list[int], salt: int) -> Answer:
+    def _answer(self, record: Record, tenant: str, returned: Sequence[Returned], salt: int) -> Answer:
         texts = self.tenants[tenant].texts
-        openings = Openings(
-            salt, tuple(SlotOpening(i, True, f"{tenant} {i}", bytes(32), tuple(texts.path(i))) for i in ids)
-        )
+
+        def opened(slot: int) -> TextOpening:
+            return TextOpening(f"{tenant} {slot}", bytes(32), tuple(texts.path(slot % CLS.N)))
+
+        slots = [SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.flag else ()) for one in returned]
+        openings = Openings(salt, tuple(slots))
         return Answer(record, openings, self.receipt(record, len(self.messages) - 1, openings.digest()))
 
     def receipt(self, record: Record, index: int, openings_digest: bytes) -> Receipt:
@@ -552,6 +559,9 @@ class SimulatedEvidence:
 
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         return self.world.files[tenant].encode()
+
+    def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
+        return self.world.thinned[manifest, tenant].encode()
 
     def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
         self.world.asked.append(list(seqs))

@@ -23,7 +23,8 @@ from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose,
 from ragseal.kernel.params import class_from_mapping
 from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.report import document, page
-from ragseal.verifier.steps import dp_accounting_check, epsilon
+from ragseal.verifier.steps import dp_accounting_check
+from ragseal.verifier.steps import period as periods
 from ragseal.verifier.verification import Verdict
 from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
 
@@ -89,7 +90,7 @@ def test_a_window_of_the_minute_in_which_the_period_began_counts() -> None:
 
 def test_many_windows_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every window of the log is looked at once: what each account asked is not gone through for each of them."""
-    monkeypatch.setattr(epsilon, "_hold", lambda signed, index: None)
+    monkeypatch.setattr(periods, "_hold", lambda signed, index: None)
     world = World()
     world.commit("w0")
     record = world.ask("alice")
@@ -115,7 +116,7 @@ def test_many_windows_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -
 
     def count(frame: Any, event: str, argument: Any) -> Any:
         nonlocal steps
-        if frame.f_code.co_filename != epsilon.__file__:
+        if frame.f_code.co_filename != periods.__file__:
             return None
         steps += event == "line"
         return count
@@ -123,7 +124,7 @@ def test_many_windows_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        found = epsilon.period(view, last, world.auditor())
+        found = periods.period(view, last, world.auditor())
     finally:
         sys.settrace(before)
     assert len(found.windows) == number

@@ -15,7 +15,8 @@ from ragseal.accounting.delivered import Delivered, until_delivered
 from ragseal.accounting.delivered_period import Coined, delivered_period
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.noise import NoiseTable
+from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.overflow import overflow_bound_holds
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
@@ -31,19 +32,30 @@ def coined_windows(auditor: Auditor, window: Window, span: Period) -> tuple[Coin
     """The period's windows as its accounting takes them; of one that never opened only the coins count.
 
     Raises:
-        Undecided: this build has not the class of an opened one.
+        Undecided: of an opened one, as :func:`known_class`.
     """
-    opened = [Coined(one.window, one.policy, _class(auditor, one), one.all_queries) for one in span.windows]
+    opened = [Coined(one.window, one.policy, known_class(auditor, one), one.all_queries) for one in span.windows]
     return (*opened, *(Coined(one.window, one.policy, window.cls, 0) for one in span.abandoned))
 
 
-def _class(auditor: Auditor, one: PeriodWindow) -> CircuitClass:
+def known_class(auditor: Auditor, one: PeriodWindow) -> CircuitClass:
+    """The class that a window's policy names, if this auditor knows exactly that class and its noise.
+
+    Raises:
+        Undecided: this build has not exactly that class and table, or places that prove too little.
+    """
     try:
-        return own_class(auditor, one.policy)[0]
+        cls, _ = own_class(auditor, one.policy)
     except Undecided as error:
         raise Undecided(
             f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
         ) from None
+    if not overflow_bound_holds(cls, build_table(cls.law)):
+        raise Undecided(
+            f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
+            "restore circuits/classes.toml",
+        )
+    return cls
 
 
 def check_delivered(log: LogView, window: Window, auditor: Auditor, span: Period, say: Recorder = quiet) -> Delivered:
@@ -63,6 +75,7 @@ def check_delivered(log: LogView, window: Window, auditor: Auditor, span: Period
         windows=[one.window for one in span.windows],
         windows_that_never_opened=[one.window for one in span.abandoned],
         windows_left_out=[one.window for one in span.left_out],
+        windows_left_out_that_never_opened=[one.window for one in span.abandoned_before],
         period_start=span.start,
         unseen=found.unseen,
         coin_periods=found.periods,
@@ -81,11 +94,12 @@ def check_delivered(log: LogView, window: Window, auditor: Auditor, span: Period
 
 def _account(auditor: Auditor, window: Window, span: Period, delta: Fraction) -> Delivered:
     """The period's numbers.  Raises PolicyError: none follow."""
-    other = [one.window for one in (*span.windows, *span.abandoned) if not one.policy.coined]
+    other = [one.window for one in span.windows if not one.policy.coined]  # abandoned ones have coins
     if other:
         raise PolicyError(
             f"windows of this budget period make another claim than {UNTIL_DELIVERED} and have no coin, so nothing "
-            f"bounds what absence tells over the period: {', '.join(other[:_NAMED])}"
+            f"bounds what absence tells over the period: {', '.join(other[:_NAMED])}; begin a new period with "
+            "period_start = the time at which the window opens, once those of the other claim have closed"
         )
     found = delivered_period(coined_windows(auditor, window, span), delta)
     if not math.isfinite(found.epsilon):
@@ -96,9 +110,10 @@ def _account(auditor: Auditor, window: Window, span: Period, delta: Fraction) ->
 def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, why: str) -> Refused | Undecided:
     """No finite epsilon: the provider's doing if the log and its policies alone give none.
 
-    Which windows count may also rest on the auditor's own beginning of the period and on when it drew its nonces.
+    Which windows count may also rest on this auditor's own beginning of the period and on what its folder says of its
+    nonces: when they were drawn, and whether they were released.
     """
-    alone = period(log, window, replace(auditor, since=None, drawn={}))
+    alone = period(log, window, replace(auditor, since=None, drawn={}, beacons={}))
     try:
         _account(auditor, window, alone, delta)
     except PolicyError:
@@ -137,9 +152,9 @@ def check_delivered_advertised(window: Window, table: NoiseTable, say: Recorder 
 
 def whole_log(auditor: Auditor, window: Window, span: Period, delta: Fraction) -> float | str | None:
     """Epsilon of all windows of the log, if some were left out; information, so it explains instead of failing."""
-    if not span.left_out:
+    if not span.left_out and not span.abandoned_before:
         return None
-    every = Period(span.start, (*span.left_out, *span.windows), (), span.abandoned)
+    every = Period(span.start, (*span.left_out, *span.windows), (), (*span.abandoned_before, *span.abandoned))
     try:
         return delivered_period(coined_windows(auditor, window, every), delta).epsilon
     except AuditError as error:

@@ -20,18 +20,18 @@ from ragseal.accounting.audit import FULL, EpsilonReport, epsilon_audit
 from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.delivered_period import DeliveredRow, delivered_odometer
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
+from ragseal.accounting.pld import ONE_SIDED_REASON
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.noise import NoiseTable, build_table
-from ragseal.kernel.overflow import overflow_bound_holds
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.noise import NoiseTable
+from ragseal.kernel.params import ONE_SIDED, CircuitClass
 from ragseal.kernel.policy import rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps import delivered
 from ragseal.verifier.steps.conditions import conditions, conditions_of_delivered
 from ragseal.verifier.steps.dp_accounting_check import CrossCheck, second_opinion
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Window, own_class
+from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.period import Period, PeriodWindow, period
 from ragseal.verifier.steps.receipts import Tally
 from ragseal.verifier.steps.recorder import Recorder, quiet
@@ -116,6 +116,7 @@ def _delivered_details(promise: Delivered, span: Period) -> dict[str, Any]:
         "unseen_by_two_routes": list(promise.routes.unseen),
         "return_by_two_routes": list(promise.routes.returned),
         "windows_that_never_opened": [_named(one) for one in span.abandoned],
+        "windows_left_out_that_never_opened": [_named(one) for one in span.abandoned_before],
     }
 
 
@@ -180,12 +181,14 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
         **{f"largest_finite_n[{name}]": report.n_max_finite for name, report in reports.items()},
     )
     if not math.isfinite(found.epsilon):
+        one_sided = any(report.law == ONE_SIDED for report in reports.values())
         raise _boundless(
             log,
             window,
             auditor,
             delta,
-            "no finite epsilon follows for this coalition and period: fewer queries, or a smaller gain",
+            "no finite epsilon follows for this coalition and period: "
+            + (ONE_SIDED_REASON if one_sided else "fewer queries, or a smaller gain"),
         )
     if unknown is not None:  # only now: a window more never makes an infinite epsilon finite
         raise unknown
@@ -336,20 +339,5 @@ def _whole_log(auditor: Auditor, span: Period, delta: Fraction) -> float | str |
 
 
 def _spent(auditor: Auditor, one: PeriodWindow) -> Spent:
-    """A window with the class that its policy names, if this auditor knows exactly that class and its noise.
-
-    Raises:
-        Undecided: this build has not exactly that class and table, or places that prove too little.
-    """
-    try:
-        cls, _ = own_class(auditor, one.policy)
-    except Undecided as error:
-        raise Undecided(
-            f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
-        ) from None
-    if not overflow_bound_holds(cls, build_table(cls.law)):
-        raise Undecided(
-            f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
-            "restore circuits/classes.toml",
-        )
-    return Spent(one.window, one.policy, cls, one.queries)
+    """A window with its class.  Raises Undecided: as :func:`ragseal.verifier.steps.delivered.known_class`."""
+    return Spent(one.window, one.policy, delivered.known_class(auditor, one), one.queries)

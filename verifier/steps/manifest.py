@@ -198,7 +198,7 @@ def _never_seen(log: LogView, index: int, manifest: Manifest) -> None:
             continue  # a later window answers for itself
         if signed.manifest.c_seed == manifest.c_seed:
             raise Refused("the seed commitment was used by an earlier window", **seen)
-        if set(signed.manifest.coins) & set(manifest.coins):
+        if {one.c_coin for one in signed.manifest.coins} & {one.c_coin for one in manifest.coins}:
             raise Refused("the coin seed was used by an earlier window", **seen)
         if signed.manifest.beacon_commitment == manifest.beacon_commitment:
             raise Refused("the provider's beacon commitment was used by an earlier window", **seen)

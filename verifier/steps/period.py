@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,7 +47,8 @@ class Period:
     start: int  #: seconds since 1970
     windows: tuple[PeriodWindow, ...]
     left_out: tuple[PeriodWindow, ...]  #: opened before this window, ended before the period began
-    abandoned: tuple[PeriodWindow, ...] = ()  #: never opened, but their coins were known to the provider
+    abandoned: tuple[PeriodWindow, ...] = ()  #: not opened before this one, but the provider may have known their coins
+    abandoned_before: tuple[PeriodWindow, ...] = ()  #: such ones from before the period
 
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
@@ -100,7 +102,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
         one = _charged(signed, index, max(policy.n_max, most.get(digest, 0)))
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (outside if before else inside).append(one)
-    return Period(start, tuple(inside), tuple(outside), _abandoned(log, window, auditor, opened, minute))
+    return Period(start, tuple(inside), tuple(outside), *_abandoned(log, window, auditor, opened, minute))
 
 
 def _charged(signed: SignedManifest, index: int, queries: int) -> PeriodWindow:
@@ -110,49 +112,57 @@ def _charged(signed: SignedManifest, index: int, queries: int) -> PeriodWindow:
 
 def _abandoned(
     log: LogView, window: Entered, auditor: Auditor, opened: Mapping[bytes, int], minute: int
-) -> tuple[PeriodWindow, ...]:
-    """Windows with a coin that never opened although their provider may have learnt the coins.
+) -> tuple[tuple[PeriodWindow, ...], tuple[PeriodWindow, ...]]:
+    """Windows with a coin that were not opened before this one although their provider may have learnt the coins.
 
-    Of a window that names this auditor, this folder knows whether the nonce was released, whatever the log shows; of
-    another auditor's, it may have been once every other owner's nonce is in the log.  Such a window belongs to the
-    period unless the log shows a time before its beginning after the next manifest, which is what ends it.
+    What opens one of them afterwards changes nothing: the provider had passed it over by then.  Of a window that names
+    this auditor, this folder knows whether the nonce was released, whatever the log shows; of another auditor's, it may
+    have been once every other owner of one of its seals has a nonce in the log.  Such a window belongs to the period
+    unless the log shows a time before its beginning after the next manifest, which is what ends it.
+
+    Returns:
+        Those of the period, and those before it.
     """
-    found = []
-    manifests = log.manifests()
+    seals: dict[bytes, list[set[str]]] = {}
+    nonces: dict[bytes, set[str]] = {}
+    for _, seal in log.of(BeaconSeal):
+        seals.setdefault(seal.manifest, []).append(set(seal.owners) - {OWNER})
+    for _, opening in log.of(BeaconOpening):
+        nonces.setdefault(opening.manifest, set()).add(opening.owner)
+
+    def coins_known(signed: SignedManifest, digest: bytes) -> bool:
+        seen = nonces.get(digest, set())
+        if OWNER in seen or digest in auditor.beacons:
+            return True
+        return signed.manifest.auditor_key != auditor.identity and any(o <= seen for o in seals.get(digest, ()))
+
+    inside: list[PeriodWindow] = []
+    outside: list[PeriodWindow] = []
+    manifests, shown = log.manifests(), _times(log, auditor)
     for at, (index, signed) in enumerate(manifests):
-        digest, policy = signed.manifest.digest(), signed.manifest.policy
-        if digest in opened or not policy.coined or index > opened[window.digest]:
+        digest, this = signed.manifest.digest(), opened[window.digest]
+        if digest == window.digest or index > this or opened.get(digest, log.size) < this:
             continue
-        if not _coins_known(log, signed, auditor):
+        if not signed.manifest.policy.coined or not coins_known(signed, digest):
             continue
         _hold(signed, index)
         over = manifests[at + 1][0] if at + 1 < len(manifests) else index
-        if _next_time(log, auditor, over) >= minute:
-            found.append(_charged(signed, index, 0))
-    return tuple(found)
+        time = shown[min(bisect_left(shown, (over, 0)), len(shown) - 1)][1]
+        (inside if time >= minute else outside).append(_charged(signed, index, 0))
+    return tuple(inside), tuple(outside)
 
 
-def _coins_known(log: LogView, signed: SignedManifest, auditor: Auditor) -> bool:
-    manifest, digest = signed.manifest, signed.manifest.digest()
-    seals = [m for _, m in log.of(BeaconSeal) if m.manifest == digest]
-    nonces = {m.owner for _, m in log.of(BeaconOpening) if m.manifest == digest}
-    if OWNER in nonces or digest in auditor.beacons:
-        return True
-    others = set(seals[-1].owners) - {OWNER} if seals else None
-    return manifest.auditor_key != auditor.identity and others is not None and others <= nonces
-
-
-def _next_time(log: LogView, auditor: Auditor, start: int) -> int:
-    """The latest time that the log has shown by the first timed entry from ``start`` on: nothing before is younger."""
+def _times(log: LogView, auditor: Auditor) -> list[tuple[int, int]]:
+    """(index, the latest time that the log had shown by then) of every timed entry: nothing before it is younger."""
+    shown = []
     clock = 0
     for index, message in enumerate(log.messages):
         if isinstance(message, BeaconCommit) and message.owner == OWNER:
             clock = max(clock, auditor.drawn.get(message.manifest, 0))
         if isinstance(message, Record | WindowOpen | WindowClose):
             clock = max(clock, message.time)
-            if index >= start:
-                break
-    return clock
+            shown.append((index, clock))
+    return shown
 
 
 def _hold(signed: SignedManifest, index: int) -> None:

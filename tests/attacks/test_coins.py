@@ -1,0 +1,672 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Windows of the claim until-delivered in which one thing about the coin is not as it should be.  SPEC A.11, D.11.7.
+
+Real thinning proofs of 126 slots; everything but the lie is made to fit it.  With all checks in place the audit ends as
+the test says; with the one check that it names removed the same evidence passes, or is stopped by nothing of that name.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from ragseal.kernel import noise
+from ragseal.kernel.coin import coin_commitment
+from ragseal.kernel.commitment import (
+    BeaconOpening,
+    CoinCommitment,
+    Manifest,
+    SignedManifest,
+    ThinnedIndex,
+    Thinning,
+    WindowClose,
+    WindowOpen,
+)
+from ragseal.kernel.errors import CommitmentError, EncodingError, PolicyError
+from ragseal.kernel.noise import TOTAL
+from ragseal.kernel.policy import Policy
+from ragseal.prover.spending import spending
+from ragseal.verifier.outcome import FAIL
+from ragseal.verifier.report import document, page
+from ragseal.verifier.verification import Verdict
+from tests.attacks import checks
+from tests.attacks.checks import without
+from tests.attacks.removal import Both, Removable
+from tests.attacks.test_outsiders import Between
+from tests.attacks.test_thinning_order import replayed
+from tests.attacks.test_withheld import Silent
+from tests.attacks.test_withheld import audit as audited_over
+from tests.attacks.world import accepted, refused, undecided
+from tests.verifier import simulator
+from tests.verifier.coined import CoinedWorld, backend, placed, policy, recommitted, seed_of
+from tests.verifier.simulator import CLS, DIMENSION, KEY, NOW, OPENS, TENANTS, key_of
+
+HOUR = 3600
+
+
+def told(lie: Callable[[CoinedWorld], None], **changes: Any) -> CoinedWorld:
+    """A window about whose beginning a lie is told before anybody asks."""
+    world = CoinedWorld()
+    world.commit(**changes)
+    lie(world)
+    world.queries()
+    world.close()
+    return world
+
+
+def gone(check: Removable, world: CoinedWorld, match: str, **options: Any) -> None:
+    """Without the check nothing says this any more; what rests on it may not even be readable."""
+    with without(check):
+        try:
+            verdict = world.audit(**options)
+        except (KeyError, IndexError):
+            return
+    assert match not in verdict.line(), verdict.line()
+
+
+def test_an_honest_window_passes_and_says_what_it_claims() -> None:
+    world = CoinedWorld.honest()
+    verdict = accepted(world, receipts=world.receipts())
+    assert verdict.line().startswith(
+        "PASS epsilon_audit=1.45084 claim=until-delivered coalition=any unseen=1.45084 periods=1 return=0.904406 "
+        "chance=0 delta=1e-06 mode=full keys=auditor records=7 window=w1@"
+    ), verdict.line()
+    assert any(world.hides("north"))
+    assert world.hides("north") != world.hides("south")
+
+
+# --- the entry -------------------------------------------------------------------------------------------------------
+
+
+def missing(world: CoinedWorld) -> None:
+    del world.messages[world.at(Thinning)]
+
+
+def twice(world: CoinedWorld) -> None:
+    at = world.at(Thinning)
+    world.messages.insert(at, world.messages[at])
+
+
+def twice_in_other_ways(world: CoinedWorld) -> None:
+    """A second entry, of columns with other blinders: which of the two records are made of is not said."""
+    at, entry = world.at(Thinning), world.messages[world.at(Thinning)]
+    assert isinstance(entry, Thinning)
+    world.messages.insert(
+        at + 1, replace(entry, tenants=tuple(replace(t, proof_digest=bytes(32)) for t in entry.tenants))
+    )
+
+
+def before_the_auditors_opening(world: CoinedWorld) -> None:
+    at = world.at(Thinning)
+    world.messages[at - 1 : at + 1] = world.messages[at - 1 : at + 1][::-1]
+
+
+def after_the_windows_opening(world: CoinedWorld) -> None:
+    at = world.at(Thinning)
+    world.messages[at : at + 2] = world.messages[at : at + 2][::-1]
+
+
+def _entries(world: CoinedWorld) -> tuple[ThinnedIndex, ...]:
+    entry = world.messages[world.at(Thinning)]
+    assert isinstance(entry, Thinning)
+    return entry.tenants
+
+
+def a_tenant_dropped(world: CoinedWorld) -> None:
+    world.put_thinning(*_entries(world)[:1])
+
+
+def a_tenant_added(world: CoinedWorld) -> None:
+    world.put_thinning(*_entries(world), replace(_entries(world)[0], tenant="west"))
+
+
+def a_tenant_renamed(world: CoinedWorld) -> None:
+    world.put_thinning(_entries(world)[0], replace(_entries(world)[1], tenant="west"))
+
+
+def tenants_reordered(world: CoinedWorld) -> None:
+    world.put_thinning(*_entries(world)[::-1])
+
+
+ENTRIES: dict[str, tuple[Callable[[CoinedWorld], None], int, str, Removable | None]] = {
+    "missing": (missing, 5, "thinned once, not 0 times", checks.THINNED_ONCE),
+    "twice": (twice, 5, "thinned once, not 2 times", checks.THINNED_ONCE),
+    "twice in other ways": (twice_in_other_ways, 5, "thinned once, not 2 times", checks.THINNED_ONCE),
+    "early": (before_the_auditors_opening, 5, "between the beacon's last opening", checks.THINNED_IN_TIME),
+    "late": (after_the_windows_opening, 5, "between the beacon's last opening", checks.THINNED_IN_TIME),
+    "a tenant dropped": (a_tenant_dropped, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
+    "a tenant added": (a_tenant_added, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
+    "a tenant renamed": (a_tenant_renamed, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
+    "tenants reordered": (tenants_reordered, 1, "is no message", None),
+}
+ACCEPTED_WITHOUT = {"twice", "twice in other ways", "early", "late"}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_indices_are_thinned_once_for_all_tenants_between_the_two_openings(name: str) -> None:
+    lie, step, match, check = ENTRIES[name]
+    world = told(lie)
+    refused(world, step, match)
+    if check is None:
+        return
+    if name in ACCEPTED_WITHOUT:
+        with without(check):
+            accepted(world)
+    else:
+        gone(check, world, match)
+
+
+def test_a_window_without_a_coin_is_not_thinned() -> None:
+    """Its thinned columns would be the provider's choice, and an auditor that took them would claim nothing of them."""
+
+    def lie(world: CoinedWorld) -> None:
+        entries = [ThinnedIndex(name, bytes(32), bytes(32), bytes(32)) for name in sorted(world.tenants)]
+        world.messages.insert(world.at(WindowOpen), Thinning(world.digest, tuple(entries)))
+
+    world = told(lie, policy_=simulator.policy())
+    refused(world, 5, "which the claim every-list has no coin for")
+    with without(checks.NO_COIN_NO_THINNING):
+        assert accepted(world).budget.claim == "every-list"  # type: ignore[union-attr]
+
+
+# --- the files -------------------------------------------------------------------------------------------------------
+
+
+def thinned_as(**other: Any) -> Callable[[CoinedWorld], None]:
+    """North's index is thinned by other coins than its own: honestly proven, named in the log, answered from."""
+
+    def lie(world: CoinedWorld) -> None:
+        world.tenants["north"], file = world.thinned_index("north", **other)
+        world.thinned[world.digest, "north"] = file
+        world.put_thinning(file.entry("north"), _entries(world)[1])
+
+    return lie
+
+
+def of_another_tenant(world: CoinedWorld) -> None:
+    """South's index under north's name."""
+    file = world.thinned[world.digest, "south"]
+    world.thinned[world.digest, "north"] = file
+    world.tenants["north"] = replace(world.tenants["north"], file=world.tenants["south"].file)
+    world.put_thinning(file.entry("north"), _entries(world)[1])
+
+
+OTHERS: dict[str, Callable[[CoinedWorld], None]] = {
+    "of another window": thinned_as(manifest=bytes(32)),
+    "by the coins of another tenant": thinned_as(named="south"),
+    "of another tenant": of_another_tenant,
+    "of another beacon": thinned_as(beacon=12345),
+    "of another seed": thinned_as(seed=(1, 2)),
+    "of another share": thinned_as(hidden=1),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_index_thinned_by_other_coins_is_refused(name: str) -> None:
+    world = told(OTHERS[name])
+    refused(world, 4, "thinned index of tenant 'north': ")
+    with without(checks.THINNED_COLUMNS):
+        accepted(world)
+
+
+def _with_other_blinders(world: CoinedWorld) -> None:
+    """North is answered from columns with other blinders than those of the log, which its file has too."""
+    at = world.digest, "north"
+    world.tenants["north"] = recommitted(placed()["north"], world.tenants["north"].rows, KEY, random.Random(3))
+    world.thinned[at] = replace(world.thinned[at], columns=world.tenants["north"].file.columns)
+
+
+def test_a_file_that_is_not_the_logs_is_nobodys_word() -> None:
+    world = told(_with_other_blinders)
+    undecided(world, 4, "thinned index of tenant 'north': it is not the one that the log names")
+    with without(Both((checks.THINNED_FILE_OF_THE_LOG, checks.THINNED_COLUMNS))):
+        accepted(world)
+    with without(checks.THINNED_FILE_OF_THE_LOG):  # taken for the log's, what does not hold would be a lie
+        refused(world, 4, "thinned index of tenant 'north'")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda d: d[:-1], lambda d: d + b"x", lambda d: b"", lambda d: d[:99] + b"!" + d[100:]]
+)
+def test_what_a_stranger_makes_of_a_thinned_file_is_no_verdict(change: Callable[[bytes], bytes]) -> None:
+    verdict = audited_over(Between("thinned_file", change, CoinedWorld.honest()))
+    assert verdict.line().startswith("NO VERDICT step=4 index openings: thinned index of tenant 'north'"), (
+        verdict.line()
+    )
+    assert verdict.obstacle is not None
+    assert "over TLS" in verdict.obstacle.way_out
+
+
+def test_columns_placed_under_the_attestations_points_are_refused() -> None:
+    """They have no part in the thinning circuit's inputs, so nothing would tie what is thinned to them."""
+    world = CoinedWorld()
+    world.enter_manifest(tenants=tuple(TENANTS[name].index for name in sorted(TENANTS)))
+    world.enter_beacon()
+    world.files = {name: tenant.file for name, tenant in TENANTS.items()}
+    world.tenants = {name: replace(made, index=TENANTS[name].index) for name, made in world.tenants.items()}
+    world.queries()
+    world.close()
+    refused(world, 4, "index of tenant 'north': ")
+    with without(Both((checks.COLUMNS, checks.THINNED_COLUMNS))):
+        accepted(world)
+
+
+def answered_from(favour: Callable[[CoinedWorld], list[list[int]]]) -> CoinedWorld:
+    """North's records are made of other columns than the log's thinned ones, under the same points."""
+
+    def lie(world: CoinedWorld) -> None:
+        world.tenants["north"] = recommitted(placed()["north"], favour(world), KEY, random.Random(4))
+
+    return told(lie)
+
+
+def _one_hidden_slot_kept(world: CoinedWorld) -> list[list[int]]:
+    rows = [list(row) for row in world.tenants["north"].rows]
+    slot = world.hides("north").index(True)
+    assert rows[slot] == [0] * DIMENSION
+    rows[slot] = placed()["north"].rows[slot]
+    return rows
+
+
+def _as_placed(world: CoinedWorld) -> list[list[int]]:
+    return placed()["north"].rows
+
+
+def _one_more_hidden(world: CoinedWorld) -> list[list[int]]:
+    rows = [list(row) for row in world.tenants["north"].rows]
+    rows[world.hides("north").index(False)] = [0] * DIMENSION
+    return rows
+
+
+@pytest.mark.parametrize("favour", [_one_hidden_slot_kept, _as_placed, _one_more_hidden])
+def test_records_of_other_columns_than_the_thinned_ones_are_refused(favour: Any) -> None:
+    world = answered_from(favour)
+    refused(world, 8, "the link opening does not hold")
+    with without(checks.LINK):
+        accepted(world)
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_thinning_key_that_is_not_the_auditors_own_is_no_verdict() -> None:
+    world = CoinedWorld.honest()
+    undecided(world, 3, "a thinning key that is not in this auditor's", auditor=replace(world.auditor(), thinnings={}))
+    world.coin_made_by = "provider"
+    undecided(world, 3, "unsafe: the keys are made by provider")
+    with without(checks.OWN_KEYS):
+        accepted(world)
+
+
+def test_a_thinning_key_of_another_capacity_or_of_another_file_is_no_verdict() -> None:
+    world, (digest, known) = CoinedWorld.honest(), next(iter(CoinedWorld.honest().auditor().thinnings.items()))
+    other = replace(world.auditor(), thinnings={digest: replace(known, class_name="thinning-430")})
+    undecided(world, 3, "made for another capacity", auditor=other)
+    with without(checks.THINNING_CAPACITY):
+        accepted(world, auditor=other)
+    named = CoinedWorld()
+    named.commit(coins=(CoinCommitment(coin_commitment(seed_of("w1")), bytes(32)),))
+    named.close()
+    mistaken = replace(named.auditor(), thinnings={bytes(32): replace(known, digest=bytes(32))})
+    undecided(named, 3, "holds another key", auditor=mistaken)
+    gone(checks.THINNING_KEY_IN_ITS_FOLDER, named, "holds another key", auditor=mistaken)
+
+
+# --- the manifest ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key_digest", [backend().key.digest, bytes(32)])
+def test_a_coin_seed_is_not_used_twice(key_digest: bytes) -> None:
+    """Nor under another thinning key, which would make another commitment of the same seed."""
+    world = CoinedWorld()
+    world.enter_manifest("w0", coins=(CoinCommitment(coin_commitment(seed_of("w1")), key_digest),))
+    world.commit("w1")
+    world.close()
+    refused(world, 2, "the coin seed was used by an earlier window")
+    with without(checks.COIN_ONCE):
+        accepted(world)
+
+
+COIN = (CoinCommitment(coin_commitment((1, 2)), bytes(32)),)
+
+
+@pytest.mark.parametrize(
+    ("stated", "coins", "check"),
+    [
+        (policy(), (), checks.COIN_AND_CLAIM),
+        (simulator.policy(), COIN, checks.COIN_AND_CLAIM),
+        (policy(hidden=0), COIN, checks.SHARE_OF_THE_CLAIM),
+        (policy(hidden=256), COIN, checks.SHARE_OF_THE_CLAIM),
+        (policy(hidden=2**32 - 1), COIN, checks.SHARE_OF_THE_CLAIM),
+        (simulator.policy(hidden=60), (), checks.NO_COIN_NO_SHARE),
+        (simulator.policy(gate=False), (), checks.EVERY_LIST_GATES),
+    ],
+)
+def test_claim_and_coin_belong_together(stated: Policy, coins: Sequence[CoinCommitment], check: Removable) -> None:
+    """Such a manifest is no message: neither a provider nor an account nor an auditor reads it."""
+    world = CoinedWorld()
+    world.enter_manifest("w1", policy_=stated, coins=tuple(coins))
+    with pytest.raises((CommitmentError, PolicyError)):
+        Manifest.decode(world.manifest.encode())
+    with without(check):
+        assert Manifest.decode(world.manifest.encode()) == world.manifest
+    refused(world, 1, "entry 0 is no message of this protocol", window="w1")
+
+
+def test_a_manifest_with_two_coins_is_no_message() -> None:
+    world = CoinedWorld()
+    world.enter_manifest("w1")
+    with pytest.raises(EncodingError, match="coins"):
+        replace(world.manifest, coins=world.manifest.coins * 2).encode()
+
+
+# --- the estimate ----------------------------------------------------------------------------------------------------
+
+
+def joined(**changes: Any) -> CoinedWorld:
+    """Alice and bob ask the same, the policy speaks of one account."""
+    world = CoinedWorld()
+    world.commit(policy_=policy(k_max=1, **changes))
+    for name in ("alice", "bob"):
+        world.ask(name, e=[110, 40, 40, 10])
+    world.ask("carol")
+    world.close()
+    return world
+
+
+def test_an_estimate_above_k_max_is_a_fact_where_the_policy_only_reports_it() -> None:
+    world = joined(gate=False)
+    verdict = accepted(world)
+    assert verdict.estimation is not None
+    assert verdict.estimation.c == 2
+    assert document.build(verdict)["estimate"]["c"] == 2
+    undecided(joined(gate=True), 9, "2 accounts")
+    with without(checks.COALITION):
+        accepted(joined(gate=True))
+
+
+# --- withholding -----------------------------------------------------------------------------------------------------
+
+
+def _drop_a_record(world: CoinedWorld) -> None:
+    del world.messages[world.at(WindowClose) - 2]
+
+
+def _advertised_too_small() -> CoinedWorld:
+    return CoinedWorld.honest(policy_=policy(epsilon_account="1"))
+
+
+def _record_dropped() -> CoinedWorld:
+    world = CoinedWorld.honest()
+    _drop_a_record(world)
+    return world
+
+
+LIES: dict[str, tuple[Callable[[], CoinedWorld], int]] = {
+    "thinned twice": (lambda: told(twice), 5),
+    "a record dropped": (_record_dropped, 6),
+    "advertised too small": (_advertised_too_small, 11),
+}
+
+
+@pytest.mark.parametrize("call", ["thinned_file", "index_file", "ProofsAsk"])
+def test_what_is_withheld_hides_no_lie_about_the_coin(call: str) -> None:
+    step = {"ProofsAsk": 8}.get(call, 4)
+    verdict = audited_over(Silent(CoinedWorld.honest(), call))
+    assert verdict.line().startswith(f"NO VERDICT step={step} "), verdict.line()
+    assert verdict.budget is None
+    assert "epsilon_audit" not in {key for one in verdict.steps for key in one.evidence}
+    for name, (lie, at) in LIES.items():
+        verdict = audited_over(Silent(lie(), call))
+        assert verdict.line().startswith(f"{FAIL} step={at} "), (name, verdict.line())
+
+
+# --- what is advertised ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", [{"epsilon_account": "1"}, {"epsilon_account": "1", "hidden": 250}])
+def test_less_advertised_than_coin_or_noise_give_is_refused(changes: dict[str, Any]) -> None:
+    """Once unseen is the larger, once the return."""
+    changes = {"gain": 2, **changes} if "hidden" in changes else changes
+    world = CoinedWorld.honest(policy_=policy(**changes))
+    refused(world, 11, "the policy advertises epsilon 1, its coin and noise give")
+    with without(checks.DELIVERED_ADVERTISED):
+        accepted(world)
+
+
+def test_a_noise_without_a_finite_return_is_refused() -> None:
+    world = CoinedWorld.honest(policy_=policy(gain=24, n_max=10**9, epsilon_account="1000000", delta="1/10000000"))
+    verdict = refused(world, 11, "no finite return follows")
+    assert "inf" not in verdict.line()
+
+
+# --- the period ------------------------------------------------------------------------------------------------------
+
+
+def window(world: CoinedWorld, number: int, name: str = "", **changes: Any) -> None:
+    """Window w<number>: it opens ``number`` hours after the first and closes after ten minutes, nothing asked."""
+    start = OPENS + number * HOUR
+    stated = policy(**{"opens": start, "closes": start + HOUR, **changes})
+    if "claim" in changes and not stated.coined:
+        stated = replace(stated, hidden=0)
+    world.commit(name or f"w{number}", policy_=stated)
+    world.messages[-1] = replace(world.messages[-1], time=start)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, start + 600))
+
+
+def audited(world: CoinedWorld, **options: Any) -> Verdict:
+    return accepted(world, now=NOW + 100 * HOUR, **options)
+
+
+def coins_of(verdict: Verdict) -> tuple[int, float, list[str]]:
+    """Coin periods and unseen of a verdict, and which windows it says never opened."""
+    assert verdict.budget is not None
+    assert verdict.budget.delivered is not None
+    assert f"periods={verdict.budget.delivered.periods} " in verdict.line()
+    found = verdict.budget.delivered
+    return found.periods, round(found.unseen, 4), [one.window for one in verdict.budget.period.abandoned]
+
+
+ONCE, AGAIN = (1, 1.4508, []), (2, 2.9017, ["w0"])
+
+
+def begun(name: str = "w0", *, opened: bool, **changes: Any) -> CoinedWorld:
+    """A window that gets as far as its coins, and no further."""
+    world = CoinedWorld()
+    world.enter_manifest(name, **changes)
+    world.enter_sealed(opened=opened)
+    return world
+
+
+def of_another_auditor(*, opened: bool = False) -> CoinedWorld:
+    """Window w0 names somebody else, whose nonce this auditor does not know."""
+    world = CoinedWorld()
+    own, world.auditor_key = world.auditor_key, key_of("another auditor")
+    world.enter_manifest("w0")
+    world.enter_sealed(opened=opened)
+    del world.beacons[world.digest], world.nonces[world.digest]
+    world.auditor_key = own
+    return world
+
+
+def _unreleased() -> CoinedWorld:
+    """The auditor's nonce never left its folder."""
+    world = begun(opened=False)
+    del world.beacons[world.digest]
+    return world
+
+
+def _without(world: CoinedWorld, owner: str) -> CoinedWorld:
+    world.messages = [m for m in world.messages if not (isinstance(m, BeaconOpening) and m.owner == owner)]
+    return world
+
+
+def _sealed_again(world: CoinedWorld) -> CoinedWorld:
+    """A later seal names somebody who never opens."""
+    world.messages.append(world.seal_entry("provider", "observer-1", "observer-2", "auditor"))
+    return world
+
+
+THROWN: dict[str, Callable[[], CoinedWorld]] = {
+    "the auditor's opening is in the log": lambda: begun(opened=True),
+    "the auditor's nonce was released and withheld": lambda: begun(opened=False),
+    "of another auditor, complete but for its opening": of_another_auditor,
+    "of another auditor, complete": lambda: of_another_auditor(opened=True),
+    "of another auditor, sealed again": lambda: _sealed_again(of_another_auditor()),
+}
+NOT_THROWN: dict[str, Callable[[], CoinedWorld]] = {
+    "the auditor never released its nonce": _unreleased,
+    "of another auditor, without the provider's opening": lambda: _without(of_another_auditor(), "provider"),
+    "of another auditor, without an observer's opening": lambda: _without(of_another_auditor(), "observer-1"),
+    "no beacon at all": lambda: (world := CoinedWorld(), world.enter_manifest("w0"))[0],
+}
+
+
+@pytest.mark.parametrize("name", THROWN)
+def test_coins_that_were_thrown_and_thrown_again_count_twice(name: str) -> None:
+    world = THROWN[name]()
+    window(world, 1)
+    assert coins_of(audited(world)) == AGAIN
+    with without(checks.ABANDONED_COUNT):
+        assert coins_of(audited(world)) == ONCE
+
+
+@pytest.mark.parametrize("name", NOT_THROWN)
+def test_a_window_whose_coins_nobody_could_know_costs_nothing(name: str) -> None:
+    world = NOT_THROWN[name]()
+    window(world, 1)
+    assert coins_of(audited(world)) == ONCE
+
+
+def test_a_window_that_is_opened_once_another_was_preferred_still_counts() -> None:
+    """The provider goes back to it afterwards, so that the log shows no window that never opened."""
+    world = begun(opened=True)
+    first, beacon = world.digest, world.beacon
+    window(world, 1)
+    assert coins_of(audited(world, window="w1")) == AGAIN
+    world.messages += [WindowOpen(first, beacon, OPENS + 2 * HOUR), WindowClose(first, 0, OPENS + 2 * HOUR)]
+    assert coins_of(audited(world, window="w1")) == AGAIN
+
+
+def test_a_window_that_was_given_up_before_the_period_is_named_and_not_counted() -> None:
+    world = begun(opened=True)
+    window(world, 1)
+    window(world, 2, period_start=OPENS + 2 * HOUR)
+    verdict = audited(world)
+    assert coins_of(verdict) == ONCE
+    values = document.build(verdict)
+    assert values["epsilon"]["windows_left_out"][0]["window"] == "w1"
+    assert values["epsilon"]["windows_left_out_that_never_opened"][0]["window"] == "w0"
+    assert round(values["epsilon"]["epsilon_of_the_whole_log"], 4) == 4.3525
+    assert "w0" in page.render(values)
+    assert coins_of(audited(world, auditor=replace(world.auditor(), since=OPENS))) == (3, 4.3525, ["w0"])
+
+
+@pytest.mark.parametrize("start", [OPENS - 100_000, OPENS + HOUR, OPENS + 2 * HOUR, OPENS + 2 * HOUR + 30])
+def test_the_provider_foresees_the_coins_that_an_auditor_counts(start: int) -> None:
+    world = begun(opened=True)
+    window(world, 1)
+    world.enter_manifest("again", policy_=policy(opens=OPENS + HOUR + 600, closes=OPENS + 90 * 60))
+    world.enter_sealed()
+    world.enter_manifest("nothing", policy_=policy(opens=OPENS + HOUR + 600, closes=OPENS + 90 * 60))
+    following = policy(opens=OPENS + 3 * HOUR, closes=OPENS + 4 * HOUR, period_start=start)
+    foreseen = spending(list(replayed(world).windows.values()), lambda _: CLS, following, len(world.registry))
+    window(world, 3, period_start=start)
+    assert coins_of(audited(world))[:2] == (foreseen["coin_periods"], round(foreseen["unseen"], 4))
+    assert foreseen["coin_periods"] == {OPENS - 100_000: 4, OPENS + HOUR: 4}.get(start, 2)
+
+
+def test_the_first_window_of_a_period_answers_for_what_was_given_up_for_it() -> None:
+    """Attack: throw coins, do not like them, and begin the next window with a period of its own."""
+    world = begun(opened=True)
+    window(world, 1, period_start=OPENS + HOUR)
+    assert coins_of(audited(world)) == AGAIN
+
+
+def test_dating_a_log_back_hides_no_coins_that_were_thrown_since() -> None:
+    """A window between, with an auditor of the provider's own, states an old time; this auditor's clock knows."""
+
+    def log(drawn: int) -> CoinedWorld:
+        world = begun(opened=True)
+        world.drawn[world.digest] = drawn
+        own, world.auditor_key = world.auditor_key, key_of("a friend")
+        window(world, 1, name="between")
+        world.auditor_key = own
+        window(world, 5, period_start=OPENS + 4 * HOUR)
+        return world
+
+    assert coins_of(audited(log(OPENS + 4 * HOUR))) == (3, 4.3525, ["w0"])  # the one between is no older either
+    assert coins_of(audited(log(OPENS))) == ONCE
+
+
+def test_a_period_makes_one_claim() -> None:
+    world = CoinedWorld()
+    window(world, 0, claim="every-list")
+    window(world, 1)
+    match = "make another claim than until-delivered"
+    verdict = refused(world, 11, match, now=NOW + 100 * HOUR)
+    assert verdict.failure is not None
+    assert "w0; begin a new period with period_start = the time at which the window opens" in verdict.failure.message
+    gone(checks.ONE_CLAIM, world, match, now=NOW + 100 * HOUR)
+    way_out = CoinedWorld()
+    window(way_out, 0, claim="every-list")
+    window(way_out, 1, period_start=OPENS + HOUR)
+    assert coins_of(audited(way_out)) == ONCE
+    window(way_out, 2, claim="every-list", period_start=OPENS)  # of every list all three have an epsilon
+    assert audited(way_out).line().startswith("PASS epsilon_audit=")
+
+
+def test_an_auditors_own_beginning_of_the_period_fails_nobody() -> None:
+    world = CoinedWorld()
+    window(world, 0, claim="every-list")
+    window(world, 1, period_start=OPENS + HOUR)
+    own = replace(world.auditor(), since=OPENS)
+    undecided(world, 11, "make another claim", auditor=own, now=NOW + 100 * HOUR)
+    loud = CoinedWorld()
+    window(loud, 0, gain=24, n_max=10**9, epsilon_account="1000000", delta="1/10000000")
+    window(loud, 1, period_start=OPENS + HOUR)
+    assert coins_of(audited(loud)) == ONCE
+    own = replace(loud.auditor(), since=OPENS)
+    undecided(loud, 11, "no finite return follows", auditor=own, now=NOW + 100 * HOUR)
+
+
+def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
+    """An abandoned window of another share takes half of delta: here that leaves nothing for the noise."""
+    table, gain = noise.build_table(CLS.law), 24
+    shift = policy(gain=gain).shift(CLS)
+    queries = policy().n_max * len(CoinedWorld().registry)
+    delta = Fraction(3 * queries * table.tail(table.cut - shift), 2 * TOTAL).limit_denominator(10**20)
+    world = begun(opened=False, policy_=policy(hidden=61))
+    first = world.digest
+    window(world, 1, gain=gain, epsilon_account="1000000", delta=str(delta))
+    undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
+    del world.beacons[first]
+    assert coins_of(audited(world)) == ONCE
+
+
+@pytest.mark.parametrize("kind", [policy, simulator.policy])
+def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Callable[..., Policy]) -> None:
+    world = CoinedWorld()
+    world.commit("w0", policy_=kind(class_name="few"))
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
+    window(world, 1, claim=kind().claim)
+    few = replace(CLS, name="few", R=CLS.R - 1)
+    known = replace(world.auditor(), classes={**world.auditor().classes, "few": (few, simulator.CLASS_DIGEST)})
+    undecided(world, 11, "its places are not proven enough", auditor=known, now=NOW + 100 * HOUR)
+    with without(checks.PLACES_OF_THE_PERIOD):
+        accepted(world, auditor=known, now=NOW + 100 * HOUR)
+
+
+def test_every_window_of_the_period_throws_its_own_coins() -> None:
+    world = CoinedWorld()
+    window(world, 0)
+    window(world, 1, hidden=128)
+    periods, unseen, none = coins_of(audited(world))
+    assert (periods, unseen, none) == (2, round(1.450833 + 0.693148, 4), [])
+    kept = [m for m in world.messages if isinstance(m, SignedManifest)]
+    assert kept[0].manifest.coins != kept[1].manifest.coins

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The simulator's world with claim until-delivered: real coins, a real thinning key, and real proofs of 126 slots.
+
+Tenants are placed under the thinning key's points; once a window's beacon is complete its coins empty slots, and the
+window answers from the columns that are left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragseal.circuits.build import DEFAULT_CACHE, build
+from ragseal.circuits.circuit import class_digest
+from ragseal.groth16.keys import make_keys
+from ragseal.groth16.provers import ThinningBackend, open_backend
+from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
+from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
+from ragseal.kernel.commitment import CoinCommitment, ThinnedIndex, Thinning
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, thinning_class
+from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from tests.verifier import simulator
+from tests.verifier.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
+
+KEYS = Path(__file__).parents[2] / "var" / "keys"
+SIZE = thinning_class(CLS.N)
+HIDDEN = 60  #: j: about a quarter of the slots
+
+Seed = tuple[int, int]
+_FILES: dict[tuple[object, ...], tuple[Tenant, ThinnedFile]] = {}  #: the same windows are thinned once for all tests
+
+
+@cache
+def backend(directory: Path = KEYS) -> ThinningBackend:
+    """The thinning circuit of the simulator's class with a key, kept under var/."""
+    built = build(SIZE, DEFAULT_CACHE)
+    return open_backend(built, make_keys(built.r1cs, SIZE, class_digest(SIZE), directory).directory)
+
+
+@cache
+def placed() -> dict[str, Tenant]:
+    """The simulator's tenants, committed under the thinning key's points."""
+    return {name: Tenant.make(name, random.Random(name), backend().key) for name in ("north", "south")}
+
+
+def policy(**changes: Any) -> Policy:
+    """The simulator's policy with a coin."""
+    return simulator.policy(**{"claim": UNTIL_DELIVERED, "hidden": HIDDEN, **changes})
+
+
+def seed_of(window: str) -> Seed:
+    """The coin seed of a window."""
+    return int.from_bytes(hashlib.sha256(b"coins of " + window.encode()).digest()[:16], "big"), 7
+
+
+class CoinedWorld(World):
+    """A log whose windows have coins; those of ``policy_`` without one are as the simulator's.
+
+    ``tenants`` are what records are answered from: the thinned ones, once a window's coins have decided.
+    """
+
+    def __init__(self) -> None:
+        self.placed = placed()
+        super().__init__(tenants=dict(self.placed))
+        self.coin_made_by = "auditor"
+
+    # --- phase A ---
+
+    def enter_manifest(self, name: str = "w1", *, policy_: Policy | None = None, **changes: Any) -> None:
+        wanted = policy_ or policy()
+        self.seed = seed_of(name)
+        self.tenants = dict(self.placed if wanted.coined else simulator.TENANTS)
+        self.files = {name: tenant.file for name, tenant in self.tenants.items()}
+        if wanted.coined:
+            coin = CoinCommitment(coin_commitment(self.seed), backend().key.digest)
+            changes = {"coins": (coin,), **changes}
+        super().enter_manifest(name, policy_=wanted, **changes)
+
+    def enter_beacon(self) -> None:
+        """With a coin, the thinning stands before the opening."""
+        super().enter_beacon()
+        if self.manifest.policy.coined:
+            self.messages.insert(len(self.messages) - 1, self.thin())
+
+    def enter_sealed(self, *, opened: bool = True) -> None:
+        """The beacon as far as a window goes that never opens; ``opened``: with the auditor's nonce in the log."""
+        super().enter_beacon()
+        del self.messages[-1 if opened else -2 :]
+
+    # --- thinning ---
+
+    def thin(self) -> Thinning:
+        """Empty what the coins of this window hide, and answer from what is left; the log's entry."""
+        entries = []
+        for name in sorted(self.placed):
+            self.tenants[name], file = self.thinned_index(name)
+            self.thinned[self.digest, name] = file
+            entries.append(file.entry(name))
+        return Thinning(self.digest, tuple(entries))
+
+    def thinned_index(
+        self,
+        tenant: str,
+        *,
+        manifest: bytes | None = None,
+        beacon: int | None = None,
+        named: str | None = None,
+        seed: Seed | None = None,
+        hidden: int | None = None,
+    ) -> tuple[Tenant, ThinnedFile]:
+        """A tenant's index without the slots that these coins hide, honestly proven; of this window if nothing is said.
+
+        Args:
+            manifest, beacon, named: of the context that coins follow from; ``named`` is the tenant in it.
+            seed: the coin seed.
+            hidden: j.
+        """
+        of = self.digest if manifest is None else manifest
+        at = self.beacon if beacon is None else beacon
+        context = coin_context(of, at, named or tenant)
+        drawn = seed or self.seed
+        share = self.manifest.policy.hidden if hidden is None else hidden
+        asked = tenant, of, context, drawn, share
+        if asked not in _FILES:
+            _FILES[asked] = self._thin(self.placed[tenant], of, context, drawn, share)
+        return _FILES[asked]
+
+    def _thin(
+        self, before: Tenant, manifest: bytes, context: int, seed: Seed, share: int
+    ) -> tuple[Tenant, ThinnedFile]:
+        rng, key = random.Random(f"{before.name} {manifest.hex()} {context}"), backend().key
+        hides = hidden_slots(seed, context, CLS.N, share)
+        matrix = np.array(before.rows, dtype=np.int8)
+        after = recommitted(before, thin(matrix, hides).tolist(), self.key, rng)
+        statement = ThinningStatement(
+            thinning_key=key.digest,
+            attestation_key=self.key.digest,
+            manifest=manifest,
+            c_coin=coin_commitment(seed),
+            context=context,
+            hidden=share,
+            placed=before.file.columns,
+            thinned=after.file.columns,
+        )
+        secrets = ThinningSecrets(seed, before.blinders, after.blinders, rng.randrange(1, R), scalars(rng, CLS.N + 2))
+        opening = after.file.opening
+        return after, make_thinned(GROUP, backend(), self.key.scores, statement, matrix, hides, opening, secrets)
+
+    def hides(self, tenant: str) -> list[bool]:
+        """Which slots of a tenant this window's coins hide."""
+        return hidden_slots(self.seed, coin_context(self.digest, self.beacon, tenant), CLS.N, HIDDEN)
+
+    def put_thinning(self, *tenants: ThinnedIndex) -> None:
+        """Another entry in the place of this window's thinning."""
+        self.messages[self.at(Thinning)] = Thinning(self.digest, tenants)
+
+    # --- phase D ---
+
+    def auditor(self) -> Auditor:
+        key = backend().key
+        mine = ConfiguredKey(key.digest, SIZE.name, class_digest(SIZE), self.coin_made_by, lambda: key)
+        return replace(super().auditor(), thinnings={key.digest: mine})
+
+
+def recommitted(tenant: Tenant, rows: list[list[int]], key: Any, rng: random.Random) -> Tenant:
+    """A tenant with other rows, under this key's points and fresh blinders; its manifest entry stays."""
+    blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
+    return replace(tenant, rows=rows, blinders=blinders, file=index_file(rows, blinders, key, rng))
