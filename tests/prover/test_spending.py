@@ -107,13 +107,13 @@ def coined_window(world: World, number: int, **changes: Any) -> Window:
     signed = next(m for m in reversed(world.messages) if isinstance(m, SignedManifest))
     rules = coined_policy(opens=start, closes=start + HOUR, **changes)
     signed = replace(signed, manifest=replace(signed.manifest, policy=rules, accounts=ACCOUNTS))
-    return Window(signed, bytes([number]) * 32, number, beacon=1, time=start + 60)
+    return Window(signed, bytes([number]) * 32, number, beacon=1, opened_at=start, time=start + 60)
 
 
 def abandoned(window: Window, *opened: str) -> Window:
     """The same, of which these owners opened their nonces, and which never opened itself."""
     seal = BeaconSeal(window.digest, (PROVIDER, AUDITOR), b"s" * 64)
-    return replace(window, beacon=None, time=0, seal=seal, openings=dict.fromkeys(opened, b"n" * 32))
+    return replace(window, beacon=None, opened_at=0, time=0, seal=seal, openings=dict.fromkeys(opened, b"n" * 32))
 
 
 def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> None:
