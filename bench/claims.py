@@ -176,7 +176,7 @@ def main(corpus: str | None, draws: int, demo_draws: int, most: int) -> None:
         if corpus is not None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)
             used = shapes(classes, LAWS, RETURNED, work.documents)
-            rows += measure("beir", [work], used, [*windows, Window.of(0.35, 0.55)], COSTS, draws, moved)
+            rows += measure("beir", [work], used, windows, COSTS, draws, moved)
     fresh = {row["corpus"] for row in rows}
     rows += [row for row in kept if row["corpus"] not in fresh]
     RESULTS.mkdir(parents=True, exist_ok=True)
