@@ -212,7 +212,9 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
     if not whole and not served:
         return
     with report.guard(where):
-        secrets = provider.window_secrets(window.digest) if served else load_window(state, window.digest)
+        secrets = (
+            provider.window_secrets(window.digest) if served else load_window(state, window.digest, window.thinning)
+        )
         with report.guard(f"key of {where}"):
             key = tools.keys.view(manifest.key_digest)
             report.count("keys")
