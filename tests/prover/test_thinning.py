@@ -24,6 +24,7 @@ from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinn
 from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning
 from ragseal.prover.provider import Serving
+from ragseal.prover.storage import fsck
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
 from tests.prover.provider_scene import (
@@ -217,3 +218,47 @@ def test_a_run_that_broke_off_before_its_entry_thins_anew_with_the_same_coins(
     provider.close()
     assert kept[0][0] != kept[1][0]
     assert kept[0][1] == kept[1][1]
+
+
+def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed_in_it_is_found(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    """``serve`` checks before it takes a call: placed columns lie under other points than those of records."""
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+
+    async def run() -> None:
+        provider.commit(coined(tiny), "w1")
+        assert fsck.check_start(provider).findings == []
+        async with serving_on(provider) as serving:
+            await open_window(serving)
+            await Asker("alice", serving).ask("acme report number 3")
+            assert fsck.examine(provider, whole=True).findings == []
+
+    asyncio.run(run())
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+    window = provider.journal.history.newest
+    assert window is not None
+    assert fsck.check_start(provider).findings == []
+    for change in (
+        "UPDATE thinnings SET hidden = zeroblob(length(hidden)) WHERE tenant = 'acme'",
+        "UPDATE thinnings SET blinders = zeroblob(length(blinders)) WHERE tenant = 'acme'",
+        "UPDATE versions SET blinders = zeroblob(length(blinders)) WHERE tenant = 'acme'",
+        "DELETE FROM thinnings WHERE tenant = 'acme'",
+    ):
+        before = (
+            list(provider.state.rows("SELECT * FROM thinnings")),
+            list(provider.state.rows("SELECT * FROM versions")),
+        )
+        with provider.state.transaction() as db:
+            db.execute(change)
+        provider.windows.forget(window.digest)
+        with pytest.raises(ConfigurationError, match=r"restore"):
+            fsck.check_start(provider)
+        with provider.state.transaction() as db:
+            for table, rows in zip(("thinnings", "versions"), before, strict=True):
+                db.execute(f"DELETE FROM {table}")
+                for row in rows:
+                    db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        provider.windows.forget(window.digest)
+    assert fsck.check_start(provider).findings == []
+    provider.close()
