@@ -99,13 +99,13 @@ def one_claim(policies: Sequence[Policy]) -> str:
     return named[0]
 
 
-def delivered_account(policy: Policy, cls: CircuitClass, delta: Fraction) -> Delivered:
-    """What a policy promises one account in one window: what ``epsilon_account`` advertises is its ``epsilon``.
+def delivered_window(policy: Policy, cls: CircuitClass, accounts: int, delta: Fraction) -> Delivered:
+    """What a policy promises in one window of so many accounts: ``epsilon_account`` advertises its ``epsilon``.
 
     Raises:
         PolicyError: numbers out of range.
     """
-    return delivered_period([Coined("", policy, cls, policy.n_max)], delta)
+    return delivered_period([Coined("", policy, cls, accounts * policy.n_max)], delta)
 
 
 def delivered_odometer(windows: Sequence[Coined], delta: Fraction) -> tuple[DeliveredRow, ...]:

@@ -13,6 +13,7 @@ from ragseal.backends.native import available, native
 from ragseal.kernel import field, hints, mechanism, noise, statement
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.statement import Returned
 
 Scores = npt.NDArray[np.int64]
 
@@ -20,8 +21,8 @@ Scores = npt.NDArray[np.int64]
 class Engine(Protocol):
     """Noise over every slot on a fixed schedule, exact top-K, and the committed hints."""
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
-        """T: the K slots with the largest (v_i, -i), increasing.  UnprovableError where no proof exists."""
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+        """T: the K slots with the largest (v_i, -i), increasing, with flags.  UnprovableError where no proof exists."""
 
     def hints(self, key: int, w: Scores, hmax: int) -> bytes:
         """The hint vector h, packed."""
@@ -33,8 +34,8 @@ class ReferenceEngine:
     def __init__(self, cls: CircuitClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
-        return mechanism.select(self._cls, key, _integers(w), hmax).ids
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+        return mechanism.select(self._cls, key, _integers(w), hmax).returned
 
     def hints(self, key: int, w: Scores, hmax: int) -> bytes:
         scores = _integers(w)
@@ -56,12 +57,12 @@ class NativeEngine:
             statement.Layout(cls).grid,
         )
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[int, ...]:
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
         try:
-            ids = self._engine.answer(field.to_bytes(key), _buffer(w), hmax)["ids"]
+            found = self._engine.answer(field.to_bytes(key), _buffer(w), hmax)
         except native.NativeError as error:
             raise _named(error) from None
-        return tuple(ids)
+        return tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
 
     def hints(self, key: int, w: Scores, hmax: int) -> bytes:
         try:

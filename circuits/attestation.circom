@@ -30,6 +30,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     var topP = (MODULUS_BITS() - fb - s - fillP * c + c - 1) \ c;
     var nu = (UNIFORM_BITS() + c - 1) \ c;
     var ni = (L + c - 1) \ c;
+    var nt = (L + 1 + c - 1) \ c;
     var ncmp = (2 * c + 1 + L + c - 1) \ c;
     var nth = (m + c - 1) \ c;
 
@@ -85,7 +86,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     signal input sel[G];
     signal input vt;
     signal input t[K];
-    signal input tdc[K - 1][ni - 1];
+    signal input tdc[K - 1][nt - 1];
     signal input blind;
 
     signal input s_hi;
@@ -212,8 +213,9 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     won === K;
     threshold.reach === 2 * counted;
 
-    // The opened set: T holds the winners' slots, strictly increasing.
-    component increasing = Increasing(K, ni, c);
+    // The opened set: T holds the winners' slots with their flags, strictly increasing. Slots of places differ, so no slot
+    // is in T with both flags.
+    component increasing = Increasing(K, nt, c);
     increasing.alpha <== alpha;
     increasing.in <== t;
     increasing.low <== tdc;

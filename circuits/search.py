@@ -60,6 +60,11 @@ def _total(n: int) -> int:
     return parts + (parts > 1)
 
 
+def _increasing(differences: int, chunks: int) -> int:
+    """The look-ups of every difference's chunks, and their sum."""
+    return differences * chunks + _total(differences * chunks)
+
+
 def _poseidon(inputs: int) -> int:
     """One tagged hash into a wire of its own; the first S-boxes of 0 and of the tag cost nothing."""
     return 3 * inputs + _permute(inputs + 2) + 1
@@ -113,7 +118,7 @@ def _attestation_rows(cls: CircuitClass) -> Rows:
     place = fine + noise_rows + clip + compare
     place += 2 + 5 + 1 + 1  # coarse row; e, inverse, opening, chunks of X; winner; the sum of range checks
     ids = cls.id_chunks
-    order = (r + 1) * ids + _total((r + 1) * ids) + (cls.K - 1) * ids + _total((cls.K - 1) * ids)
+    order = _increasing(r + 1, cls.id_chunks) + _increasing(cls.K - 1, cls.returned_chunks)
     grid = layout.grid
     threshold = grid + (grid - 1) + 1 + 2 + 3  # choice, products, one choice; theta and reach; range
     exact = ids + (cls.L % c != 0)

@@ -197,6 +197,7 @@ def _show(result: Result, as_json: bool) -> None:
     facts = {
         "texts": shown,
         "returned_slots": list(result.returned),
+        "unread_slots": list(result.unread),
         "documents": len(result.slots),
         "checked": result.checked,
         "window": request.window,

@@ -154,12 +154,12 @@ def check_record(group: Group, mine: SignedRequest, record: Record) -> None:
 
 
 def check_openings(window: Window, record: Record, openings: Openings) -> None:
-    """The returned slots are those the record commits to, and every text is the one committed for its slot.
+    """The returned slots and flags are those the record commits to, and every text is the one committed for its slot.
 
     Raises:
         AttestationError: a wrong number or order of slots, a slot outside the capacity, a commitment that does not
-            open, or text in a slot that is declared empty.
-        LedgerError: a text (or an emptiness) that the manifest's text tree does not hold.
+            open, a text without a flag, or a flag without a text.
+        LedgerError: a text that the manifest's text tree does not hold.
     """
     cls = window.cls
     ids = [slot.slot for slot in openings.slots]
@@ -169,18 +169,21 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
         raise AttestationError("the returned slots are not strictly increasing: their order could carry information")
     if ids[-1] >= cls.N:
         raise AttestationError(f"slot {ids[-1]} is outside the index of {cls.N} slots")
-    if places_commitment(cls, openings.t_salt, ids) != record.t_commit:
-        raise AttestationError("the returned slots are not those that the record commits to")
+    if places_commitment(cls, openings.t_salt, openings.returned()) != record.t_commit:
+        raise AttestationError("the returned slots and flags are not those that the record commits to")
     for slot in openings.slots:
-        if not slot.present and slot.text:
-            raise AttestationError(f"slot {slot.slot} is declared empty but comes with a text")
-        leaf = text_leaf(slot.salt, slot.slot, slot.text.encode("utf-8") if slot.present else None)
-        try:
-            verify_inclusion(leaf_hash(leaf), slot.slot, cls.N, slot.path, window.index.text_root)
-        except LedgerError as error:
-            raise LedgerError(
-                f"the text of slot {slot.slot} is not the one committed in the manifest: {error}"
-            ) from None
+        if len(slot.texts) > slot.flag:
+            raise AttestationError(f"slot {slot.slot} comes with a text although its flag is not set")
+        if len(slot.texts) < slot.flag:
+            raise AttestationError(f"the flag of slot {slot.slot} is set, but its text is withheld")
+        for opened in slot.texts:
+            leaf = text_leaf(opened.salt, slot.slot, opened.text.encode("utf-8"))
+            try:
+                verify_inclusion(leaf_hash(leaf), slot.slot, cls.N, opened.path, window.index.text_root)
+            except LedgerError as error:
+                raise LedgerError(
+                    f"the text of slot {slot.slot} is not the one committed in the manifest: {error}"
+                ) from None
 
 
 def check_receipt(

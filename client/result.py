@@ -37,9 +37,9 @@ class Ranked:
 class Result:
     """A checked answer."""
 
-    texts: tuple[str, ...]  #: by increasing slot; empty slots are left out
+    texts: tuple[str, ...]  #: of the returned slots with the flag, by increasing slot
     slots: tuple[int, ...]  #: of ``texts``, one each
-    returned: tuple[int, ...]  #: all K slots, empty ones too
+    returned: tuple[int, ...]  #: all K slots; those not in ``slots`` came by the noise and have nothing to read
     receipt: Receipt
     record: Record
     checked: bool  #: the committed e is this client's own, entry by entry
@@ -47,14 +47,21 @@ class Result:
 
     @property
     def best(self) -> Ranked | None:
-        """The first of ``ranked``; None where the noise gave empty slots only, or there is no embedder to rank with."""
+        """The first of ``ranked``; None where no slot came with a text, or there is no embedder to rank with."""
         return self.ranked[0] if self.ranked else None
 
     @property
+    def unread(self) -> tuple[int, ...]:
+        """Returned slots without the flag: no score above the window's lower end, so there is nothing to read."""
+        return tuple(slot for slot in self.returned if slot not in self.slots)
+
+    @property
     def held(self) -> str:
-        """How many of the returned slots held a document, for people; says why where none did."""
-        said = f"{len(self.slots)} of {len(self.returned)} returned slots held a document"
-        return said if self.slots else f"{said}: that is the noise, see `ragseal-provider plan`"
+        """How many of the returned slots came with a text, for people; says why where none did."""
+        said = (
+            f"{len(self.slots)} of {len(self.returned)} returned slots came with a text, the others by the noise alone"
+        )
+        return said if self.slots else f"{said}: see `ragseal-provider plan`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +87,20 @@ class Resumed:
 
 def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -> Result:
     """A checked answer as the caller sees it; ranked where there is an embedder."""
-    present = [slot for slot in answer.openings.slots if slot.present]
+    opened = [(slot.slot, slot.text) for slot in answer.openings.slots if slot.text is not None]
+    texts = [text for _, text in opened]
     ranked: tuple[Ranked, ...] | None = None
     if embedder is not None:
         scores: list[int] = []
-        if present:
+        if opened:
             e = np.asarray(decode_embedding(exchange.prepared.embedding), dtype=np.int64)
-            rows = quantise(embedder.embed([slot.text for slot in present], role="document"))
+            rows = quantise(embedder.embed(texts, role="document"))
             scores = [int(x) for x in rows.astype(np.int64) @ e]
-        pairs = zip(scores, present, strict=True)
-        ranked = tuple(sorted((Ranked(x, s.slot, s.text) for x, s in pairs), key=lambda r: (-r.score, r.slot)))
+        pairs = zip(scores, opened, strict=True)
+        ranked = tuple(sorted((Ranked(x, *one) for x, one in pairs), key=lambda r: (-r.score, r.slot)))
     return Result(
-        texts=tuple(slot.text for slot in present),
-        slots=tuple(slot.slot for slot in present),
+        texts=tuple(texts),
+        slots=tuple(slot for slot, _ in opened),
         returned=tuple(slot.slot for slot in answer.openings.slots),
         receipt=answer.receipt,
         record=answer.record,

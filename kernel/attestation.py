@@ -40,6 +40,7 @@ from ragseal.kernel.opening import Opening, Relation, verify_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
+from ragseal.kernel.statement import Returned
 from ragseal.kernel.transcript import nonzero_element, tagged_element, tagged_hash
 
 COARSE_TIME = 60  #: seconds; record times are multiples of it
@@ -176,22 +177,37 @@ class Record(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class SlotOpening(Message):
-    """One returned slot with the text committed for it."""
+class TextOpening(Message):
+    """The text committed for one slot."""
 
-    TAG: ClassVar[str] = "slot-opening"
-    CODECS: ClassVar[Sequence[Codec]] = (U32, FLAG, Text(MAX_TEXT_BYTES), Fixed(32), Many(HASH, 32))
+    TAG: ClassVar[str] = "text-opening"
+    CODECS: ClassVar[Sequence[Codec]] = (Text(MAX_TEXT_BYTES), Fixed(32), Many(HASH, 32))
 
-    slot: int
-    present: bool  #: false for an empty slot
     text: str
     salt: bytes
     path: tuple[bytes, ...]  #: RFC 6962 inclusion path in the text tree
 
 
 @dataclass(frozen=True, slots=True)
+class SlotOpening(Message):
+    """One returned slot: its flag, and the text where the flag is set."""
+
+    TAG: ClassVar[str] = "slot-opening"
+    CODECS: ClassVar[Sequence[Codec]] = (U32, FLAG, Many(Nested(TextOpening), 1))
+
+    slot: int
+    flag: bool  #: the clipped score is above 0 (SPEC M.5)
+    texts: tuple[TextOpening, ...]  #: one where the flag is set, else none; whoever gets an answer checks it
+
+    @property
+    def text(self) -> str | None:
+        """What there is to read; None where nothing is opened."""
+        return self.texts[0].text if self.texts else None
+
+
+@dataclass(frozen=True, slots=True)
 class Openings(Message):
-    """What the account learns: T in increasing slot order, its commitment's salt, and the texts."""
+    """What the account learns: T in increasing slot order with its flags, its commitment's salt, and the texts."""
 
     TAG: ClassVar[str] = "openings"
     CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, Many(Nested(SlotOpening), MAX_K))
@@ -201,6 +217,10 @@ class Openings(Message):
 
     def digest(self) -> bytes:
         return tagged_hash("openings", self.encode())
+
+    def returned(self) -> list[Returned]:
+        """T, in the order of ``slots``."""
+        return [Returned(slot.slot, slot.flag) for slot in self.slots]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ragseal.kernel import noise
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.mechanism import Selection
-from ragseal.kernel.params import UNIFORM_BITS, CircuitClass
+from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.statement import Layout, canonical_limit
 
 
@@ -111,10 +111,10 @@ def reference_hints(cls: CircuitClass, selection: Selection, w: Sequence[int], h
         low, high = ch.split(x_of[place.slot], 2)
         put("px0", [low])
         put("px1", [high])
-        below, above = int(place.w < 0), int(place.w > hmax)
+        below, above = int(place.w <= 0), int(place.w > hmax)
         put("pcl", [below])
         put("pch", [above])
-        put("pa1", ch.low(-1 - place.w if below else place.w, 2))
+        put("pa1", ch.low(-place.w if below else place.w - 1, 2))
         put("pa2", ch.low(place.w - hmax - 1 if above else hmax - place.w, 2))
         put("pf", ch.exact(place.fine, cls.fine_bits))
         put("pd", ch.exact(place.dither, cls.s))
@@ -126,8 +126,7 @@ def reference_hints(cls: CircuitClass, selection: Selection, w: Sequence[int], h
         put("pft", ch.low(top, cls.place_top))
         put("pfd", ch.low(canonical_limit(position) - 1 - top, cls.place_top))
         uniform = (place.u << cls.fine_bits) | place.fine
-        sign = int(uniform < 1 << (UNIFORM_BITS - 1))
-        folded_uniform = (1 << UNIFORM_BITS) - 1 - uniform if sign else uniform
+        sign, folded_uniform = noise.reflect(table, uniform)
         magnitude = -place.z if sign else place.z
         noise_seen[magnitude] += 1
         before, upto = folded[magnitude]
@@ -153,9 +152,9 @@ def reference_hints(cls: CircuitClass, selection: Selection, w: Sequence[int], h
     first = (1 << cls.m) - layout.grid + 1
     put("sel", [int(first + g == theta) for g in range(layout.grid)])
     put("vt", ch.low(vs - 1 - bound_of[theta - 1], 2))
-    put("t", selection.ids)
-    for a, b in itertools.pairwise(selection.ids):
-        put("tdc", ch.low(b - a - 1, cls.id_chunks))
+    put("t", [one.packed for one in selection.returned])
+    for a, b in itertools.pairwise(h["t"]):
+        put("tdc", ch.low(b - a - 1, cls.returned_chunks))
     h["mc"] = [coarse_seen[k] for k in range(1 << cls.m)]
     h["mr"] = [ch.seen[j] for j in range(1 << cls.c)]
     h["mz"] = [noise_seen[x] for x in range(table.cut + 1)]

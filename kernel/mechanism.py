@@ -13,7 +13,7 @@ from ragseal.kernel import noise, overflow
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import ELEMENTS_PER_BLOCK, TAG_COARSE, TAG_FINE, TAG_KEY, CircuitClass
 from ragseal.kernel.poseidon import permute, poseidon
-from ragseal.kernel.statement import canonical_limit
+from ragseal.kernel.statement import Returned, canonical_limit
 
 
 def noise_key(seed: tuple[int, int], beacon: int, ctx: int) -> int:
@@ -59,7 +59,12 @@ class Selection:
     threshold: int  #: v*
     threshold_slot: int  #: i*
     theta: int
-    ids: tuple[int, ...]  #: T, increasing
+    returned: tuple[Returned, ...]  #: T, by slot
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The slots of T, increasing."""
+        return tuple(one.slot for one in self.returned)
 
 
 def exact_noise(cls: CircuitClass, u: int, element: int) -> tuple[int, int, int]:
@@ -125,5 +130,5 @@ def select(cls: CircuitClass, key: int, w: Sequence[int], hmax: int) -> Selectio
         threshold=last.v,
         threshold_slot=last.slot,
         theta=theta,
-        ids=tuple(sorted(p.slot for p in ranked[: cls.K])),
+        returned=tuple(sorted(Returned(p.slot, p.w > 0) for p in ranked[: cls.K])),
     )

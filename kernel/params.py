@@ -35,10 +35,12 @@ PLACE_CANONICAL_BITS = 72
 OVERFLOW_EXPONENT = 64
 GRID_EXPONENT = 80
 
-PACKED_BITS = 248  #: of slot ids in one field element of the commitment to T
+PACKED_BITS = 248  #: of ids with their flags in one field element of the commitment to T
 ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
-LAWS = ("gaussian", "geometric")
+ONE_SIDED = "one-sided"  #: the law without negative values
+SYMMETRIC_LAWS = ("gaussian", "geometric")
+LAWS = (*SYMMETRIC_LAWS, ONE_SIDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class CircuitClass:
     """One circuit class (SPEC M.9).  ``a`` and ``b`` are the free rationals of the overflow bound."""
 
     name: str
-    law: str  #: "gaussian" or "geometric"
+    law: str  #: one of LAWS
     N: int  #: capacity in slots, a multiple of q
     K: int  #: slots returned
     R: int  #: open places
@@ -143,9 +145,14 @@ class CircuitClass:
         return -(-self.m // self.c)
 
     @property
+    def returned_chunks(self) -> int:
+        """Chunks of a returned slot's id with its flag below it, L + 1 bits."""
+        return -(-(self.L + 1) // self.c)
+
+    @property
     def ids_per_element(self) -> int:
-        """Slot ids packed into one field element of the commitment to T."""
-        return PACKED_BITS // self.L
+        """Slot ids, each with its flag, packed into one field element of the commitment to T."""
+        return PACKED_BITS // (self.L + 1)
 
     @property
     def packed_elements(self) -> int:

@@ -59,7 +59,7 @@ class Layout:
             ("pwin", (r,)), ("pcnt", (r,)), ("pcm", (r, cls.compare_chunks - 1)), ("pth", (r, cls.count_chunks - 1)),
             ("pid", (r + 1, ids)),
             ("vs", (1,)), ("is", (1,)), ("isc", (ids,)), ("sel", (self.grid,)), ("vt", (1,)),
-            ("t", (k,)), ("tdc", (k - 1, ids)),
+            ("t", (k,)), ("tdc", (k - 1, cls.returned_chunks - 1)),
         ]  # fmt: skip
         groups: list[HintGroup] = []
         offset = 0
@@ -99,15 +99,36 @@ def seed_commitment(seed: tuple[int, int]) -> int:
     return poseidon(TAG_SEED, *seed)
 
 
-def places_commitment(cls: CircuitClass, salt: int, ids: Sequence[int]) -> int:
-    """Commitment to the returned slots T: Poseidon(tag, salt, packed ids ...)."""
-    return poseidon(TAG_PLACES, salt, *pack_ids(cls, ids))
+@dataclass(frozen=True, slots=True, order=True)
+class Returned:
+    """One slot of T (SPEC M.5)."""
+
+    slot: int
+    flag: bool  #: its clipped score is above 0: its text is opened; else there is nothing to read
+
+    @property
+    def packed(self) -> int:
+        """The id with the flag as its lowest bit: what the circuit compares and the commitment to T holds."""
+        return 2 * self.slot + self.flag
 
 
-def pack_ids(cls: CircuitClass, ids: Sequence[int]) -> list[int]:
-    """Slot ids, L bits each, packed lowest first into field elements of at most PACKED_BITS bits."""
-    per = cls.ids_per_element
-    return [sum(slot << (cls.L * j) for j, slot in enumerate(ids[at : at + per])) for at in range(0, len(ids), per)]
+def unpacked(value: int) -> Returned:
+    """The slot whose :attr:`Returned.packed` this is, for a value of at least 0."""
+    return Returned(value >> 1, bool(value & 1))
+
+
+def places_commitment(cls: CircuitClass, salt: int, returned: Sequence[Returned]) -> int:
+    """Commitment to the returned slots T: Poseidon(tag, salt, packed ids with flags ...)."""
+    return poseidon(TAG_PLACES, salt, *pack_returned(cls, returned))
+
+
+def pack_returned(cls: CircuitClass, returned: Sequence[Returned]) -> list[int]:
+    """Ids with flags, L + 1 bits each, packed lowest first into field elements of at most PACKED_BITS bits."""
+    per, width = cls.ids_per_element, cls.L + 1
+    return [
+        sum(one.packed << (width * j) for j, one in enumerate(returned[at : at + per]))
+        for at in range(0, len(returned), per)
+    ]
 
 
 def canonical_limit(position: int) -> int:

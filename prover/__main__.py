@@ -9,6 +9,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def main() -> None:
 
     \b
     A provider's first window, from nothing:
-      ragseal-provider init --class base --origin example.org/rag
+      ragseal-provider init --origin example.org/rag
       ragseal-provider ingest --tenant acme --corpus beir:./scifact
       ragseal-provider accounts add alice --tenant acme --key HEX    (the client prints its key)
       ragseal-provider fetch-keys --verifier localhost:7801          (the auditor makes the keys)
@@ -79,7 +80,9 @@ def main() -> None:
 @main.command()
 @STATE
 @click.option("--origin", required=True, help="Name of the ledger, such as example.org/rag; part of every checkpoint.")
-@click.option("--class", "class_name", default="base", show_default=True, help="Circuit class: capacity, K, noise law.")
+@click.option(
+    "--class", "class_name", default="base-one", show_default=True, help="Circuit class: capacity, K, noise law."
+)
 @click.option("--embedder", default="minilm", show_default=True, help="Embedder of documents and queries.")
 @JSON
 def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: bool) -> None:
@@ -338,10 +341,10 @@ def commit(
             None if before is None else before.manifest.policy.period_start,
         )
         task = bars.add_task("checking the policy", total=None)
-        rules = load_policy(policy_file, binding, assembly.advertised_epsilon)
-        assembly.check_promises(rules, cls)
-        known = list(provider.journal.history.windows.values())
         accounts = len(registry.accounts(provider.state))
+        rules = load_policy(policy_file, binding, partial(assembly.advertised_epsilon, accounts=accounts))
+        assembly.check_promises(rules, cls, accounts)
+        known = list(provider.journal.history.windows.values())
         spent = spending.spending(known, assembly.circuit_class, rules, accounts)
         terms = consent.terms(rules, cls, spent)
         consent.require(terms, agreed, spent.get("error"))

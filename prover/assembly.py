@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
 from ragseal.accounting.delivered import Delivered, largest_shift
-from ragseal.accounting.delivered_period import delivered_account
-from ragseal.accounting.pld import infinite_loss_mass
+from ragseal.accounting.delivered_period import delivered_window
+from ragseal.accounting.pld import ONE_SIDED_REASON, infinite_loss_mass
 from ragseal.accounting.rounding import upward
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
@@ -44,6 +44,7 @@ from ragseal.prover.storage.state import KEY_FILE, State
 from ragseal.runtime.keyfile import load_key
 
 BACKEND_VARIABLE = "RAGSEAL_BACKEND"  #: auto, native or snarkjs
+ACCOUNTS = 1000  #: of a window whose registry is not known yet
 EPSILON_UNIT = 10**6  #: an advertised epsilon is rounded up to a millionth
 
 Progress = Callable[[str], None]
@@ -154,15 +155,18 @@ def _report(policy: Policy, cls: CircuitClass, k_max: int) -> EpsilonReport:
     )
 
 
-def advertised_epsilon(policy: Policy, cls: CircuitClass) -> Fraction:
+def advertised_epsilon(policy: Policy, cls: CircuitClass, accounts: int = ACCOUNTS) -> Fraction:
     """The smallest epsilon that may be advertised to an account, rounded up.
+
+    Args:
+        accounts: of the window, at most; under until-delivered all their queries count for delta.
 
     Raises:
         PolicyError: the policy overflows its class or its noise gives no finite epsilon; says what would do.
     """
     check_policy(policy, cls, class_digest(cls), load_classes().values())  # first: less gain mends both
     if policy.coined:
-        return _rounded(_delivered(policy, cls).epsilon)
+        return _rounded(_delivered(policy, cls, accounts).epsilon)
     report = account_report(policy, cls)
     _require_finite(report, policy, cls, "an account's")
     return _rounded(report.epsilon)
@@ -172,16 +176,16 @@ def _rounded(epsilon: float) -> Fraction:
     return Fraction(math.ceil(Fraction(epsilon) * EPSILON_UNIT), EPSILON_UNIT)
 
 
-def _delivered(policy: Policy, cls: CircuitClass) -> Delivered:
-    """What claim until-delivered promises one account in one window.
+def _delivered(policy: Policy, cls: CircuitClass, accounts: int) -> Delivered:
+    """What claim until-delivered promises in one window.
 
     Raises:
         PolicyError: no finite return follows, or two computations of it disagree.
     """
     delta = rational(policy.delta, "delta")
-    found = delivered_account(policy, cls, delta)
+    found = delivered_window(policy, cls, accounts, delta)
     if not math.isfinite(found.epsilon):
-        gain = _gain_of_return(policy, cls, math.inf)
+        gain = _gain_of_return(policy, cls, accounts, math.inf)
         ways = [f"gain <= {gain}" if gain else "a narrower window", "a larger delta"]
         raise PolicyError(
             f"no finite return follows at delta {policy.delta}: one query shifts the noise by {policy.shift(cls)} "
@@ -191,11 +195,11 @@ def _delivered(policy: Policy, cls: CircuitClass) -> Delivered:
     return found
 
 
-def _gain_of_return(policy: Policy, cls: CircuitClass, target: float) -> int:
-    """The largest gain, at most the policy's, whose return for one account is at most ``target``; 0 if none."""
+def _gain_of_return(policy: Policy, cls: CircuitClass, accounts: int, target: float) -> int:
+    """The largest gain, at most the policy's, whose return is at most ``target``; 0 if there is none."""
     shift = largest_shift(
-        cls, noise.build_table(cls.law), target=min(target, 1e9), chunks=policy.chunks_max, queries=policy.n_max,
-        delta=rational(policy.delta, "delta"),
+        cls, noise.build_table(cls.law), target=min(target, 1e9), chunks=policy.chunks_max,
+        queries=accounts * policy.n_max, delta=rational(policy.delta, "delta"),
     )  # fmt: skip
     return min(policy.gain, (shift << cls.s) // (policy.hi - policy.lo))
 
@@ -204,6 +208,8 @@ def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, wh
     """Epsilon is finite and both of its computations say so, or no auditor passes the window."""
     if not math.isfinite(report.epsilon):
         table = noise.build_table(cls.law)
+        if table.one_sided:
+            raise PolicyError(f"no finite epsilon for {whose} {report.n} queries: {ONE_SIDED_REASON}")
 
         def finite(gain: int) -> bool:
             shift = replace(policy, gain=gain).shift(cls)
@@ -238,15 +244,18 @@ def largest(holds: Callable[[int], bool], most: int) -> int:
     return low
 
 
-def check_promises(policy: Policy, cls: CircuitClass) -> None:
+def check_promises(policy: Policy, cls: CircuitClass, accounts: int = ACCOUNTS) -> None:
     """A policy fits its class, its claim has a finite epsilon, and what it advertises follows from coin and noise.
+
+    Args:
+        accounts: of the window, at most.
 
     Raises:
         PolicyError: which bound is missed, and the nearest policy that would do.
     """
-    least = advertised_epsilon(policy, cls)
+    least = advertised_epsilon(policy, cls, accounts)
     if policy.coined:
-        return _check_delivered(policy, cls, least)
+        return _check_delivered(policy, cls, accounts, least)
     if policy.k_max > 1:
         _require_finite(_report(policy, cls, policy.k_max), policy, cls, "the coalition's")
     declared = rational(policy.epsilon_account, "epsilon_account")
@@ -266,16 +275,16 @@ def check_promises(policy: Policy, cls: CircuitClass) -> None:
         )
 
 
-def _check_delivered(policy: Policy, cls: CircuitClass, least: Fraction) -> None:
+def _check_delivered(policy: Policy, cls: CircuitClass, accounts: int, least: Fraction) -> None:
     declared = rational(policy.epsilon_account, "epsilon_account")
     if declared >= least:
         return
-    found = _delivered(policy, cls)
+    found = _delivered(policy, cls, accounts)
     ways = [f'advertise at least {float(least):.6g} (or "auto")']
     if found.unseen_once > declared:
-        ways.append(f"unseen = {float(declared / policy.chunks_max):.6g} or less")
+        ways.append(f"use unseen <= {float(declared / policy.chunks_max):.6g}")
     if found.returned > declared:
-        gain = _gain_of_return(policy, cls, float(declared))
+        gain = _gain_of_return(policy, cls, accounts, float(declared))
         ways.append(f"use gain <= {gain}" if gain else "use a narrower score window")
     raise PolicyError(
         f"epsilon_account = {policy.epsilon_account} is less than {float(least):.6g}, the larger of unseen "

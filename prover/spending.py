@@ -58,7 +58,7 @@ def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coin
             before = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
         if before or not (opened or (one.stage is Stage.SEALED and not one.missing())):
             continue
-        queries = max(one.manifest.accounts * policy.n_max, sum(one.counters.values())) if opened else 0
+        queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
         found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
     return found
 
@@ -122,7 +122,6 @@ def _every_list(
 
 def _delivered(values: dict[str, Any], drawn: Sequence[Coined], following: Coined | None, delta: Fraction) -> None:
     """Adds rows, epsilon, unseen and return under claim until-delivered."""
-    drawn = [one for one in drawn if one.policy.coined]  # beside abandoned windows of the other claim
     if drawn:
         values["windows"] = [
             {

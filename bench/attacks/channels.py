@@ -169,7 +169,7 @@ class HitChannel:
                 done += size
 
     def _hit(self, engine: Engine, key: int) -> bool:
-        return self.slot in engine.answer(key, self.w, self.hmax)
+        return any(one.slot == self.slot for one in engine.answer(key, self.w, self.hmax))
 
 
 def _binomial_start(chance: Vector, count: int, terms: int) -> list[Vector]:

@@ -68,7 +68,8 @@ template FineElement(fb, s, c, nf, fill, tc) {
     }
 }
 
-// z = inverse CDF of U = coarse || fine. The sign bit folds U to U' = 2^128 - 1 - U, so that the table holds z >= 0:
+// z = inverse CDF of U = coarse || fine. The sign bit folds U to U' = 2^128 - 1 - U, so that the table holds z >= 0; of a
+// one-sided law (ONE_SIDED() stands in the class's generated tables) there is nothing to fold and the sign is 0.
 // (magnitude, before, upto) is one of its rows and before <= U' < upto by nu chunks each.
 // z = magnitude - 2 minus.
 template InverseCdf(fb, c, nf, nu) {
@@ -87,7 +88,7 @@ template InverseCdf(fb, c, nf, nu) {
     signal output fRow;
     signal output f[2 * nu];
 
-    sign * (sign - 1) === 0;
+    if (ONE_SIDED() == 1) { sign === 0; } else { sign * (sign - 1) === 0; }
     var uniform = coarse * 2 ** fb;
     for (var j = 0; j < nf; j++) { uniform += fine[j] * 2 ** (c * j); }
     signal flip <== sign * (2 ** UNIFORM_BITS() - 1 - 2 * uniform);
@@ -118,7 +119,8 @@ template InverseCdf(fb, c, nf, nu) {
     }
 }
 
-// clip(w, 0, H) = w - cutLow - cutHigh, exactly: isLow iff w < 0, isHigh iff w > H, for |w| below 2^(2c).
+// clip(w, 0, H) = w - cutLow - cutHigh, exactly: isLow iff w <= 0, isHigh iff w > H, for |w| below 2^(2c). Where w = 0
+// nothing is cut either way; that isLow is 1 there makes 1 - isLow the flag: the clipped score is above 0.
 template Clip(c) {
     signal input alpha;
     signal input w;
@@ -135,10 +137,10 @@ template Clip(c) {
     isHigh * (isHigh - 1) === 0;
     cutLow <== isLow * w;
     cutHigh <== isHigh * (w - hmax);
-    // w or -1 - w; H - w or w - H - 1.
+    // w - 1 or -w; H - w or w - H - 1.
     var chunk[4];
     chunk[0] = low0;
-    chunk[1] = (w - isLow - 2 * cutLow - low0) * (1 / 2 ** c);
+    chunk[1] = (w - 1 + isLow - 2 * cutLow - low0) * (1 / 2 ** c);
     chunk[2] = high0;
     chunk[3] = (hmax - w - isHigh + 2 * cutHigh - high0) * (1 / 2 ** c);
     for (var k = 0; k < 4; k++) {

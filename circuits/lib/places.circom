@@ -106,8 +106,9 @@ template ExactNoise(m, c, s, L, fb, nf, fill, tc, nu, ncmp, nth) {
     win.value <== (v - threshold) * 2 ** L - pi + thresholdSlot;
     win.bit <== pwin;
     win.low <== pcm;
-    fWin <-- pwin / (alpha - pi);
-    fWin * (alpha - pi) === pwin;
+    // A winner returns its slot with its flag, 1 - pcl, below it.
+    fWin <-- pwin / (alpha - 2 * pi - 1 + pcl);
+    fWin * (alpha - 2 * pi - 1 + pcl) === pwin;
 
     component counted = IsNonNegative(nth, c);
     counted.alpha <== alpha;

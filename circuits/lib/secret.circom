@@ -20,19 +20,21 @@ template NoiseKey() {
     out <== Poseidon(TAG_KEY(), 4)([seed[0], seed[1], beacon, ctx]);
 }
 
-// Commitment to the returned slots: Poseidon(5, salt, packed ids ...), L bits an id, lowest first, 248 bits an element.
+// Commitment to the returned slots: Poseidon(5, salt, packed ids with flags ...), lowest first, 248 bits an element.
+// returned: 2 id + flag each, L + 1 bits.
 template PlacesCommitment(K, L) {
     signal input salt;
-    signal input ids[K];
+    signal input returned[K];
     signal output out;
 
-    var per = PACKED_BITS() \ L;
+    var width = L + 1;
+    var per = PACKED_BITS() \ width;
     var elements = (K + per - 1) \ per;
     component hash = Poseidon(TAG_PLACES(), 1 + elements);
     hash.in[0] <== salt;
     for (var e = 0; e < elements; e++) {
         var packed = 0;
-        for (var k = 0; k < per && e * per + k < K; k++) { packed += ids[e * per + k] * 2 ** (L * k); }
+        for (var k = 0; k < per && e * per + k < K; k++) { packed += returned[e * per + k] * 2 ** (width * k); }
         hash.in[1 + e] <== packed;
     }
     out <== hash.out;

@@ -17,6 +17,7 @@ from ragseal.kernel.attestation import (
     ReceiptBody,
     Record,
     SealedAnswer,
+    SlotOpening,
     seal_openings,
     sealed_digest,
 )
@@ -54,10 +55,16 @@ class Answers:
         self._key = key
 
     def make(self, secrets: WindowSecrets, record: Record, entry: Entry, kept: QuerySecrets) -> SealedAnswer:
-        """The answer for a record that is in the ledger as ``entry``."""
+        """The answer for a record that is in the ledger as ``entry``.
+
+        Texts of flagged slots only: a slot without the flag is returned by its noise, and there is nothing to read.
+        """
         request = record.signed.request
         version = secrets.versions[secrets.account(request.account).tenant]
-        openings = Openings(kept.t_salt, tuple(version.open_slot(slot) for slot in kept.ids))
+        opened = [
+            SlotOpening(one.slot, one.flag, (version.open_text(one.slot),) if one.flag else ()) for one in kept.returned
+        ]
+        openings = Openings(kept.t_salt, tuple(opened))
         sealed = seal_openings(record, openings, secrets.blinding)
         body = ReceiptBody(
             request_digest=request.digest(),

@@ -23,6 +23,7 @@ from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
+from ragseal.kernel.statement import Returned, unpacked
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.randomness import Draw, scalar
 
@@ -58,12 +59,17 @@ class QuerySecrets(Message):
     rho: int  #: of C_y
     rho_hint: int  #: secret from which rho' of C_h is derived
     t_salt: int
-    ids: tuple[int, ...]  #: T
+    places: tuple[int, ...]  #: T, each id with its flag as its lowest bit
     c_y: bytes
     t_commit: int
 
     def __repr__(self) -> str:
         return "QuerySecrets(...)"
+
+    @property
+    def returned(self) -> tuple[Returned, ...]:
+        """T."""
+        return tuple(unpacked(value) for value in self.places)
 
 
 #: Where the table ``queries`` keeps a request's secrets; the values are those of :func:`query_key`.
@@ -92,7 +98,7 @@ def answer_query(
         UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
     e = decode_embedding(embedding)
-    ids = engine.answer(key_of_noise, shifted_scores(version, e, policy), policy.hmax)
+    returned = engine.answer(key_of_noise, shifted_scores(version, e, policy), policy.hmax)
     rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
     return QuerySecrets(
         embedding=embedding,
@@ -100,7 +106,7 @@ def answer_query(
         rho=rho,
         rho_hint=rho_hint,
         t_salt=t_salt,
-        ids=tuple(ids),
+        places=tuple(one.packed for one in returned),
         c_y=commit_scores(group, version.in_force.points, key.scores, e, rho),
-        t_commit=places_commitment(key.cls, t_salt, ids),
+        t_commit=places_commitment(key.cls, t_salt, returned),
     )

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ragseal.backends.scores import ScoreMatrix, score_matrix
 from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
-from ragseal.kernel.attestation import MAX_TEXT_BYTES, SlotOpening
+from ragseal.kernel.attestation import MAX_TEXT_BYTES, TextOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
 from ragseal.kernel.encoding import NAME, Text
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
@@ -224,16 +224,15 @@ class Version:
             text_root=self.tree.root(),
         )
 
-    def open_slot(self, slot: int) -> SlotOpening:
-        """A returned slot's text with its salt and path in the text tree."""
-        text = self.texts.get(slot)
-        return SlotOpening(
-            slot=slot,
-            present=text is not None,
-            text=text or "",
-            salt=slot_salt(self.secret, slot),
-            path=tuple(self.tree.path(slot)),
-        )
+    def open_text(self, slot: int) -> TextOpening:
+        """A filled slot's text with its salt and path in the text tree.
+
+        Raises:
+            CommitmentError: the slot is empty.
+        """
+        if slot not in self.texts:
+            raise CommitmentError(f"slot {slot} is to be opened, but this version of the index has no text for it")
+        return TextOpening(self.texts[slot], slot_salt(self.secret, slot), tuple(self.tree.path(slot)))
 
 
 def slot_salt(secret: bytes, slot: int) -> bytes:

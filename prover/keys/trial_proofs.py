@@ -81,8 +81,7 @@ def _try_block(backend: BlockBackend, group: Group, draw: Draw, full: bool) -> N
 def _try_thinning(backend: ThinningBackend, group: Group, draw: Draw, most: bool) -> None:
     cls, key = backend.key.cls, backend.key
     limbs, context = field.limbs(draw(32)), int.from_bytes(draw(31), "big")
-    below = 1 << (COIN_BITS - 1)
-    numerator = 1 + int.from_bytes(draw(8), "big") % (below - 1) + (below if most else 0)
+    numerator = (1 << COIN_BITS) - 1 if most else 1
     placed = [scalar(draw) for _ in range(cls.N)]
     hides = coin.hidden_slots(limbs, context, cls.N, numerator)
     thinned = [0 if hidden else x for hidden, x in zip(hides, placed, strict=True)]
@@ -113,7 +112,10 @@ def rehearse_block(backend: BlockBackend, group: Group, draw: Draw = secrets.tok
 
 
 def rehearse_thinning(backend: ThinningBackend, group: Group, draw: Draw = secrets.token_bytes) -> None:
-    """As :func:`rehearse`, for a key of the thinning's circuit: most slots hidden, and fewer."""
+    """As :func:`rehearse`, for a key of the thinning's circuit.
+
+    Nearly all slots are hidden, and nearly none: a key that fails where one slot is hidden, or is not, fails here.
+    """
     for most in (True, False):
         with _named():
             _try_thinning(backend, group, draw, most)

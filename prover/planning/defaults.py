@@ -27,7 +27,7 @@ from ragseal.prover.planning.public_score_ranges import WHOLE, PublicWindow
 
 N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)  #: the template's limits: small, for a first window
 BUDGET = Budget(N_MAX, K_MAX, DELTA, UNSEEN)
-USEFUL = 0.5  #: of all queries: where a document at the window's upper end comes back less often, the file says so
+USEFUL = 0.5  #: of all queries: where a document as good as answers are comes back less often, the file says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,12 @@ class Default:
     at_hi: float  #: how often a document at the window's upper end comes back, the coin included
     at_middle: float
     delivered: Delivered
+
+    @property
+    def useful(self) -> bool:
+        """Whether answers come back: at the upper end of a window that was chosen on public texts; of [0, 1], which
+        nobody chose, in the middle, for no embedder puts answers at cosine 1."""
+        return (self.at_middle if self.public is None else self.at_hi) >= USEFUL
 
 
 def default_policy(cls: CircuitClass, dimension: int, public: PublicWindow | None) -> Default:
@@ -112,7 +118,7 @@ def _about(made: Default, whence: str) -> str:
         "as often as an empty slot's; who knows what",
         "to ask for is handed the text.  Every window has new coins: unseen adds up over the windows of a period.",
     ]
-    if made.at_hi < USEFUL:
+    if not made.useful:
         lines += [
             f"THESE ANSWERS ARE OF LITTLE USE: with {made.cls.law} noise, or a score window as wide as this, a return",
             f"of {RETURN:g} drowns good documents.  Use a class with one-sided noise, a window chosen on public texts,",

@@ -33,8 +33,9 @@ SCALES = {
     "one-sided": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
 }
 QUICK_SCALES = {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
-#: K where none is given: under until-delivered more returned slots cost nothing but texts that the client throws away.
-RETURNED = {UNTIL_DELIVERED: (10, 50), EVERY_LIST: (10, 50)}
+MORE = 32  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
+#: K where none is given; there are classes of 10.
+RETURNED = {UNTIL_DELIVERED: (10,), EVERY_LIST: (10, 50)}
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
 #: What --public chooses among, in cosines, besides [0, 1].
@@ -123,6 +124,11 @@ def make_plan(
     if "pseudo" in work.source:
         reasons.append(f"measured with {work.source}")
     if claims[0] == UNTIL_DELIVERED:
+        if not returned:
+            reasons.append(
+                f"returning more slots costs no epsilon under this claim and gives better answers: --returned {MORE} "
+                "says what a class for it would reach"
+            )
         reasons.append(
             "every window that is committed has new coins: unseen adds up over the windows of a budget period, while "
             "the return is that of one; one window a period costs unseen once"
@@ -171,7 +177,7 @@ def _full(point: Point | None) -> dict[str, Any] | None:
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
 @click.option("--law", "laws", multiple=True, type=click.Choice(LAWS), default=LAWS, show_default=True)
 @click.option("--returned", multiple=True, type=click.IntRange(1, 128),
-              help="K, slots returned; the client re-ranks them. By default 10 and 50.")  # fmt: skip
+              help="K, slots returned; the client re-ranks them. By default 10, and 50 under every-list.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,
               help="Queries of an account; the first is what is recommended for. A load limit under "
               "until-delivered.")  # fmt: skip

@@ -127,13 +127,13 @@ class RecordCheck:
             raise ProofError("C_e does not open to the embedding kept for it")
         if attestation.score_commitment(group, version.in_force.points, means.key.scores, e, kept.rho) != record.c_y:
             raise ProofError("C_y does not open to the embedding and blinder kept for it")
-        if places_commitment(means.key.cls, kept.t_salt, kept.ids) != record.t_commit:
+        if places_commitment(means.key.cls, kept.t_salt, kept.returned) != record.t_commit:
             raise ProofError("the commitment to T does not open to the slots kept for it")
         if window.beacon is None:
             raise ProofError("its window was never opened")
         policy, key = window.manifest.policy, noise_key(secrets.limbs, window.beacon, request.ctx())
-        if tuple(means.engine.answer(key, shifted_scores(version, e, policy), policy.hmax)) != kept.ids:
-            raise ProofError("the slots kept for it are not those that the committed seed gives")
+        if means.engine.answer(key, shifted_scores(version, e, policy), policy.hmax) != kept.returned:
+            raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 
     def _check_answer(self, answers: Answers, secrets: WindowSecrets, record: Record) -> None:
         """The answer, made again, convinces an account."""

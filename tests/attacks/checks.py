@@ -149,6 +149,7 @@ RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "another record than the o
 ONE_RECEIPT = Guard(receipts, "check_promises", "another receipt was given")
 SLOTS_IN_ORDER = Guard(receipts, "_openings", "slots in increasing order")
 SLOTS_COMMITTED = Guard(receipts, "_openings", "not those that the record commits to")
+TEXTS_BY_FLAG = Guard(receipts, "_openings", "its flag is")
 TEXTS_COMMITTED = Guard(receipts, "_openings", "verify_inclusion")
 
 # --- step 11: epsilon ------------------------------------------------------------------------------------------------
@@ -314,6 +315,7 @@ CHECKS: dict[str, Removable] = {
     "one receipt a record": ONE_RECEIPT,
     "answer's slots in order": SLOTS_IN_ORDER,
     "answer's slots committed": SLOTS_COMMITTED,
+    "answer's texts by flag": TEXTS_BY_FLAG,
     "answer's texts committed": TEXTS_COMMITTED,
     "finite epsilon": EPSILON_FINITE,
     "advertised epsilon": ADVERTISED,

@@ -7,7 +7,10 @@ go through the whole system.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ragseal.kernel import mechanism, noise
+from ragseal.kernel.statement import Returned
 from tests.attacks.world import Draft, setting
 
 
@@ -59,7 +62,7 @@ def noise_scaled(d: Draft) -> None:
 def winner_with_chosen_noise(d: Draft) -> None:
     """A loser wins with a noise of the cheat's choice, with limits right around its uniform."""
     p = d.place(_ranked(d)[d.cls.K])
-    _, folded = noise.reflect((p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
+    _, folded = noise.reflect(d.table, (p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
     p.z, p.before, p.upto = 2500 if not p.sign else 0, folded, folded + 1
     d.settle()
 
@@ -125,6 +128,32 @@ def noise_through_a_multiplicity(d: Draft) -> None:
     p.before, p.upto = d.table.cdf(p.z - 1), d.table.cdf(p.z)
     d.settle()
     d.mc_edit = {p.u: 1}
+
+
+def flag_raised(d: Draft) -> None:
+    """A slot that came by the noise is said to have a score: its text would be opened."""
+    p = next(p for p in d.places if p.win and p.low)
+    p.low = 0
+
+
+def flag_lowered(d: Draft) -> None:
+    """A slot with a score is said to have come by the noise: its text would be withheld."""
+    p = next(p for p in d.places if p.win and not p.low)
+    p.low = 1
+
+
+def another_flag_committed(d: Draft) -> None:
+    """T commits to a flag that is not its place's."""
+    d.stated = [replace(one, flag=True) for one in d.returned()]
+    assert d.stated != [Returned(p.slot, not p.low) for p in d.places if p.win]
+
+
+def both_flags_committed(d: Draft) -> None:
+    """T holds one slot twice, with the flag and without, and one winner less."""
+    first, second, *rest = d.returned()
+    d.stated = sorted([replace(first, flag=False), replace(first, flag=True), *rest])
+    assert len(d.stated) == d.cls.K
+    assert second not in d.stated
 
 
 def ids_in_another_order(d: Draft) -> None:

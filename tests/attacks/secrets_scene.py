@@ -36,6 +36,7 @@ from ragseal.prover.attestation import answering, proofs
 from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.index import slot_salt
 from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.remote import RemoteEvidence
@@ -69,7 +70,7 @@ def secrets(live: _live.Live, answers: list[Any]) -> dict[str, dict[str, str]]:
     provider = live.provider
     kept = provider.window_secrets(live.window.digest)
     shared = {slot.text for answer in answers for slot in answer.openings.slots}
-    opened = {slot.salt for answer in answers for slot in answer.openings.slots}
+    opened = {text.salt for answer in answers for slot in answer.openings.slots for text in slot.texts}
     everyone: dict[str, bytes] = {
         "seed": kept.seed,
         "seed, high limb": kept.seed[:16],
@@ -85,10 +86,10 @@ def secrets(live: _live.Live, answers: list[Any]) -> dict[str, dict[str, str]]:
         for j, blinder in enumerate(version.blinders):
             everyone[f"beta_{j} of {tenant}"] = _number(blinder)
         for slot in range(machine().cls.N):
-            one = version.open_slot(slot)
-            (account if one.salt in opened else everyone)[f"salt {slot} of {tenant}"] = one.salt
-            if one.present:
-                (account if one.text in shared else everyone)[f"text {slot} of {tenant}"] = one.text.encode()
+            salt, text = slot_salt(version.secret, slot), version.texts.get(slot)
+            (account if salt in opened else everyone)[f"salt {slot} of {tenant}"] = salt
+            if text is not None:
+                (account if text in shared else everyone)[f"text {slot} of {tenant}"] = text.encode()
     for seq, row in enumerate(provider.state.rows("SELECT secrets FROM queries", ())):
         found = QuerySecrets.decode(row[0])
         everyone[f"rho of query {seq}"] = _number(found.rho)
@@ -151,7 +152,7 @@ def leak_file() -> None:
     """A temporary file that is left behind."""
     import tempfile
 
-    real = index.Version.open_slot
+    real = index.Version.open_text
 
     def telling(self: Any, slot: int) -> Any:
         found = real(self, slot)
@@ -159,7 +160,7 @@ def leak_file() -> None:
             file.write(str(self.blinders[0]))
         return found
 
-    index.Version.open_slot = telling  # type: ignore[method-assign]
+    index.Version.open_text = telling  # type: ignore[method-assign]
 
 
 LEAKS: dict[str, Callable[[], None]] = {
@@ -248,7 +249,7 @@ def _broken_provider(live: _live.Live, fails: Callable[[Callable[[], Any]], None
 
     def failing(*given: Any) -> Any:
         kept = real(*given)
-        raise RuntimeError(f"the disk is gone after {len(kept.ids)} slots")
+        raise RuntimeError(f"the disk is gone after {len(kept.places)} slots")
 
     message = asker.message(QUERIES[1])
     prepared = live.call(asker.prepare(message))

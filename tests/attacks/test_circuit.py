@@ -36,6 +36,10 @@ FORGERIES: dict[str, Callable[[Draft], None]] = {
         forgeries.coarse_bit_changed,
         forgeries.multiplicity_wrong,
         forgeries.noise_through_a_multiplicity,
+        forgeries.flag_raised,
+        forgeries.flag_lowered,
+        forgeries.another_flag_committed,
+        forgeries.both_flags_committed,
         forgeries.ids_in_another_order,
     )
 }

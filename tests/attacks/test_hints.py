@@ -23,9 +23,15 @@ def test_an_honest_window_passes() -> None:
     accepted(queried())
 
 
-def _another_set(ids: list[int]) -> list[int]:
+def _another_set(returned: list[statement.Returned]) -> list[statement.Returned]:
     """A set that did not win."""
-    return sorted({(i + 1) % 126 for i in ids})
+    return sorted(replace(one, slot=(one.slot + 1) % 126) for one in returned)
+
+
+def _raised(returned: list[statement.Returned]) -> list[statement.Returned]:
+    """The winners, all with their flags set: every text could be opened."""
+    assert not all(one.flag for one in returned)
+    return [replace(one, flag=True) for one in returned]
 
 
 def _one_score(w: list[int]) -> list[int]:
@@ -41,6 +47,7 @@ VARIANTS = {
     ),
     "hmax": Cheat(proven=lambda s, e: replace(s, hmax=8 * s.hmax), compensate=True),
     "t_commit": Cheat(released=_another_set, compensate=True),
+    "flags": Cheat(released=_raised, compensate=True),
     "score": Cheat(scores=_one_score, compensate=True),
 }
 

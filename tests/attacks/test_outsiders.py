@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import Answer, Receipt
+from ragseal.kernel.attestation import Answer, Receipt, TextOpening
 from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.kernel.errors import AuditError, BudgetError, TransportError
@@ -110,7 +110,9 @@ def _parts(answer: Answer, draw: st.DrawFn) -> ReceiptFile:
     one, two, three = (others[draw(st.integers(0, len(others) - 1))] for _ in range(3))
     slots = list(three.openings.slots)
     slot = draw(st.integers(0, len(slots) - 1))
-    slots[slot] = replace(slots[slot], text=draw(st.sampled_from([slots[slot].text, "forged", ""])))
+    said = draw(st.sampled_from([slots[slot].text, "forged", "", None]))
+    texts = () if said is None else (TextOpening(said, bytes(32), draw(st.sampled_from([(), slots[0].texts[0].path]))),)
+    slots[slot] = replace(slots[slot], flag=draw(st.booleans()), texts=texts)
     openings = replace(three.openings, slots=tuple(slots), t_salt=draw(st.sampled_from([three.openings.t_salt, 5])))
     body = replace(
         answer.receipt.body,

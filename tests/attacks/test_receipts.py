@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from ragseal.client import attestation as client
-from ragseal.kernel.attestation import Answer, Openings, Receipt
+from ragseal.kernel.attestation import Answer, Openings, Receipt, SlotOpening, TextOpening
 from ragseal.kernel.errors import AuditError
 from ragseal.verifier.evidence import ReceiptFile
 from tests.attacks.checks import (
@@ -18,6 +17,7 @@ from tests.attacks.checks import (
     RECEIPT_MATCHES_RECORD,
     SLOTS_COMMITTED,
     SLOTS_IN_ORDER,
+    TEXTS_BY_FLAG,
     TEXTS_COMMITTED,
     without,
 )
@@ -56,22 +56,47 @@ def _opened_as(change: Callable[[Openings], Openings]) -> Callable[[AttackWorld,
     return shown
 
 
-def _first(openings: Openings, **changes: Any) -> Openings:
-    return replace(openings, slots=(replace(openings.slots[0], **changes), *openings.slots[1:]))
+def _changed(openings: Openings, flag: bool, change: Callable[[SlotOpening], SlotOpening]) -> Openings:
+    """The first slot with this flag changed."""
+    at = next(i for i, slot in enumerate(openings.slots) if slot.flag == flag)
+    slots = list(openings.slots)
+    slots[at] = change(slots[at])
+    return replace(openings, slots=tuple(slots))
+
+
+def _forged(slot: SlotOpening) -> SlotOpening:
+    return replace(slot, texts=(replace(slot.texts[0], text="forged"),))
+
+
+def _smuggled(world: AttackWorld, files: Shown) -> Shown:
+    """The true text of a slot that came by the noise alone."""
+    tree = world.tenants["south"].texts
+
+    def opened(slot: SlotOpening) -> SlotOpening:
+        text = TextOpening(f"south {slot.slot}", bytes(32), tuple(tree.path(slot.slot)))
+        return replace(slot, texts=(text,))
+
+    return _opened_as(lambda o: _changed(o, False, opened))(world, files)
 
 
 CHEATS: dict[str, tuple[Callable[[AttackWorld, Shown], Shown], str, Removable]] = {
     "receipt_for_another_record": (_promised, "another record than the one promised", RECEIPT_MATCHES_RECORD),
     "two_receipts_for_one_record": (_second_receipt, "another receipt was given", ONE_RECEIPT),
     "a_text_of_the_providers_choice": (
-        _opened_as(lambda o: _first(o, text="forged")),
+        _opened_as(lambda o: _changed(o, True, _forged)),
         "with this path does not give the root",
         TEXTS_COMMITTED,
     ),
-    "an_empty_slot_with_a_text": (
-        _opened_as(lambda o: _first(o, present=False, text="")),
-        "with this path does not give the root",
-        TEXTS_COMMITTED,
+    "a_text_withheld": (
+        _opened_as(lambda o: _changed(o, True, lambda slot: replace(slot, texts=()))),
+        "its flag is 1",
+        TEXTS_BY_FLAG,
+    ),
+    "a_text_without_its_flag": (_smuggled, "opens 1 texts", TEXTS_BY_FLAG),
+    "another_flag": (
+        _opened_as(lambda o: _changed(o, True, lambda slot: replace(slot, flag=False, texts=()))),
+        "not those that the record commits to",
+        SLOTS_COMMITTED,
     ),
     "opened_with_another_salt": (
         _opened_as(lambda o: replace(o, t_salt=o.t_salt ^ 1)),

@@ -85,6 +85,9 @@ LIES: dict[str, Callable[[], Rows]] = {
     "one entry of one document": lambda: row_changed(
         scene.slot(False), [x + (not j) for j, x in enumerate(scene.placed_rows()[scene.slot(False)])]
     ),
+    "a part of a hidden document": lambda: row_changed(
+        scene.slot(True), [x * pow(256, -1, R) % R for x in scene.placed_rows()[scene.slot(True)]]
+    ),
     "nothing hidden": scene.placed_rows,
     "another index": lambda: scene.thin(scene.placed_rows()[::-1], scene.mask()),
     "everything hidden": lambda: [[0] * D for _ in range(N)],

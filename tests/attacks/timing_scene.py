@@ -63,7 +63,9 @@ def main() -> None:
     ranked = sorted(range(1, 161), key=top)
     few, many = ranked[:8], ranked[-8:]  # the threshold that noise alone reaches: few and many hits
     hit = LOW.copy()
-    hit[list(engine.answer(few[0], LOW, HMAX))] = HMAX  # every winner of the open set is a best possible document
+    hit[[one.slot for one in engine.answer(few[0], LOW, HMAX)]] = (
+        HMAX  # every winner of the open set is a best possible document
+    )
     shuffled = LOW.copy()
     shuffled[rng.sample(range(CLS.N), CLS.K)] = HMAX
 

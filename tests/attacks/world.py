@@ -36,16 +36,13 @@ from ragseal.kernel import field as scalars
 from ragseal.kernel import opening as openings
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
-    Answer,
     BatchItem,
-    Openings,
     ProofBatch,
     ProofEntry,
     Record,
     Request,
     SameEmbeddingOpening,
     SignedRequest,
-    SlotOpening,
     Statement,
 )
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
@@ -53,7 +50,7 @@ from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.statement import places_commitment, seed_commitment
+from ragseal.kernel.statement import Returned, places_commitment, seed_commitment
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.verification import Verdict
@@ -210,7 +207,7 @@ class Cheat:
     proven: Callable[[Statement, list[int]], Statement] = lambda s, e: s  #: clear inputs that the proof is really for
     seed: tuple[int, int] | None = None  #: of the noise
     scores: Callable[[list[int]], list[int]] = lambda w: w  #: the scores that the proof is really for
-    released: Callable[[list[int]], list[int]] = lambda ids: ids  #: T of the record
+    released: Callable[[list[Returned]], list[Returned]] = lambda returned: returned  #: T of the record
     compensate: bool = False  #: put what is proven and not stated into C_h
     forge: Callable[[Draft], None] | None = None  #: edit the hints' draft; the winners it names are released
     h_of: Callable[[Draft, list[int]], list[int]] = lambda d, h: h  #: edit the finished hints, alpha and beta known
@@ -300,7 +297,7 @@ class AttackWorld(simulator.World):
         draft: Draft | None = None
         if plan.forge is None:
             scores = np.array(w, dtype=np.int64)
-            ids = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
+            returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
             h = self.tools.engine.hints(noise_of, scores, proven.hmax)
         else:
             draft = Draft(cls, seed, proven.beacon, proven.ctx, proven.hmax, salt, 0, 0, blind, list(w), [])
@@ -309,9 +306,9 @@ class AttackWorld(simulator.World):
             setting().choose(draft)
             draft.settle()
             plan.forge(draft)
-            ids, w, h = draft.ids, draft.w, scalars.pack(draft.hints())
-        proven = replace(proven, t_commit=places_commitment(cls, salt, ids))
-        shown = plan.released(ids)
+            returned, w, h = draft.returned(), draft.w, scalars.pack(draft.hints())
+        proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
+        shown = plan.released(returned)
         entry = Record(
             manifest=self.digest,
             seq=self.seq,
@@ -370,14 +367,6 @@ class AttackWorld(simulator.World):
             seal_key=simulator.SEAL_KEY,
         )
         return replace(made, **plan.request)
-
-    def _answer(self, record: Record, tenant: str, ids: list[int], salt: int) -> Answer:
-        texts = self.tenants[tenant].texts
-        opened = tuple(
-            SlotOpening(i, True, f"{tenant} {i}", bytes(32), tuple(texts.path(i % self.tools.cls.N))) for i in ids
-        )
-        openings = Openings(salt, opened)
-        return Answer(record, openings, self.receipt(record, len(self.messages) - 1, openings.digest()))
 
     # --- proofs ---
 
@@ -464,8 +453,9 @@ class AttackWorld(simulator.World):
     # --- phase D ---
 
     def auditor(self) -> Auditor:
-        configured = ConfiguredKey(self.key.digest, "tiny", self.tools.digest, self.made_by, lambda: self.key)
-        own = replace(super().auditor(), classes={"tiny": (self.tools.cls, self.tools.digest)})
+        cls, digest = self.tools.cls, self.tools.digest
+        configured = ConfiguredKey(self.key.digest, cls.name, digest, self.made_by, lambda: self.key)
+        own = replace(super().auditor(), classes={cls.name: (cls, digest)})
         return replace(own, keys={self.key.digest: configured})
 
 

@@ -8,6 +8,7 @@ violated.  It is written from SPEC M and B.6 and shares no hint code with kernel
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class DraftPlace:
     z: int  #: folded, the table's row
     before: int
     upto: int
-    low: int  #: bit: w below 0
+    low: int  #: bit: w at most 0; a winner's flag is 1 - low
     high: int  #: bit: w above H
     win: int = 0
     counted: int = 0
@@ -73,6 +74,7 @@ class Draft:
     threshold_slot: int = 0
     theta: int = 0
     ids: list[int] = field(default_factory=list)
+    stated: list[statement.Returned] | None = None  #: what T's commitment holds instead of ``ids`` and their flags
     mc_edit: dict[int, int] = field(default_factory=dict)  #: added to multiplicities of the coarse table
 
     @property
@@ -101,10 +103,10 @@ class Draft:
     def with_noise(self, place: DraftPlace) -> DraftPlace:
         """Recompute sign, row and clip cases of a place from its u, element and w."""
         uniform = (place.u << self.cls.fine_bits) | (place.element & ((1 << self.cls.fine_bits) - 1))
-        place.sign, folded = noise.reflect(uniform)
+        place.sign, folded = noise.reflect(self.table, uniform)
         place.z = noise.inverse_cdf(self.table, folded)
         place.before, place.upto = self.table.cdf(place.z - 1), self.table.cdf(place.z)
-        place.low, place.high = int(place.w < 0), int(place.w > self.hmax)
+        place.low, place.high = int(place.w <= 0), int(place.w > self.hmax)
         return place
 
     def score(self, place: DraftPlace) -> int:
@@ -112,6 +114,11 @@ class Draft:
 
     def place(self, slot: int) -> DraftPlace:
         return next(p for p in self.places if p.slot == slot)
+
+    def returned(self) -> list[statement.Returned]:
+        """T as it is stated: the ids with the flags of their places, unless ``stated`` says otherwise."""
+        flags = {p.slot: not p.low for p in self.places}
+        return self.stated or [statement.Returned(slot, flags.get(slot, False)) for slot in self.ids]
 
     def settle(self) -> None:
         """Threshold, winners and every X that follow from scores, bounds and the chosen places."""
@@ -213,7 +220,7 @@ class Draft:
             put("px1", [(p.x - x_low[0]) >> c])
             put("pcl", [p.low])
             put("pch", [p.high])
-            put("pa1", low(p.w - p.low - 2 * p.low * p.w, 2))
+            put("pa1", low(p.w - 1 + p.low - 2 * p.low * p.w, 2))
             put("pa2", low(self.hmax - p.w - p.high + 2 * p.high * (p.w - self.hmax), 2))
             put("pf", exact(fine, cls.fine_bits))
             put("pd", exact((p.element >> cls.fine_bits) & ((1 << cls.s) - 1), cls.s))
@@ -243,16 +250,17 @@ class Draft:
         first = (1 << cls.m) - self.grid + 1
         put("sel", [int(first + g == self.theta) for g in range(self.grid)])
         put("vt", low(self.threshold - 1 - self.bounds[self.theta - 1], 2))
-        put("t", self.ids)
-        for one, two in zip(self.ids, self.ids[1:], strict=False):
-            put("tdc", low(two - one - 1, cls.id_chunks))
+        t = [one.packed for one in self.returned()]
+        put("t", t)
+        for one, two in itertools.pairwise(t):
+            put("tdc", low(two - one - 1, cls.returned_chunks))
         h["mc"] = [coarse[k] + self.mc_edit.get(k, 0) for k in range(1 << cls.m)]
         h["mr"] = [seen[j] for j in range(1 << c)]
         h["mz"] = [rows[z] for z in range(self.table.cut + 1)]
         return [x for g in statement.Layout(cls).groups for x in h[g.name]]
 
     def public(self, h: Sequence[int] | None = None) -> list[int]:
-        t = statement.places_commitment(self.cls, self.salt, self.ids)
+        t = statement.places_commitment(self.cls, self.salt, self.returned())
         clear = [statement.seed_commitment(self.seed), self.beacon, self.ctx, self.hmax, t, self.alpha, self.beta]
         return [*clear, *self.w, *(self.hints() if h is None else h), self.blind]
 

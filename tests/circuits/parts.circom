@@ -10,11 +10,11 @@ template Parts() {
     signal input beacon;
     signal input ctx;
     signal input salt;
-    signal input ids[3];
+    signal input returned[3];
     signal input message[2];
     signal seedCommitment <== SeedCommitment()(seed);
     signal noiseKey <== NoiseKey()(seed, beacon, ctx);
-    signal placesCommitment <== PlacesCommitment(3, 100)(salt, ids);
+    signal placesCommitment <== PlacesCommitment(3, 100)(salt, returned);
     signal hash <== Poseidon(7, 2)(message);
 
     // Two elements of a block of coarse bits: 18 slots of 8 bits, 7 filler chunks, a top of 6 chunks.

@@ -8,16 +8,19 @@ what rejects.  (Inputs determine every other wire, so rejecting the completed wi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.errors import UnprovableError
 from tests.circuits.drafts import Draft, DraftPlace, Setting, multiplier
 from tests.circuits.r1cs import P, R1cs
+from tests.circuits.scene import compiled
 
 
 def fractions(r1cs: R1cs, *patterns: str) -> tuple[set[int], set[int]]:
@@ -134,6 +137,101 @@ def test_a_winner_twice_in_the_set(tiny: Setting) -> None:
     assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, r"fSet\[1\]", r"increasing\.f\[0\]\[\d+\]"))
 
 
+# --- the one-sided law ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def one_sided() -> Setting:
+    cls = load_classes()["tiny-one"]
+    return Setting(cls, compiled(cls))
+
+
+def test_noise_of_a_one_sided_class_has_no_sign(one_sided: Setting) -> None:
+    """Sign 1 would take the noise of the reflected uniform, negated: everything else about it holds."""
+    r1cs, tried = one_sided.r1cs, 0
+    for d in requests(one_sided):
+        for p in d.places:
+            uniform = (p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1))
+            before = d.score(p)
+            p.sign = 1
+            p.z = noise.inverse_cdf(d.table, (1 << 128) - 1 - uniform)
+            p.before, p.upto = d.table.cdf(p.z - 1), d.table.cdf(p.z)
+            assert d.score(p) <= before
+            d.settle()
+            sign = r1cs.wire_of[f"psg[{d.places.index(p)}]"]
+            only = {i for i in r1cs.rows_of[sign] if {x for form in r1cs.rows[i] for x, _ in form} <= {0, sign}}
+            assert len(only) == 1
+            assert_only_rule(one_sided, d.inputs(), only)
+            tried += 1
+            break
+        if tried == 3:
+            return
+    raise AssertionError("no request offers this attack")
+
+
+def test_negative_noise_is_no_row_of_a_one_sided_table(one_sided: Setting) -> None:
+    """z = -5 with limits right around the uniform: the noise table has no such row."""
+
+    def forge(d: Draft) -> list[str]:
+        p = d.place(d.ids[0])
+        uniform = (p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1))
+        p.z, p.before, p.upto = -2000, uniform, uniform + 1
+        d.settle()
+        return bit_patterns(d, "fNoise", p)
+
+    check(one_sided, forge)
+
+
+# --- flags ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("w", [-40, -1, 0, 1, 2, 40])
+def test_a_flag_is_set_exactly_above_the_lower_end(tiny: Setting, w: int) -> None:
+    """All slots at one score: the honest flag holds; the other one, with whatever it does to v, is refused."""
+    tried = 0
+    for d in requests_at(tiny, w):
+        assert all(one.flag == (w > 0) for one in d.returned())
+        assert not tiny.r1cs.violations(tiny.r1cs.solve(d.inputs()))
+        p = max(d.places, key=d.score)
+        p.low = 1 - p.low
+        d.settle()
+        if not p.win:  # v has moved by w, below the threshold
+            continue
+        assert statement.Returned(p.slot, w <= 0) in d.returned()
+        assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, "|".join(bit_patterns(d, r"clip\.f\[\d+\]", p))))
+        tried += 1
+        if tried == 2:
+            return
+    raise AssertionError("no request offers this attack")
+
+
+def requests_at(setting: Setting, w: int) -> Iterator[Draft]:
+    for number in range(1000, 1040):
+        with contextlib.suppress(UnprovableError):
+            yield setting.honest(number, [w] * setting.cls.N)
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_t_states_another_flag_than_its_place(tiny: Setting, raised: bool) -> None:
+    for d in requests(tiny):
+        returned = d.returned()
+        at = next((k for k, one in enumerate(returned) if one.flag != raised), None)
+        if at is not None:
+            break
+    d.stated = [dataclasses.replace(one, flag=raised) if k == at else one for k, one in enumerate(returned)]
+    assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, rf"fSet\[{at}\]"))
+
+
+def test_one_slot_with_both_flags_in_t(tiny: Setting) -> None:
+    """(i, 0) and (i, 1) increase strictly; that places differ keeps them from being two winners."""
+    d = tiny.honest(1000)
+    i = d.ids[0]
+    d.stated = [statement.Returned(i, False), statement.Returned(i, True), d.returned()[2]]
+    unproven = 1 if d.returned()[0] == d.stated[0] else 0
+    patterns = [rf"fSet\[{k}\]" for k in range(2) if k in (unproven, 1)]
+    assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, "|".join(patterns)))
+
+
 def test_the_threshold_slot_reaches_beyond_its_bits(tiny: Setting) -> None:
     """i* in a chunk wider than L bits lowers the threshold for winners but not for what must be opened."""
 
@@ -204,7 +302,7 @@ def test_noise_through_a_forged_table_row(tiny: Setting) -> None:
 
     def forge(d: Draft) -> list[str]:
         p = losers(d)[0]
-        _, folded = noise.reflect((p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
+        _, folded = noise.reflect(d.table, (p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
         p.sign, p.z, p.before, p.upto = p.sign, 1000, folded, folded + 1
         d.settle()
         return bit_patterns(d, "fNoise", p)

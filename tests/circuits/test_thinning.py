@@ -152,6 +152,21 @@ def test_a_slot_against_its_coin(hidden: bool) -> None:
         assert again.broken(), other
 
 
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_slot_in_part(hidden: bool) -> None:
+    """With a distance that is too short by k a slot would stay k / 256 times: 256 times the document would be whole."""
+    index = Index(15)
+    at = index.slot(hidden)
+    for k in (1, 128, 255):
+        distance = (index.coins[at] - index.eta) % 256
+        short = distance - k if distance >= k else distance + 256 - k
+        index.set_bits("distance", at, short, 8)
+        stays = (index.coins[at] - index.eta + 256 - short) * pow(256, -1, P) % P
+        assert stays not in (0, 1)
+        index.thinned[at] = stays * index.placed[at] % P
+        assert index.broken() == {"coin", "distance", "eta"}, k
+
+
 def test_another_value_in_a_visible_slot() -> None:
     index = Index(6)
     at = index.slot(False)
@@ -189,6 +204,21 @@ def test_every_bit_of_every_element_counts() -> None:
         lying = Index(8)
         lying.edits = {f"{name}[{last}][3]": 1 - (of >> 3 & 1)}
         assert lying.broken() >= {name}
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_bits_are_boolean(name: str) -> None:
+    """Two more of one place and one less of the next add up to the same: with 2 and -1 a coin would be any number."""
+    size = {"coin": COINS, "distance": 8}.get(name, TOP - 1)
+    for j in (0, size // 2, size - 2):
+        index = Index(14)
+        values = {circuit().names[w]: x for w, x in zip(circuit().inputs, index.flat(), strict=True)}
+        low, high = f"{name}[1][{j}]", f"{name}[1][{j + 1}]"
+        index.edits = {low: values[low] + 2, high: values[high] - 1}
+        broken = index.broken()
+        assert name in broken
+        if name != "coin":  # the coins' own numbers change with theirs
+            assert broken == {name}, j
 
 
 @pytest.mark.parametrize("where", ["first", "last"])

@@ -58,7 +58,7 @@ class Case:
         self.table = noise.build_table("gaussian")
         self.alpha, self.beta = rng.getrandbits(250), rng.getrandbits(250)
         self.message = [rng.randrange(P), rng.randrange(P)]
-        self.ids = sorted(rng.getrandbits(100) for _ in range(3))
+        self.returned = sorted(rng.getrandbits(100) for _ in range(3))
         self.elements = permute([0, self.key, 3 << 32] + [0] * 14)[1:3]
         self.element = mechanism.fine_element(self.key, self.slot)
         self.coarse_bits = rng.getrandbits(8)
@@ -73,7 +73,7 @@ class Case:
     def inputs(self) -> dict[int, int]:
         v: dict[str, list[int]] = {}
         v["alpha"], v["beta"], v["seed"], v["beacon"] = [self.alpha], [self.beta], [*self.seed], [self.beacon]
-        v["ctx"], v["salt"], v["ids"], v["message"] = [self.ctx], [self.salt], self.ids, self.message
+        v["ctx"], v["salt"], v["returned"], v["message"] = [self.ctx], [self.salt], self.returned, self.message
         for name in ("u", "filler", "top", "difference"):
             v[name] = []
         for e in self.elements:
@@ -90,14 +90,14 @@ class Case:
         if self.uniform is not None:
             coarse, fine = self.uniform >> FINE, self.uniform & ((1 << FINE) - 1)
         v["fine"] = [*split(fine, 14), fine >> (C * 13)]
-        sign, folded = noise.reflect((coarse << FINE) | fine)
+        sign, folded = noise.reflect(self.table, (coarse << FINE) | fine)
         z = noise.inverse_cdf(self.table, folded)
         before, upto = self.table.cdf(z - 1), self.table.cdf(z)
         v["coarseBits"], v["sign"], v["magnitude"], v["before"], v["upto"] = [coarse], [sign], [z], [before], [upto]
         v["below"], v["above"] = split(folded - before, 15), split(upto - 1 - folded, 15)
-        w, low, high = self.w, int(self.w < 0), int(self.w > self.hmax)
+        w, low, high = self.w, int(self.w <= 0), int(self.w > self.hmax)
         v["w"], v["hmax"], v["isLow"], v["isHigh"] = [w], [self.hmax], [low], [high]
-        v["low0"] = split(-1 - w if low else w, 2)
+        v["low0"] = split(-w if low else w - 1, 2)
         v["high0"] = split(w - self.hmax - 1 if high else self.hmax - w, 2)
         bit = int(self.value >= 0)
         v["value"], v["bit"], v["low"] = [self.value], [bit], split(self.value if bit else -1 - self.value, 3)
@@ -127,7 +127,7 @@ class Case:
 
 
 INPUT_ORDER = (
-    "alpha", "beta", "seed", "beacon", "ctx", "salt", "ids", "message", "u", "filler", "top", "difference", "slot",
+    "alpha", "beta", "seed", "beacon", "ctx", "salt", "returned", "message", "u", "filler", "top", "difference", "slot",
     "fine", "dither", "placeFiller", "placeTop", "placeDifference", "coarseBits", "sign", "magnitude", "before", "upto",
     "below", "above", "w", "hmax", "isLow", "isHigh", "low0", "high0", "value", "bit", "low", "number", "numberLow",
     "sequence", "sequenceLow",
@@ -158,7 +158,10 @@ def test_hashes() -> None:
     assert case.get("seedCommitment") % P == statement.seed_commitment(case.seed)
     assert case.get("noiseKey") % P == case.key
     assert case.get("hash") % P == poseidon(7, *case.message)
-    packed = [case.ids[0] | case.ids[1] << 100, case.ids[2]]  # floor(248 / 100) ids an element
+    packed = [
+        case.returned[0] | case.returned[1] << 101,
+        case.returned[2],
+    ]  # 248 // 101 an element
     assert case.get("placesCommitment") % P == poseidon(5, case.salt, *packed)
 
 

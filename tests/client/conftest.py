@@ -33,6 +33,7 @@ from ragseal.kernel.attestation import (
     SealedAnswer,
     SignedRequest,
     SlotOpening,
+    TextOpening,
     score_commitment,
     sealed_digest,
 )
@@ -299,17 +300,21 @@ class Provider:
             seq=self.records,
             signed=signed,
             c_y=score_commitment(self.group, self.columns, self.bases, e, 5),
-            t_commit=statement.places_commitment(CLASS, 99, chosen.ids),
+            t_commit=statement.places_commitment(CLASS, 99, chosen.returned),
             time=NOW // 60 * 60,
             proof_mode=ON_DEMAND,
         )
         self.records += 1
-        openings = Openings(99, tuple(self.slot(i) for i in chosen.ids))
+        openings = Openings(99, tuple(self.slot(one.slot, one.flag) for one in chosen.returned))
         return self.receipt(record, openings, self.append(record))
 
-    def slot(self, slot: int) -> SlotOpening:
-        present = slot < len(TEXTS)
-        return SlotOpening(slot, present, TEXTS[slot] if present else "", SALT_OF[slot], tuple(self.tree.path(slot)))
+    def slot(self, slot: int, flag: bool | None = None) -> SlotOpening:
+        """A returned slot; by default a filled one has its flag."""
+        flag = slot < len(TEXTS) if flag is None else flag
+        return SlotOpening(slot, flag, (self.text(slot, TEXTS[slot]),) if flag else ())
+
+    def text(self, slot: int, text: str) -> TextOpening:
+        return TextOpening(text, SALT_OF[slot], tuple(self.tree.path(slot)))
 
     def receipt(self, record: Record, openings: Openings, done: Appended) -> Answer:
         body = ReceiptBody(

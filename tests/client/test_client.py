@@ -41,7 +41,10 @@ def test_a_checked_answer(bench: Any) -> None:
     assert scores == sorted(scores, reverse=True)
     assert {r.text for r in result.ranked} == set(result.texts)
     assert result.best == result.ranked[0]
-    assert result.held == f"{len(result.slots)} of 3 returned slots held a document"
+    said = f"{len(result.slots)} of 3 returned slots came with a text, the others by the noise alone"
+    assert result.held == said + ("" if result.slots else ": see `ragseal-provider plan`")
+    assert sorted((*result.slots, *result.unread)) == list(result.returned)
+    assert not set(result.slots) & set(result.unread)
     assert result.record.signed.request.last_receipt == NO_RECEIPT
     assert bench.evidence() == []
 
@@ -77,7 +80,10 @@ def test_an_answer_of_empty_slots_is_survived_and_explained(empty: Any) -> None:
     """README's ten lines took ranked[0], which such an answer has not."""
     result = empty.client().ask("json")
     assert (result.ranked, result.texts, result.best) == ((), (), None)
-    assert result.held == "0 of 3 returned slots held a document: that is the noise, see `ragseal-provider plan`"
+    assert (
+        result.held
+        == "0 of 3 returned slots came with a text, the others by the noise alone: see `ragseal-provider plan`"
+    )
 
 
 @pytest.mark.parametrize("scene", ["bench", "empty"])
@@ -90,7 +96,7 @@ def test_readmes_ten_lines_run(
     monkeypatch.setattr("ragseal.client.client.Client", lambda *_, **__: found.client())
     exec(block, {"LOG_KEY": "key"})
     shown = capsys.readouterr().out
-    assert ("that is the noise" in shown) == (scene == "empty")
+    assert ("by the noise alone: see" in shown) == (scene == "empty")
 
 
 @pytest.mark.parametrize("call", ["retrieve", "consistency"])

@@ -60,11 +60,13 @@ def alterations(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
     elif isinstance(value, bytes):
         yield at(lambda v: v[:-1] + bytes([v[-1] ^ 1]), "last bit")
     elif value == ():
-        return
+        return  # nothing in it to alter; what an unflagged slot could get is among LIES
     elif isinstance(value, tuple):
         yield at(lambda v: v[:-1], "cut")
-        yield at(lambda v: (*v, v[-1]), "last one doubled")
-        yield at(lambda v: v[::-1], "turned around")
+        if path[-1:] != ("texts",):  # of which no message carries two
+            yield at(lambda v: (*v, v[-1]), "last one doubled")
+        if len(value) > 1:
+            yield at(lambda v: v[::-1], "turned around")
         for i in (0, -1):
             yield from alterations(value[i], (*path, i))
     else:
@@ -167,12 +169,18 @@ def returning(bench: Any, answer: Answer, ids: list[int]) -> Answer:
 
 
 def committed(bench: Any, answer: Answer, slots: tuple[Any, ...]) -> Answer:
-    commitment = statement.places_commitment(bench.provider_class, 99, [s.slot for s in slots])
+    commitment = statement.places_commitment(bench.provider_class, 99, Openings(99, slots).returned())
     return relogged(bench, answer, dataclasses.replace(answer.record, t_commit=commitment), Openings(99, slots))
 
 
-def with_text(slots: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
+def with_first(slots: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
     return (dataclasses.replace(slots[0], **changes), *slots[1:])
+
+
+def with_flags(openings: Openings, flag: bool) -> Openings:
+    """Every flag the same, every text withheld."""
+    slots = tuple(dataclasses.replace(one, flag=flag, texts=()) for one in openings.slots)
+    return dataclasses.replace(openings, slots=slots)
 
 
 def stale_checkpoint(bench: Any, answer: Answer) -> Answer:
@@ -238,24 +246,50 @@ LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
     ),
     "another text": (
         lambda b, a: committed(
-            b, a, with_text(tuple(b.provider.slot(i) for i in (3, 4, 70)), text="entry 3: something else")
+            b,
+            a,
+            with_first(
+                tuple(b.provider.slot(i) for i in (3, 4, 70)), texts=(b.provider.text(3, "entry 3: something else"),)
+            ),
         ),
         "the text of slot 3 is not the one committed",
     ),
-    "a text declared empty": (
-        lambda b, a: committed(b, a, with_text(tuple(b.provider.slot(i) for i in (3, 4, 70)), text="", present=False)),
-        "the text of slot 3 is not the one committed",
+    "a text withheld": (
+        lambda b, a: committed(b, a, with_first(tuple(b.provider.slot(i) for i in (3, 4, 70)), texts=())),
+        "the flag of slot 3 is set, but its text is withheld",
+    ),
+    "a true text without its flag": (
+        lambda b, a: committed(b, a, with_first(tuple(b.provider.slot(i) for i in (3, 4, 70)), flag=False)),
+        "slot 3 comes with a text although its flag is not set",
     ),
     "an empty slot with a text": (
-        lambda b, a: committed(b, a, with_text(tuple(b.provider.slot(i) for i in (70, 71, 72)), text="smuggled")),
-        "declared empty but comes with a text",
-    ),
-    "an empty slot declared present": (
-        lambda b, a: committed(b, a, with_text(tuple(b.provider.slot(i) for i in (70, 71, 72)), present=True)),
+        lambda b, a: committed(
+            b,
+            a,
+            with_first(
+                tuple(b.provider.slot(i) for i in (70, 71, 72)), flag=True, texts=(b.provider.text(70, "smuggled"),)
+            ),
+        ),
         "the text of slot 70 is not the one committed",
     ),
+    "an empty text for an empty slot": (
+        lambda b, a: committed(
+            b,
+            a,
+            with_first(tuple(b.provider.slot(i) for i in (70, 71, 72)), flag=True, texts=(b.provider.text(70, ""),)),
+        ),
+        "the text of slot 70 is not the one committed",
+    ),
+    "flags lowered after the record": (
+        lambda b, a: relogged(b, a, openings=with_flags(a.openings, False)),
+        "not those that the record commits to",
+    ),
+    "flags raised after the record": (
+        lambda b, a: relogged(b, a, openings=with_flags(a.openings, True)),
+        "not those that the record commits to",
+    ),
     "another slot's text": (
-        lambda b, a: committed(b, a, with_text(tuple(b.provider.slot(i) for i in (3, 4, 70)), slot=2)),
+        lambda b, a: committed(b, a, with_first(tuple(b.provider.slot(i) for i in (3, 4, 70)), slot=2)),
         "the text of slot 2 is not the one committed",
     ),
     "a receipt by another key": (by_another_key, "not signed by the provider key"),

@@ -123,13 +123,23 @@ const rational = (value) => {
 
 const DIMENSIONS = 4096;
 
+/** Names of a list's messages that come in increasing order, at least one. */
+const increasing = (names) => {
+  if (names.length === 0) refuse("no tenant");
+  for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+};
+
 const rules = {
   policy(f) {
-    const [, , , dimension, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, unit] = f;
-    const [chunks, start, opens, closes] = f.slice(14);
+    const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
+    const [chunks, start, opens, closes] = f.slice(17);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
     if (rational(epsilon)[0] <= 0n) refuse("epsilon");
+    const coin = BigInt(hidden);
+    if (claim === "until-delivered") {
+      if (coin < 1n || coin > 255n) refuse("coin");
+    } else if (claim !== "every-list" || coin !== 0n || !gate) refuse("claim");
     if (!within(rational(theta), true)) refuse("theta");
     if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
     if ([gain, nMax, kMax, tau, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
@@ -137,11 +147,13 @@ const rules = {
     if (unit !== "slot") refuse("unit");
     if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");
   },
+  thinning(f) {
+    increasing(f[1].map((tenant) => tenant.fields[0]));
+  },
   manifest(f) {
     const [, , policy, , , tenants] = f;
-    const names = tenants.map((tenant) => tenant.fields[0]);
-    if (names.length === 0) refuse("no tenant");
-    for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
+    if ((policy.fields[4] === "until-delivered") !== (f[12].length === 1)) refuse("a coin and its claim");
+    increasing(tenants.map((tenant) => tenant.fields[0]));
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
     if (f[9] === f[11]) refuse("the provider is not its own auditor");
   },
@@ -181,7 +193,8 @@ const opening = message("folded-opening");
 const MESSAGES = {
   // phase A
   policy: [
-    name, hash, hash, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, text(64), u32, u64, u64, u64,
+    name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
+    u32, u64, u64, u64,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],
@@ -190,8 +203,12 @@ const MESSAGES = {
   membership: [message("account"), u32, list(hash, 64)],
   manifest: [
     name, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey, hash,
-    publicKey,
+    publicKey, list(message("coin-commitment"), 1),
   ],
+  "coin-commitment": [element, hash],
+  "thinned-index": [name, hash, hash, hash],
+  thinning: [hash, list(message("thinned-index"), 256)],
+  "thinned-file": [blob(64 * DIMENSIONS), opening, point, opening, fixed(256)],
   "signed-manifest": [message("manifest"), signature],
   "beacon-commit": [hash, name, publicKey, hash, signature],
   "beacon-opening": [hash, name, hash],
@@ -206,7 +223,8 @@ const MESSAGES = {
   request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash, hash],
   "signed-request": [message("request"), signature],
   record: [hash, u64, message("signed-request"), point, element, u64, u8],
-  "slot-opening": [u32, flag, text(1048576), fixed(32), list(hash, 32)],
+  "text-opening": [text(1048576), fixed(32), list(hash, 32)],
+  "slot-opening": [u32, flag, list(message("text-opening"), 1)],
   openings: [element, list(message("slot-opening"), 1024)],
   "receipt-body": [hash, hash, u64, u64, hash, hash, blob(65536)],
   receipt: [message("receipt-body"), signature, list(hash, 64)],

@@ -395,12 +395,13 @@ const OPERATIONS = {
   "poseidon-permutation": ({ state }) => ({ state: hex(Buffer.concat(permuted(elements(state)).map(scalar))) }),
   "seed-commitment": ({ seed }) => ({ c_seed: poseidon(1n, ...limbs(seed)) }),
   "noise-key": ({ seed, beacon, ctx }) => ({ key: poseidon(2n, ...limbs(seed), BigInt(beacon), BigInt(ctx)) }),
-  "places-commitment": ({ class: cls, salt, ids }) => {
-    const width = BigInt((cls.N - 1).toString(2).length);
+  "places-commitment": ({ class: cls, salt, ids, flags }) => {
+    const width = BigInt((cls.N - 1).toString(2).length) + 1n;
     const per = Number(248n / width);
+    const t = ids.map((id, k) => 2n * BigInt(id) + (flags[k] ? 1n : 0n));
     const packed = [];
-    for (let at = 0; at < ids.length; at += per) {
-      packed.push(ids.slice(at, at + per).reduce((sum, id, j) => sum + (BigInt(id) << (width * BigInt(j))), 0n));
+    for (let at = 0; at < t.length; at += per) {
+      packed.push(t.slice(at, at + per).reduce((sum, x, j) => sum + (x << (width * BigInt(j))), 0n));
     }
     return { packed, t_commit: poseidon(5n, BigInt(salt), ...packed) };
   },

@@ -14,10 +14,10 @@ import pytest
 
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.policy import MINILM, Choice, coalition_epsilon, measured, policy_text
-from ragseal.demo.scenario import Scenario
+from ragseal.demo.policy import MINILM, RETURN, Choice, measured, policy_text
+from ragseal.demo.scenario import Scenario, smallest_class
 from ragseal.embedder import load_embedder, quantise
-from ragseal.kernel.errors import ConfigurationError, PolicyError
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat
 from ragseal.prover import assembly
@@ -76,22 +76,33 @@ def test_an_embedder_that_sees_no_difference_is_refused(plan: Scenario, tmp_path
 
 
 def test_policy_file(plan: Scenario) -> None:
-    plan = dataclasses.replace(plan, class_name="small")
+    plan = dataclasses.replace(plan, class_name="small-geo")
     values = tomllib.loads(policy_text(plan, Choice(0.61, 0.93, Fraction(19, 20))))
     assert (values["lo"], values["hi"], values["theta"]) == (0.61, 0.93, "19/20")
-    assert values["n_max"] == 4
-    assert values["gain"] > tomllib.loads(policy_text(plan, MINILM))["gain"]
+    assert (values["claim"], values["unseen"], values["n_max"]) == ("until-delivered", 3, 4)
+    assert values["gain"] < tomllib.loads(policy_text(plan, MINILM))["gain"]
 
 
-def test_the_demo_says_the_epsilon_that_commit_asks_for(plan: Scenario) -> None:
-    plan = dataclasses.replace(plan, class_name="small")
-    text = policy_text(plan, MINILM)
-    cls = load_classes()["small"]
+def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario) -> None:
+    plan = dataclasses.replace(plan, class_name="small-geo")
+    cls = load_classes()["small-geo"]
     binding = Binding(cls, class_digest(cls), 384, 1_800_000_000)
-    policy = read_policy(tomllib.loads(text), binding, assembly.advertised_epsilon)
-    terms = consent.terms(policy, cls, spending([], lambda name: load_classes()[name], policy))
-    said = float(coalition_epsilon(text))
-    consent.require(terms, said)
-    assert said > consent.ASK_ABOVE
-    with pytest.raises(PolicyError, match="--yes-epsilon-is"):
-        consent.require(terms, said * (1 - 1e-5))
+    policy = read_policy(tomllib.loads(policy_text(plan, MINILM)), binding, assembly.advertised_epsilon)
+    assembly.check_promises(policy, cls)
+    spent = spending([], lambda name: load_classes()[name], policy, len(plan.accounts))
+    consent.require(consent.terms(policy, cls, spent), None)
+    assert RETURN - 0.05 < spent["return"] <= RETURN
+    assert spent["epsilon"] == spent["return"]
+    assert spent["unseen"] < 3
+
+
+def test_the_smallest_class_of_the_best_law_is_taken() -> None:
+    classes = load_classes()
+    law = "one-sided" if any(cls.law == "one-sided" for cls in classes.values()) else "geometric"
+    for documents in (1, 2000, 5000):
+        chosen = classes[smallest_class(documents)]
+        assert (chosen.law, chosen.K >= 10) == (law, True)
+        others = [c for c in classes.values() if c.law == law and c.K >= 10 and documents <= c.N]
+        assert all(chosen.N <= c.N for c in others)
+    with pytest.raises(ConfigurationError, match="fit no class"):
+        smallest_class(10**6)

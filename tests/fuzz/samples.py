@@ -23,11 +23,11 @@ from ragseal.client.window import Exchange
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity
 from ragseal.kernel import encoding, signature
 from ragseal.kernel.attestation import COARSE_TIME, Record
-from ragseal.kernel.commitment import Manifest
+from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
-from ragseal.kernel.policy import RATIONAL, Policy
+from ragseal.kernel.policy import CLAIMS, RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 
 SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs a model (its message is imported)
@@ -101,8 +101,13 @@ def sample(kind: type[Message], rng: random.Random) -> Any:
 def _policy(made: Policy, rng: random.Random) -> Policy:
     opens = rng.randrange(1 << 32)
     lo = rng.randrange(100)
+    claim = rng.choice(CLAIMS)
+    coined = claim == UNTIL_DELIVERED
     return replace(
         made,
+        claim=claim,
+        hidden=1 + rng.randrange(255) if coined else 0,
+        gate=not coined or made.gate,
         lo=lo,
         hi=lo + 1 + rng.randrange(100),
         gain=1 + rng.randrange(9),
@@ -120,7 +125,8 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
 def _manifest(made: Manifest, rng: random.Random) -> Manifest:
     tenants = [replace(sample(type_of_tenant(made), rng), dimension=made.policy.dimension) for _ in range(2)]
     named = [replace(one, tenant=name) for one, name in zip(tenants, ("a", "b"), strict=True)]
-    return replace(made, tenants=tuple(named))
+    coins = (sample(CoinCommitment, rng),) if made.policy.coined else ()
+    return replace(made, tenants=tuple(named), coins=coins)
 
 
 def type_of_tenant(made: Manifest) -> type[Message]:

@@ -56,7 +56,7 @@ SAMPLES: list[Message] = [
     at.Prepare(b"m" * 32, "alice", b"i" * 16, b"s" * 32, "what is été?", b"\x01\xff"),
     at.Prepared(b"i" * 16, b"\x01\xff", POINT, 7, b"x" * 32),
     at.Openings(
-        3, (at.SlotOpening(4, True, "text", b"s" * 32, (b"h" * 32,)), at.SlotOpening(9, False, "", b"s" * 32, ()))
+        3, (at.SlotOpening(4, True, (at.TextOpening("text", b"s" * 32, (b"h" * 32,)),)), at.SlotOpening(9, False, ()))
     ),
     at.ProofBatch(
         b"m" * 32,
@@ -125,8 +125,8 @@ def test_random_bytes_are_an_encoding_error(data: bytes) -> None:
     "path", [(b"h" * 31,), (b"h" * 32, b"h" * 33), (b"h" * 31, b"h" * 33), (bytearray(32),), (32,)]
 )
 def test_hashes_in_a_list_are_as_strict_as_alone(path: tuple[object, ...]) -> None:
-    opening = at.SlotOpening(4, True, "text", b"s" * 32, path)  # type: ignore[arg-type]
-    with pytest.raises(EncodingError, match=r"slot-opening\.path: expected 32 bytes"):
+    opening = at.TextOpening("text", b"s" * 32, path)  # type: ignore[arg-type]
+    with pytest.raises(EncodingError, match=r"text-opening\.path: expected 32 bytes"):
         opening.encode()
 
 

@@ -213,12 +213,13 @@ def test_poseidon_commitments() -> None:
     assert mechanism.fine_element(key, 77) == apart.poseidon(key, 77 + 4 * 2**32)
     coarse = [x for block in range(CLS.blocks) for x in apart.permuted([0, key, block + 3 * 2**32] + [0] * 14)[1:17]]
     assert mechanism.coarse_elements(CLS, key) == coarse[: CLS.N // CLS.q]
-    ids = sorted(RNG.sample(range(CLS.N), CLS.K))
-    width = (CLS.N - 1).bit_length()
+    returned = [statement.Returned(slot, slot % 3 > 0) for slot in sorted(RNG.sample(range(CLS.N), CLS.K))]
+    t = [2 * slot + (slot % 3 > 0) for slot in (one.slot for one in returned)]
+    width = (CLS.N - 1).bit_length() + 1
     per = 248 // width
-    parts = [sum(i << (width * at) for at, i in enumerate(ids[j : j + per])) for j in range(0, CLS.K, per)]
-    assert statement.places_commitment(CLS, salt, ids) == apart.poseidon(5, salt, *parts)
-    assert statement.pack_ids(CLS, list(range(100))) == [
+    parts = [sum(x << (width * at) for at, x in enumerate(t[j : j + per])) for j in range(0, CLS.K, per)]
+    assert statement.places_commitment(CLS, salt, returned) == apart.poseidon(5, salt, *parts)
+    assert statement.pack_returned(CLS, [statement.unpacked(x) for x in range(100)]) == [
         sum(i << (width * at) for at, i in enumerate(range(j, min(j + per, 100)))) for j in range(0, 100, per)
     ]
 

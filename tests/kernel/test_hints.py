@@ -29,7 +29,7 @@ def noisy_scores(cls: CircuitClass, key: int, w: list[int], hmax: int) -> list[i
         fine = poseidon(key, i + (4 << 32))
         uniform = (u << (128 - cls.m)) | (fine & ((1 << (128 - cls.m)) - 1))
         dither = (fine >> (128 - cls.m)) & ((1 << cls.s) - 1)
-        total, z = 0, -table.cut
+        total, z = 0, table.least
         while True:
             total += table.half[abs(z)]
             if uniform < total:
@@ -39,7 +39,7 @@ def noisy_scores(cls: CircuitClass, key: int, w: list[int], hmax: int) -> list[i
     return out
 
 
-@pytest.mark.parametrize("law", ["gaussian", "geometric"])
+@pytest.mark.parametrize("law", ["gaussian", "geometric", "one-sided"])
 def test_select_is_the_exact_noisy_top_k(law: str) -> None:
     cls = toy(law)
     rng = random.Random(3)
@@ -68,7 +68,7 @@ def instances(cls: CircuitClass) -> list[tuple[list[int], int]]:
     ]
 
 
-@pytest.mark.parametrize("law", ["gaussian", "geometric"])
+@pytest.mark.parametrize("law", ["gaussian", "geometric", "one-sided"])
 def test_look_ups_balance(law: str) -> None:
     """Coarse, noise, opening and winners identities at a random point, and the counting rule of theta."""
     cls = toy(law)
@@ -112,7 +112,10 @@ def test_look_ups_balance(law: str) -> None:
         assert sum(e != 0 for e, _ in slots) == cls.R
         assert (sum(f for _, f in slots) - sum(f for _, f in places)) % R == 0
         winners = [i for i, win in zip(h["pi"], h["pwin"], strict=True) if win]
-        assert winners == h["t"] == list(chosen.ids)
+        flags = [1 - low for low, win in zip(h["pcl"], h["pwin"], strict=True) if win]
+        assert flags == [int(w[i] > 0) for i in winners]
+        assert h["t"] == [2 * i + flag for i, flag in zip(winners, flags, strict=True)]
+        assert winners == list(chosen.ids)
         theta = chosen.theta
         assert bounds[theta - 1] < vs
         assert sum(h["mc"][theta:]) == 2 * sum(h["pcnt"])
@@ -162,8 +165,12 @@ def test_layout_is_contiguous_and_named_once() -> None:
 def test_packing_of_ids() -> None:
     cls = toy("gaussian", K=40, R=60)
     ids = list(range(0, 120, 3))
-    packed = statement.pack_ids(cls, ids)
+    returned = [statement.Returned(slot, slot % 2 == 0) for slot in ids]
+    packed = statement.pack_returned(cls, returned)
     assert len(packed) == cls.packed_elements == 2
-    back = [(packed[j // 35] >> (7 * (j % 35))) & 127 for j in range(40)]
-    assert back == ids
-    assert statement.places_commitment(cls, 1, ids) != statement.places_commitment(cls, 2, ids)
+    back = [statement.unpacked((packed[j // 31] >> (8 * (j % 31))) & 255) for j in range(40)]
+    assert back == returned
+    commitment = statement.places_commitment(cls, 1, returned)
+    assert commitment != statement.places_commitment(cls, 2, returned)
+    other = [*returned[:-1], statement.Returned(ids[-1], not returned[-1].flag)]
+    assert commitment != statement.places_commitment(cls, 1, other)

@@ -87,11 +87,13 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             ids = [o.slot for o in openings.slots]
             assert len(ids) == tiny.K
             assert all(a < b for a, b in itertools.pairwise(ids))
-            assert statement.places_commitment(tiny, openings.t_salt, ids) == record.t_commit
+            assert statement.places_commitment(tiny, openings.t_salt, openings.returned()) == record.t_commit
             root = window.manifest.index_of("acme").text_root
             for o in openings.slots:
-                leaf = text_leaf(o.salt, o.slot, o.text.encode() if o.present else None)
-                verify_inclusion(leaf_hash(leaf), o.slot, tiny.N, o.path, root)
+                assert len(o.texts) == o.flag
+                for text in o.texts:
+                    leaf = text_leaf(text.salt, o.slot, text.text.encode())
+                    verify_inclusion(leaf_hash(leaf), o.slot, tiny.N, text.path, root)
             # the record is in the ledger, under the receipt's checkpoint
             receipt.verify(provider.public_key)
             body = receipt.body
@@ -108,7 +110,8 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             rows = secrets.versions["acme"].matrix.tolist()
             policy = window.manifest.policy
             w = [policy.gain * (fixedpoint.score(row, e) - policy.lo) for row in rows]
-            assert list(mechanism.select(tiny, key, w, policy.hmax).ids) == ids
+            assert list(mechanism.select(tiny, key, w, policy.hmax).returned) == openings.returned()
+            assert all(o.flag == (w[o.slot] > 0) for o in openings.slots)
 
     play(scene, tmp_path / "p", tiny, keys)
 

@@ -92,9 +92,10 @@ def test_native_commitments_are_the_kernels() -> None:
     assert poseidon.seed_commitment(seed) == statement.seed_commitment(seed)
     for name in ("tiny", "small", "large"):
         cls = load_classes()[name]
-        ids = sorted(dice.sample(range(cls.N), cls.K))
+        slots = sorted(dice.sample(range(cls.N), cls.K))
+        returned = [statement.Returned(slot, dice.random() < 0.5) for slot in slots]
         salt = dice.randrange(R)
-        assert poseidon.places_commitment(cls, salt, ids) == statement.places_commitment(cls, salt, ids)
+        assert poseidon.places_commitment(cls, salt, returned) == statement.places_commitment(cls, salt, returned)
 
 
 class Picky:

@@ -30,6 +30,7 @@ AUDITOR = AUDITOR_BYTES.hex()
 SMALL = (
     'class = "tiny"\nclaim = "every-list"\nlo = 0.3\nhi = 0.7\ngain = 1\nn_max = 25\nk_max = 2\ndelta = "1/1000000"\n'
 )
+EVERY_LIST_POLICY = SMALL.replace("hi = 0.7\ngain = 1", "hi = 0.5\ngain = 5")  # good answers, a large epsilon
 
 
 def run(*arguments: str | Path) -> Result:
@@ -64,7 +65,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     assert answer("accounts", "load", file, "--state", state) == {"added": 1, "skipped": 1}
     (state / "keys" / f"tiny-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
     policy = folder / "policy.toml"
-    policy.write_text(run("policy", "--state", state).stdout)
+    printed = run("policy", "--state", state).stdout
+    assert 'claim = "until-delivered"' in printed
+    policy.write_text(EVERY_LIST_POLICY)
     refused = run("commit", "--state", state, "--policy", policy, "--window", "w1")
     assert refused.exit_code == 1
     said = " ".join(refused.output.split())

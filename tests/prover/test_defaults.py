@@ -5,29 +5,33 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import tomllib
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.guess import best_guess
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.embedder import load_embedder, quantise
-from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 from ragseal.prover import assembly
 from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.policy_file import Binding, read_policy
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_return, return_in_words
 from ragseal.prover.planning.chance import at, comes_back
-from ragseal.prover.planning.defaults import DELTA, K_MAX, N_MAX, USEFUL, aim, default_policy, policy_text
-from ragseal.prover.planning.frontier import Budget, audited
+from ragseal.prover.planning.defaults import BUDGET, USEFUL, default_policy, policy_text
+from ragseal.prover.planning.frontier import UNITS
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, public_window
-from ragseal.prover.planning.quality import TableSampler, clipped, largest_slots
+from ragseal.prover.planning.quality import Measurement, Setting, TableSampler, largest_slots
+from ragseal.prover.planning.workload import Workload
+from ragseal.prover.spending import spending
 
 CLASSES = load_classes()
 PUBLIC = next(iter(PUBLIC_WINDOWS.values()))
@@ -40,7 +44,7 @@ def test_how_often_a_document_comes_back_is_what_the_mechanism_does(name: str, s
     """Against the served mechanism itself: noise and dither of every slot, the K largest."""
     cls, table = CLASSES[name], build_table(CLASSES[name].law)
     draws = 4000 if cls.N < 1000 else 1500
-    signal = round(scale * ({"gaussian": 256, "geometric": 32}[cls.law] << cls.s)) + 7  # between table steps
+    signal = round(scale * (UNITS[cls.law] << cls.s)) + 7  # between table steps
     rng, sampler = np.random.default_rng(11), TableSampler(table)
     hits = 0
     for _ in range(10):
@@ -57,37 +61,71 @@ def test_how_often_a_document_comes_back_is_what_the_mechanism_does(name: str, s
 
 def test_the_more_gain_the_more_often() -> None:
     for cls in CLASSES.values():
-        unit = {"gaussian": 256, "geometric": 32}[cls.law] << cls.s
+        unit = UNITS[cls.law] << cls.s
         found = [comes_back(cls, round(unit * x / 4)) for x in range(60)]
         assert all(0 <= a <= b + 1e-12 <= 1 + 1e-9 for a, b in itertools.pairwise(found)), cls.name
 
 
-@pytest.mark.parametrize("name", ["tiny", "small", "base-geo"])
+def test_the_coin_keeps_its_share_of_documents_from_coming_back() -> None:
+    policy, cls = _policy(), CLASSES["tiny"]
+    hidden = replace(policy, claim=UNTIL_DELIVERED, hidden=64, gate=False)
+    assert at(hidden, cls, policy.hi) == pytest.approx(0.75 * at(policy, cls, policy.hi))
+
+
+@pytest.mark.parametrize("name", ["tiny-geo", "small", "base-geo"])
 @pytest.mark.parametrize("public", [PUBLIC, None])
-def test_the_default_is_the_least_gain_that_is_useful_and_a_policy_that_can_be_committed_to(
+def test_the_default_is_the_largest_gain_of_its_return_and_a_policy_that_can_be_committed_to(
     name: str, public: Any
 ) -> None:
     cls = CLASSES[name]
     made = default_policy(cls, DIMENSION, public)
-    wanted = aim(made.window, public) - made.window.lo
-    if comes_back(cls, made.gain * wanted) < USEFUL:  # more has no epsilon
-        assert not math.isfinite(audited(cls, made.window, made.gain + 1, Budget(N_MAX, K_MAX, DELTA)))
-    if made.gain > 1:
-        assert comes_back(cls, (made.gain - 1) * wanted) < USEFUL
+    assert made.delivered.returned <= RETURN
+    assert made.delivered.unseen <= UNSEEN
     text = policy_text(cls, DIMENSION, "some", public)
     values = tomllib.loads(text)
+    assert (values["claim"], values["unseen"], values["gain"]) == (UNTIL_DELIVERED, UNSEEN, made.gain)
     policy = read_policy(values, Binding(cls, class_digest(cls), DIMENSION, 1_800_000_000), assembly.advertised_epsilon)
     assembly.check_promises(policy, cls)
-    said = consent.terms(policy, cls, {"epsilon": made.epsilon})
+    larger = delivered_window(replace(policy, gain=made.gain + 1), cls, 1000, Fraction(1, 10**6))
+    assert larger.returned > RETURN
+    said = consent.terms(policy, cls, {"epsilon": made.delivered.epsilon})
     assert said["comes_back"][0]["share"] == pytest.approx(made.at_hi)
-    assert f"comes back in {made.at_hi:.0%}" in text  # the file's own comments
-    assert re.search(r"reach epsilon\s+#? ?[\d.]+", text)
+    comments = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
+    assert f"comes back in {made.at_hi:.0%}" in comments
+    assert "1 document in 20 is not found this period" in comments
+    assert "to at most 95.2 against 4.8 that it is not there" in comments
+    assert ("THESE ANSWERS ARE OF LITTLE USE" in comments) == (not made.useful)
     assert max(map(len, text.splitlines())) <= 180
+
+
+def test_gaussian_noise_is_said_to_be_of_little_use_for_this_claim() -> None:
+    assert "LITTLE USE: with gaussian noise" in policy_text(CLASSES["small"], DIMENSION, "some", PUBLIC)
+    assert "LITTLE USE" not in policy_text(CLASSES["small-geo"], DIMENSION, "some", PUBLIC)
+    assert "LITTLE USE" in policy_text(CLASSES["small-geo"], DIMENSION, "some", None)  # no answer is at cosine 1
+    assert default_policy(CLASSES["small-geo"], DIMENSION, None).at_hi > USEFUL
+
+
+def test_a_class_whose_dither_is_too_coarse_for_the_return_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="its dither of 1 bits is too coarse"):
+        default_policy(replace(CLASSES["tiny-geo"], s=1), DIMENSION, PUBLIC)
+
+
+def test_what_a_return_bounds_depends_on_the_class() -> None:
+    cls = CLASSES["small-geo"]
+    limit = math.log((1 - 13 / 256) * cls.N / cls.K)
+    assert "does not bound reading" in return_in_words(limit + 0.01, 13 / 256, cls)
+    assert "no document is handed over in more than 9" in return_in_words(limit - 0.01, 13 / 256, cls)
+    assert "not bounded" in return_in_words(math.inf, 13 / 256, cls)
+    assert gain_of_return(cls, 4839, 8064, 6.0, BUDGET) == (192 << cls.s) // (8064 - 4839)
+    assert Budget(25, 2, Fraction(1, 10**6), 3.0) == BUDGET
 
 
 def _policy(**changes: Any) -> Policy:
     cls = CLASSES["tiny"]
-    values = {"class": "tiny", "lo": 0.3, "hi": 0.5, "gain": 1, "n_max": 5, "k_max": 2, "delta": "1/1000000"}
+    values = {
+        "class": "tiny", "claim": EVERY_LIST, "lo": 0.3, "hi": 0.5, "gain": 1, "n_max": 5, "k_max": 2,
+        "delta": "1/1000000",
+    }  # fmt: skip
     binding = Binding(cls, class_digest(cls), DIMENSION, 1_800_000_000)
     return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
 
@@ -126,32 +164,60 @@ def test_terms_are_those_of_the_policy() -> None:
     assert (hi["cosine"], middle["cosine"]) == (0.5, 0.4)
     assert hi["share"] == at(policy, cls, policy.hi) == at(policy, cls, 16129) > middle["share"]
     assert at(policy, cls, 0) == at(policy, cls, policy.lo) == pytest.approx(cls.K / cls.N, rel=0.01)
-    text = " ".join(consent.lines(found, policy))
+    text = " ".join(consent.lines(found, policy, cls))
     assert "88.1 %" in text  # e^2 / (1 + e^2), rounded up
     assert "at cosine 0.5 or above comes back" in text
 
 
+def _coined(**changes: Any) -> Policy:
+    return replace(_policy(), claim=UNTIL_DELIVERED, hidden=13, gate=False, **changes)
+
+
+def test_terms_of_until_delivered_say_unseen_return_and_what_is_hidden() -> None:
+    policy, cls = _coined(gain=1), CLASSES["tiny"]
+    spent = spending([], lambda name: CLASSES[name], policy, accounts=7)
+    assert spent["queries"] == 7 * policy.n_max
+    found = consent.terms(policy, cls, spent)
+    assert found["unseen"] == pytest.approx(math.log(256 / 13))
+    assert found["epsilon"] == max(found["unseen"], found["return"])
+    assert found["hidden_share"] == 13 / 256
+    assert found["presence_odds"] == (95.2, 4.8)
+    assert "attacker_guess" not in found
+    text = " ".join(consent.lines(found, policy, cls))
+    for said in ("at cosine 0.5 or above comes back", "1 document in 20 is not found", "95.2 against 4.8", "return ",
+                 "chance 0: noise alone"):  # fmt: skip
+        assert said in text
+
+
+def test_a_large_epsilon_of_until_delivered_needs_its_number_too() -> None:
+    policy, cls = _coined(), CLASSES["tiny"]
+    spent = {"epsilon": 20.9, "unseen": 20.9, "return": 6.0, "chance": 0.0, "listed_by_chance": 0.1}
+    values = consent.terms(policy, cls, spent)
+    with pytest.raises(PolicyError, match=r"the larger of unseen 20.9 and return 6, .*--yes-epsilon-is 20.9"):
+        consent.require(values, None)
+    consent.require(values, 20.9)
+    consent.require(consent.terms(policy, cls, {**spent, "epsilon": 20.0}), None)
+    with pytest.raises(PolicyError, match=r"no epsilon follows for this budget period .because of that."):
+        consent.require(consent.terms(policy, cls, {"error": "because of that"}), 1e9, "because of that")
+
+
 def test_real_questions_are_answered_with_the_default_policy() -> None:
-    """The demo's corpus and questions with the packaged embedder: before, 1 best text of 30 came back."""
+    """The demo's corpus and questions with the packaged embedder: the best text comes back, coin and flags included."""
     embedder = load_embedder("minilm")
-    assert public_window(embedder.identity().digest()) is not None
-    cls = CLASSES["small"]
-    made = default_policy(cls, embedder.dimension, public_window(embedder.identity().digest()))
+    public = public_window(embedder.identity().digest())
+    assert public is not None
+    cls = CLASSES["small-geo"]
+    made = default_policy(cls, embedder.dimension, public)
     documents = demo_documents()["systems"]
     texts = [query.text for query in demo_queries() if query.tenant == "systems"]
     asked = quantise(embedder.embed(texts, role="query")).astype(np.int32)
     rows = quantise(embedder.embed([document.text for document in documents])).astype(np.int32)
     scores = asked @ rows.T
-    rng, sampler = np.random.default_rng(5), TableSampler(build_table(cls.law))
-
-    def found(lo: int, hi: int, gain: int) -> float:
-        hits = []
-        for _ in range(20):
-            shape = (len(texts), cls.N)
-            v = (sampler.draw(rng, shape).astype(np.int64) << cls.s) + rng.integers(0, 1 << cls.s, shape)
-            v[:, : len(documents)] += gain * clipped(scores, lo, hi).astype(np.int64)
-            hits.append((largest_slots(v, cls.K) == scores.argmax(axis=1)[:, None]).any(axis=1).mean())
-        return float(np.mean(hits))
-
-    assert found(made.window.lo, made.window.hi, made.gain) > 0.6
-    assert found(4839, 11290, 41) < 0.1  # the former default
+    work = Workload("demo", len(documents), scores, tuple({int(row.argmax()): 1} for row in scores))
+    measure = Measurement(work, build_table(cls.law), cls.s, cls.N, 20, 5)
+    former, now = measure.quality([
+        Setting(4839, 11290, 41, cls.K, BUDGET.hidden),
+        Setting(made.window.lo, made.window.hi, made.gain, cls.K, BUDGET.hidden),
+    ])  # fmt: skip
+    assert now.top1 > 0.4
+    assert former.top1 < 0.1

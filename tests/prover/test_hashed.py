@@ -15,6 +15,7 @@ from ragseal.backends import poseidon
 from ragseal.backends.group import default_group
 from ragseal.backends.scores import commit_scores
 from ragseal.embedder.interface import Role, Vectors
+from ragseal.kernel import statement
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
@@ -112,11 +113,12 @@ def test_native_poseidon_commitments() -> None:
     seed, beacon, ctx, salt = (1 << 127, 3), R - 1, 5, R - 7
     assert poseidon.seed_commitment(seed) == apart.poseidon(1, *seed)
     assert poseidon.noise_key(seed, beacon, ctx) == apart.poseidon(2, *seed, beacon, ctx)
-    ids = sorted(random.Random(1).sample(range(CLS.N), CLS.K))
-    width = (CLS.N - 1).bit_length()
+    returned = [statement.Returned(slot, slot % 3 > 0) for slot in sorted(random.Random(1).sample(range(CLS.N), CLS.K))]
+    t = [2 * slot + (slot % 3 > 0) for slot in (one.slot for one in returned)]
+    width = (CLS.N - 1).bit_length() + 1
     per = 248 // width
-    parts = [sum(i << (width * at) for at, i in enumerate(ids[j : j + per])) for j in range(0, CLS.K, per)]
-    assert poseidon.places_commitment(CLS, salt, ids) == apart.poseidon(5, salt, *parts)
+    parts = [sum(x << (width * at) for at, x in enumerate(t[j : j + per])) for j in range(0, CLS.K, per)]
+    assert poseidon.places_commitment(CLS, salt, returned) == apart.poseidon(5, salt, *parts)
 
 
 def test_native_score_commitment() -> None:

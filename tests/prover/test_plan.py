@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import stat
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,16 +16,19 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ragseal.accounting.audit import epsilon_audit
+from ragseal.accounting.delivered_period import delivered_window
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.params import LAWS
 from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
 from ragseal.prover.planning import page as planpage
 from ragseal.prover.planning import plan, public_score_ranges
+from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.workload import load_workload, pseudo_queries
 from tests.prover.provider_scene import DIMENSION, NOW, TrigramEmbedder
@@ -54,23 +59,25 @@ def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' small embedder, and class tiny alone: larger ones take seconds a point."""
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
-    tiny = {name: cls for name, cls in load_classes().items() if name in ("tiny", "tiny-geo")}
+    tiny = {name: cls for name, cls in load_classes().items() if name.startswith("tiny")}
     monkeypatch.setattr(plan, "load_classes", lambda: tiny)
-    monkeypatch.setattr(plan, "QUICK_SCALES", {"gaussian": (1.0,), "geometric": (6.0,)})
+    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (1.0,)})
 
 
 @pytest.fixture
 def two_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one point a line."""
-    monkeypatch.setattr(plan, "QUICK_SCALES", {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0)})
+    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (1.0, 4.0)})
 
 
 def run(beir: Path, tmp_path: Path, *more: str) -> Result:
+    """Under claim every-list unless told otherwise."""
+    claim = () if "--claim" in more else ("--claim", "every-list")
     return CliRunner().invoke(
         main,
         [
             "plan", "--corpus", f"beir:{beir}", "--quick", "--returned", "3", "--n-max", "5", "--k-max", "2",
-            "--out", str(tmp_path / "plan"), *more,
+            "--out", str(tmp_path / "plan"), *claim, *more,
         ],
     )  # fmt: skip
 
@@ -91,7 +98,7 @@ def test_every_epsilon_is_the_auditors_own(beir: Path, tmp_path: Path) -> None:
     assert {"law", "scale", "window", "K", "n_max", "k_max", "epsilon", "delta", "ndcg10", "recall"} <= set(
         found["frontier"][0]
     )
-    assert {row["law"] for row in found["frontier"]} == {"gaussian", "geometric"}
+    assert {row["law"] for row in found["frontier"]} == set(LAWS)
     assert {row["k_max"] for row in found["frontier"]} == {1, 2}
     for row in found["frontier"][::3]:
         cls = load_classes()[row["class"]]
@@ -124,6 +131,76 @@ def test_the_recommended_policy_is_one_that_commit_accepts(beir: Path, tmp_path:
 
     assert epsilon(policy.gain) == best["epsilon"]
     assert epsilon(policy.gain + 1) > 60  # no gain was left unused
+
+
+DELIVERED = ("--claim", "until-delivered", *WINDOW)
+
+
+def test_until_delivered_is_the_default_and_its_policy_is_one_that_commit_accepts(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, "--claim", "until-delivered", *WINDOW, "--law", "geometric")
+    best = found["recommended"]
+    assert (best["claim"], best["law"]) == ("until-delivered", "geometric")
+    assert best["epsilon"] == max(best["unseen"], best["return"])
+    assert 4 < best["return"] <= 6  # one more step of gain is a whole nat here
+    assert best["unseen"] == pytest.approx(math.log(256 / 13))
+    assert best["hidden_share"] == 13 / 256
+    cls = load_classes()["tiny-geo"]
+    file = tmp_path / "policy.toml"
+    file.write_text(best["policy"])
+    policy = load_policy(file, Binding(cls, class_digest(cls), DIMENSION, NOW), assembly.advertised_epsilon)
+    assembly.check_promises(policy, cls)
+    assert (policy.claim, policy.hidden, policy.gate) == ("until-delivered", 13, False)
+    promised = delivered_window(policy, cls, ACCOUNTS, Fraction(policy.delta))
+    assert (promised.unseen, promised.returned) == (best["unseen"], best["return"])
+    more = delivered_window(replace(policy, gain=policy.gain + 1), cls, ACCOUNTS, Fraction(policy.delta))
+    assert more.returned > 6  # no gain was left unused
+    default = next(option for option in plan.plan.params if option.name == "claim")
+    assert default.default == "until-delivered"
+
+
+def test_what_unseen_return_and_chance_mean_is_said(beir: Path, tmp_path: Path) -> None:
+    reasons = made(beir, tmp_path, *DELIVERED, "--law", "geometric")["reasons"]
+    text = " ".join(reasons)
+    assert "no target was given: epsilon 6, which limits the return, beside unseen 3, is taken" in text
+    assert any(reason.startswith("1 document in 20 is not found this period") for reason in reasons)
+    assert "even odds to 95.2 against 4.8 that it is not there" in text
+    assert "does not bound reading, as only a return below ln((1 - hidden) N / K) = 3.69 does" in text  # 126 / 3
+    assert any(reason.startswith("chance 0: noise alone hands over no text") for reason in reasons)
+    bounded = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--epsilon", "3")
+    assert bounded["recommended"]["bounds_reading"]
+    assert any("no document is handed over in more than" in reason for reason in bounded["reasons"])
+
+
+def test_under_until_delivered_epsilon_knows_no_accounts_and_no_queries(beir: Path, tmp_path: Path) -> None:
+    few = made(beir, tmp_path, *DELIVERED, "--law", "geometric")
+    many = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--n-max", "500", "--k-max", "50")
+    assert len(few["frontier"]) == len(many["frontier"]) == 1
+    assert few["recommended"]["epsilon"] == many["recommended"]["epsilon"]
+
+
+def test_a_smaller_unseen_hides_more_and_a_target_below_unseen_is_refused(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--unseen", "0.7", "--epsilon", "40")
+    assert found["recommended"]["hidden_share"] == pytest.approx(0.5, abs=0.01)
+    assert found["recommended"]["ndcg10"] < 0.65
+    assert "unseen = 0.7\n" in found["recommended"]["policy"]
+    none = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--epsilon", "2")
+    assert none["recommended"] is none["nearest"] is None
+    assert any("epsilon 2 CANNOT be met with unseen 3" in reason for reason in none["reasons"])
+    reach = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--unseen", "0.7", "--ndcg", "0.9")
+    assert reach["recommended"] is None  # the coin alone takes half
+    assert any("what the coin hides included" in reason for reason in reach["reasons"])
+
+
+def test_both_claims_are_compared_in_one_plan(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, "--claim", "both", *WINDOW, "--law", "geometric", "--epsilon", "40")
+    assert {row["claim"] for row in found["frontier"]} == {"until-delivered", "every-list"}
+    assert found["recommended"]["claim"] == "until-delivered"
+    assert any(reason.startswith("under the claim every-list, for 2 accounts of 5") for reason in found["reasons"])
+    for row in found["frontier"]:
+        assert (row["unseen"] is None) == (row["claim"] == "every-list")
+    page = (tmp_path / "plan" / "plan.html").read_text()
+    assert "until it is delivered to them: unseen" in page
+    assert "<td>any</td>" in page
 
 
 @pytest.mark.usefixtures("two_scales")
@@ -198,7 +275,7 @@ def test_files_of_a_plan_stand_alone(beir: Path, tmp_path: Path, monkeypatch: py
     page = (folder / "plan.html").read_text()
     assert 'src="data:image/png;base64,' in page
     assert "://" not in page  # nothing from elsewhere
-    assert found["recommended"]["policy"].splitlines()[1] in page
+    assert found["recommended"]["policy"].splitlines()[2] in page
     monkeypatch.setattr(planpage, "has_plot", lambda: False)
     (folder / "plan.png").unlink()
     done = run(beir, tmp_path, *WINDOW, "--law", "geometric", "--epsilon", "60")

@@ -8,17 +8,27 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from ragseal.accounting.delivered_period import delivered_window
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from tests.prover.provider_scene import account_key, make_policy
+
+
+def coined(tiny: CircuitClass, **changes: Any) -> Policy:
+    """A policy of claim until-delivered that the noise of class tiny can keep."""
+    honest = replace(make_policy(tiny, lo=0.2, hi=0.3, gain=1), claim=UNTIL_DELIVERED, hidden=13, gate=False)
+    advertised = str(assembly.advertised_epsilon(honest, tiny))
+    return replace(honest, epsilon_account=advertised, **changes)
 
 
 def refusal(policy_of: object, tiny: CircuitClass) -> str:
@@ -57,11 +67,47 @@ def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens
     assembly.check_promises(replace(crowd, k_max=queries // policy.n_max), tiny)
 
 
+def test_an_account_is_promised_the_larger_of_unseen_and_return(tiny: CircuitClass) -> None:
+    policy = coined(tiny)
+    found = delivered_window(policy, tiny, assembly.ACCOUNTS, Fraction(policy.delta))
+    promised = Fraction(policy.epsilon_account)
+    assert 0 <= promised - Fraction(max(found.unseen_once, found.returned)) < Fraction(1, 10**6)
+    assembly.check_promises(policy, tiny)
+    several = replace(policy, chunks_max=3)
+    assert assembly.advertised_epsilon(several, tiny) == pytest.approx(3 * promised, rel=0.02)
+    more = assembly.advertised_epsilon(policy, tiny, 10**9)
+    assert more > promised  # all accounts' queries share delta
+    with pytest.raises(PolicyError, match="advertise at least"):
+        assembly.check_promises(policy, tiny, 10**9)
+
+
+def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do(tiny: CircuitClass) -> None:
+    policy = coined(tiny)
+    said = refusal(replace(policy, epsilon_account="5/2"), tiny)
+    found = re.search(r"advertise at least ([\d.]+) .*or use unseen <= ([\d.]+)", said)
+    assert found is not None, said
+    assert float(found.group(2)) == 2.5
+    bold = replace(policy, gain=6, lo=3226, hi=4033, epsilon_account="31/10")
+    gain = re.search(r"or use gain <= (\d+)", refusal(bold, tiny))
+    assert gain is not None
+    assembly.check_promises(replace(bold, gain=int(gain.group(1))), tiny)
+    refusal(replace(bold, gain=int(gain.group(1)) + 1), tiny)
+
+
+def test_a_return_that_the_noise_cannot_bound_is_refused(tiny: CircuitClass) -> None:
+    policy = coined(tiny)
+    said = refusal(replace(policy, gain=9, lo=0, hi=16000), tiny)
+    found = re.search(r"no finite return follows .*use gain <= (\d+)", said)
+    assert found is not None, said
+    wide = replace(policy, lo=0, hi=16000, gain=int(found.group(1)), epsilon_account="1000")
+    assembly.check_promises(wide, tiny)
+
+
 # --- through the command line ----------------------------------------------------------------------------------------
 
 GOOD = {
-    "class": "tiny", "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": 5, "k_max": 2, "delta": "1/1000000",
-    "epsilon_account": "auto",
+    "class": "tiny", "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": 5, "k_max": 2,
+    "delta": "1/1000000", "epsilon_account": "auto",
 }  # fmt: skip
 
 

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from ragseal.kernel.commitment import SignedManifest, WindowClose
+from ragseal.accounting.delivered_period import Coined, delivered_period
+from ragseal.kernel.commitment import BeaconSeal, SignedManifest, WindowClose
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.spending import lines, spending
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.history import AUDITOR, PROVIDER, Window
 from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
 
 HOUR = 3600
@@ -86,3 +89,90 @@ def test_an_unknown_class_is_said() -> None:
     world = World()
     window(world, 0, class_name="gone")
     assert "no class gone" in spending(history(world), classes)["error"]
+
+
+# --- claim until-delivered -------------------------------------------------------------------------------------------
+
+ACCOUNTS = 5
+
+
+def coined_policy(**changes: Any) -> Policy:
+    return policy(claim=UNTIL_DELIVERED, hidden=13, gate=False, **changes)
+
+
+def coined_window(world: World, number: int, **changes: Any) -> Window:
+    """A window of a coined policy, opened."""
+    start = OPENS + number * HOUR
+    world.commit(f"w{number}", policy_=policy(opens=start, closes=start + HOUR))
+    signed = next(m for m in reversed(world.messages) if isinstance(m, SignedManifest))
+    rules = coined_policy(opens=start, closes=start + HOUR, **changes)
+    signed = replace(signed, manifest=replace(signed.manifest, policy=rules, accounts=ACCOUNTS))
+    return Window(signed, bytes([number]) * 32, number, beacon=1, time=start + 60)
+
+
+def abandoned(window: Window, *opened: str) -> Window:
+    """The same, of which these owners opened their nonces, and which never opened itself."""
+    seal = BeaconSeal(window.digest, (PROVIDER, AUDITOR), b"s" * 64)
+    return replace(window, beacon=None, time=0, seal=seal, openings=dict.fromkeys(opened, b"n" * 32))
+
+
+def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> None:
+    world = World()
+    before = [coined_window(world, 0), coined_window(world, 1, gain=2)]
+    following = coined_policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
+    found = spending(before, classes, following, ACCOUNTS)
+    spent = [Coined("", one.manifest.policy, CLS, ACCOUNTS * one.manifest.policy.n_max) for one in before]
+    expected = delivered_period(
+        [*spent, Coined("", following, CLS, ACCOUNTS * following.n_max)], Fraction(following.delta)
+    )
+    assert (found["unseen"], found["return"], found["epsilon"]) == (
+        expected.unseen, expected.returned, expected.epsilon,
+    )  # fmt: skip
+    assert found["coin_periods"] == 3
+    assert [row["coin_periods"] for row in found["windows"]] == [1, 2]
+    assert found["windows"][-1]["return"] == pytest.approx(found["return"], rel=0.03)  # more queries share delta
+    text = " ".join(lines(found))
+    assert "2 coin periods and" in text
+    assert "will certify epsilon" in text
+    assert "over 3 coin periods, return" in text
+
+
+def test_a_window_that_never_opened_counts_once_its_coins_are_known() -> None:
+    world = World()
+    first, last = coined_window(world, 0), coined_window(world, 2)
+    following = coined_policy(opens=OPENS + 3 * HOUR, closes=OPENS + 4 * HOUR)
+
+    def periods(window: Window, start: int = OPENS) -> int:
+        rules = replace(following, period_start=start)
+        found = spending([window, last], classes, rules, ACCOUNTS)
+        assert found["queries"] == ACCOUNTS * (last.manifest.policy.n_max + rules.n_max) + (
+            ACCOUNTS * window.manifest.policy.n_max if window.beacon else 0
+        )
+        return int(found["coin_periods"])
+
+    assert periods(first) == 3
+    assert periods(abandoned(first, PROVIDER, AUDITOR)) == 3
+    assert periods(abandoned(first, PROVIDER)) == 2  # without the auditor's nonce nobody knows the coins
+    assert periods(abandoned(first, PROVIDER, AUDITOR), OPENS + 3 * HOUR) == 2  # the window after it shows when it was
+
+
+def test_more_queries_than_the_policy_allows_count_for_every_account() -> None:
+    one = coined_window(World(), 0)
+    one.counters["alice"] = one.manifest.policy.n_max + 4
+    assert spending([one], classes)["windows"][0]["queries"] == ACCOUNTS * (one.manifest.policy.n_max + 4)
+
+
+def test_a_period_that_mixes_claims_has_no_epsilon_and_the_way_out_is_said() -> None:
+    world = World()
+    window(world, 0)
+    plain = history(world)
+    start = OPENS + HOUR
+    values = spending(plain, classes, coined_policy(opens=start, closes=start + HOUR), ACCOUNTS)
+    assert "epsilon" not in values
+    assert "mixes the claims every-list and until-delivered: begin a new period with period_start" in values["error"]
+    assert "begin a new period" in " ".join(lines(values))
+    back = spending([coined_window(World(), 0)], classes, policy(opens=start, closes=start + HOUR))
+    assert "mixes the claims" in back["error"]
+    plain[0].close = WindowClose(plain[0].digest, 0, start - 60)
+    anew = coined_policy(opens=start, closes=start + HOUR, period_start=start)
+    assert "error" not in spending(plain, classes, anew, ACCOUNTS)

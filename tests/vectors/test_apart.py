@@ -159,9 +159,12 @@ def apart_masses(law: str) -> list[int]:
     data = b"\x13ragseal.noise-table\x00\x01" + bytes([len(law)]) + law.encode() + b"\x00\x80"
     data += (len(half) - 1).to_bytes(4, "big") + un(text)
     stated = pages()[f"noise-tables/{law}"]["output"]["digest"]
-    assert hashlib.sha256(data).hexdigest() == stated == pages()[f"accounting/table-{law}"]["output"]["digest"]
-    assert half[0] + 2 * sum(half[1:]) == 1 << 128
-    return [*half[:0:-1], *half]
+    assert hashlib.sha256(data).hexdigest() == stated
+    below = half[:0:-1] if law != "one-sided" else [0] * (len(half) - 1)
+    if law != "one-sided":
+        assert stated == pages()[f"accounting/table-{law}"]["output"]["digest"]
+    assert sum(below) + sum(half) == 1 << 128
+    return [*below, *half]
 
 
 def _quantile(masses: list[int], uniform: int) -> int:
@@ -238,9 +241,9 @@ def permutation(given: Json) -> Json:
 
 
 def places(given: Json) -> Json:
-    width = (given["class"]["N"] - 1).bit_length()
-    per, ids = 248 // width, given["ids"]
-    parts = [sum(x << width * j for j, x in enumerate(ids[at : at + per])) for at in range(0, len(ids), per)]
+    width = (given["class"]["N"] - 1).bit_length() + 1
+    per, t = 248 // width, [2 * i + flag for i, flag in zip(given["ids"], given["flags"], strict=True)]
+    parts = [sum(x << width * j for j, x in enumerate(t[at : at + per])) for at in range(0, len(t), per)]
     t_commit = apart.poseidon(5, int(given["salt"]), *parts)
     return {"packed": [number(x) for x in parts], "t_commit": number(t_commit)}
 

@@ -35,6 +35,7 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     SlotOpening,
     Statement,
+    TextOpening,
     sealed_digest,
 )
 from ragseal.kernel.commitment import (
@@ -62,7 +63,7 @@ from ragseal.kernel.opening import batching_challenge, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, R, class_from_mapping
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
-from ragseal.kernel.statement import places_commitment
+from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -338,14 +339,14 @@ class World:
         wanted = replace(wanted, **(request or {}))
         signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
         columns = self.tenants[columns_of or tenant].file.columns
-        ids, hints = self.select(wanted, tenant, e)
+        returned, hints = self.select(wanted, tenant, e)
         salt = rng.randrange(R)
         entry = Record(
             manifest=self.digest,
             seq=self.seq,
             signed=signed,
             c_y=attestation.score_commitment(GROUP, columns, self.key.scores, e, rho),
-            t_commit=places_commitment(CLS, salt, ids),
+            t_commit=places_commitment(CLS, salt, returned),
             time=OPENS + 120 + 60 * (self.seq // 2),
             proof_mode=attestation.ON_DEMAND,
         )
@@ -353,25 +354,28 @@ class World:
         self.kept[self.digest, entry.seq] = Kept(tenant, e, blinder, rho, hints, rho_hint, salt)
         self.seq += 1
         self.messages.append(entry)
-        self.answers.append(self._answer(entry, tenant, ids, salt))
+        self.answers.append(self._answer(entry, tenant, returned, salt))
         self.last[account] = self.answers[-1].receipt.digest()
         return entry
 
-    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[int], list[int]]:
-        """T and the hints; any will do for a key that looks at statements only."""
+    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], list[int]]:
+        """T and the hints; any will do for a key that looks at statements only.  The last slot came by the noise."""
         ids = sorted(self.rng.sample(range(CLS.N), CLS.K))
-        return ids, [self.rng.randrange(R) for _ in range(HINTS)]
+        return [Returned(slot, slot != ids[-1]) for slot in ids], [self.rng.randrange(R) for _ in range(HINTS)]
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
         """The proof of one statement."""
         proof: bytes = self.key.prove(clear, c_w, c_h)
         return proof
 
-    def _answer(self, record: Record, tenant: str, ids: list[int], salt: int) -> Answer:
+    def _answer(self, record: Record, tenant: str, returned: Sequence[Returned], salt: int) -> Answer:
         texts = self.tenants[tenant].texts
-        openings = Openings(
-            salt, tuple(SlotOpening(i, True, f"{tenant} {i}", bytes(32), tuple(texts.path(i))) for i in ids)
-        )
+
+        def opened(slot: int) -> TextOpening:
+            return TextOpening(f"{tenant} {slot}", bytes(32), tuple(texts.path(slot % CLS.N)))
+
+        slots = [SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.flag else ()) for one in returned]
+        openings = Openings(salt, tuple(slots))
         return Answer(record, openings, self.receipt(record, len(self.messages) - 1, openings.digest()))
 
     def receipt(self, record: Record, index: int, openings_digest: bytes) -> Receipt:

@@ -327,8 +327,37 @@ def answer_out_of_order() -> Any:
 
 @attack(7, "inclusion")
 def answer_with_another_text() -> Any:
+    def forged(openings: Any) -> Any:
+        first = openings.slots[0]
+        texts = (replace(first.texts[0], text="forged"),)
+        return replace(openings, slots=(replace(first, texts=texts), *openings.slots[1:]))
+
+    return _other_answer(forged)
+
+
+@attack(7, "the answer opens 0 texts of slot")
+def answer_with_a_text_withheld() -> Any:
     return _other_answer(
-        lambda openings: replace(openings, slots=(replace(openings.slots[0], text="forged"), *openings.slots[1:]))
+        lambda openings: replace(openings, slots=(replace(openings.slots[0], texts=()), *openings.slots[1:]))
+    )
+
+
+@attack(7, "the answer opens 1 texts of slot")
+def answer_with_a_text_without_its_flag() -> Any:
+    return _other_answer(
+        lambda openings: replace(
+            openings, slots=(*openings.slots[:-1], replace(openings.slots[-1], texts=openings.slots[0].texts))
+        )
+    )
+
+
+@attack(7, "not those that the record commits to")
+def answer_with_another_flag() -> Any:
+    return _other_answer(
+        lambda openings: replace(
+            openings,
+            slots=(*openings.slots[:-1], replace(openings.slots[-1], flag=True, texts=openings.slots[0].texts)),
+        )
     )
 
 

@@ -21,6 +21,7 @@ from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.client.account import AccountState
 from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.kernel.statement import Returned
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import assembly
 from ragseal.prover.commitment import index, registry
@@ -37,6 +38,7 @@ from ragseal.verifier.steps.log import read_log
 from tests.prover import provider_scene as scene
 
 QUERIES = 40
+LOCATING = 40  #: left to find the planted slot outside
 TINY = load_classes()["tiny"]
 
 
@@ -49,7 +51,7 @@ class LessNoise:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def answer(self, key: int, w: Scores, hmax: int) -> list[int]:
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
         return self._real.answer(key, w * self._factor, hmax * self._factor)
 
 
@@ -75,7 +77,7 @@ class Scene:
         engine: Any = open_engine(TINY)
         tools = Backends(default_group(), LessNoise(engine, factor) if factor > 1 else engine, ring, embedder)
         self.provider = Provider(opened, tools, Environment(clock=scene.Clock()))
-        policy = scene.make_policy(TINY, lo=0.6, hi=0.9, gain=1, n_max=QUERIES)
+        policy = scene.make_policy(TINY, lo=0.6, hi=0.9, gain=1, n_max=QUERIES + LOCATING)
         self.provider.commit(replace(policy, class_digest=class_digest(TINY)), "test-window")
         self.log_key = self.provider.state.log_signer.verifier.vkey()
         self._loop = asyncio.new_event_loop()
@@ -156,17 +158,22 @@ def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
         with pytest.raises(Refused, match=said):
             window_of(log, forged)
     # more than n_max can never be answered: refused with the numbers, and nothing of the budget is spent
-    many = live.probe(planted, "--queries", str(QUERIES + 1))
+    most = QUERIES + LOCATING
+    many = live.probe(planted, "--queries", str(most + 1))
     assert many.exit_code == 1
-    assert f"{QUERIES + 1} queries of 1 accounts (--inside) are up to {QUERIES + 1} of one account" in many.output
-    assert f"n_max = {QUERIES}: give 2 accounts, or ask at most {QUERIES} times" in many.output
+    assert f"{most + 1} queries of 1 accounts (--inside) are up to {most + 1} of one account" in many.output
+    assert f"n_max = {most}: give 2 accounts, or ask at most {most} times" in many.output
+    none_left = live.probe(planted, "--queries", str(most))
+    assert none_left.exit_code == 1
+    assert "has to find the planted slot" in none_left.output
     wide = live.probe(planted, "--queries", "400", "--group", "200")
     assert "a trial of 200 queries is more than the" in wide.output
-    assert len(live.provider.journal.history.named("").records) == 2 * QUERIES
+    spent = len(live.provider.journal.history.named("").records)
+    assert 2 * QUERIES < spent <= 2 * QUERIES + LOCATING  # the replacement's slot is found by its own text
     # n_max is used up: the account's own program stops, and says why.
-    again = live.probe(planted, "--queries", "2")
+    again = live.probe(planted, "--queries", str(most - 1))
     assert again.exit_code == 1
-    assert f"has used its {QUERIES} queries" in again.output
+    assert f"has used its {most} queries" in again.output
     assert "Traceback" not in again.output
 
 

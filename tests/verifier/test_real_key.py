@@ -24,7 +24,7 @@ from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import ProofEntry, Record, Request
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.mechanism import noise_key
-from ragseal.kernel.statement import seed_commitment
+from ragseal.kernel.statement import Returned, seed_commitment
 from ragseal.verifier.state import State
 from tests.verifier.simulator import CLS, GROUP, Kept, Tenant, World, key_of
 
@@ -67,7 +67,7 @@ class ProvenWorld(World):
         rows = np.array(self.tenants[tenant].rows, dtype=np.int64)
         return policy.gain * (rows @ np.array(e, dtype=np.int64) - policy.lo)
 
-    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[int], list[int]]:
+    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], list[int]]:
         key, w = noise_key(SEED, self.beacon, request.ctx()), self.scores(tenant, e)
         hmax = self.manifest.policy.hmax
         return list(self.real.engine.answer(key, w, hmax)), field.unpack(self.real.engine.hints(key, w, hmax))

@@ -37,7 +37,7 @@ def add(book: Book) -> None:
         "noise/key-of-another-request", "noise-key", "M.6", "One bit of ctx differs.", **{**request, "ctx": ctx ^ 1}
     )
     book.wrong("noise/key-without-ctx", "noise-key", "M.6", "A key that another ctx gives.", turned, **request)
-    for name in ("tiny", "tiny-geo"):
+    for name in ("tiny", "tiny-geo", "tiny-one"):
         rows = book.valid(
             f"noise/rows-{name}", "row-noise", "M.6",
             "From the key: the coarse elements, and of every slot u, dither, z_b and z = 2^s z_b + dither.",
@@ -52,11 +52,11 @@ def add(book: Book) -> None:
 def _tables(book: Book) -> None:
     ends = [0, 1, TOTAL // 2 - 1, TOTAL // 2, TOTAL - 1]
     drawn = [int.from_bytes(stream(f"uniform {i}", 16), "big") for i in range(11)]
-    for law, cut in (("gaussian", 3008), ("geometric", 2519)):
+    for law, cut in (("gaussian", 3008), ("geometric", 2519), ("one-sided", 2539)):
         about = "The canonical table: masses out of 2^128 at some values, its inverse CDF, and the policy's digest."
-        at = [0, 1, 2, 100, cut, cut + 1]
+        at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
         book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=ends + drawn, at=at)
-        about = "The whole table: its half from 0 on, and the digest that covers it."
+        about = "The whole table: what it stores from 0 on, and the digest that covers it."
         book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
     for name, uniform in (("uniform-of-2-128", TOTAL), ("negative-uniform", -1)):
         book.refused(
@@ -72,6 +72,18 @@ def _tables(book: Book) -> None:
     assert NoiseTable("gaussian", tuple(half)).cut == 2
     about = "A table of five values that keeps T1 to T4, the bytes that its digest covers, and it."
     book.valid("noise-tables/five-values", "check-noise-table", "M.4", about, law="gaussian", half=half)
+    one = [3 * unit, 8 * unit, TOTAL - 11 * unit]
+    about = "A table of three values, none below 0, the bytes that its digest covers, and it."
+    book.valid("noise-tables/one-sided-values", "check-noise-table", "M.4", about, law="one-sided", half=one)
+    for name, rule, changed in (
+        ("one-sided-as-symmetric", "T2", half),
+        ("one-sided-zero-mass", "T3", [11 * unit, 0, TOTAL - 11 * unit]),
+        ("one-sided-not-log-concave", "T4: not log-concave at 1", [8 * unit, 3 * unit, TOTAL - 11 * unit]),
+    ):
+        text = f"A table of the one-sided law that breaks {rule[:2]}."
+        book.refused(
+            f"noise-tables/{name}", "check-noise-table", "M.4", text, "PolicyError", rule, law="one-sided", half=changed
+        )
     for name, rule, changed in (
         ("t2-one-too-many", "T2", [half[0] + 1, *half[1:]]),
         ("t3-zero-mass", "T3", [half[0] + 2 * unit, 4 * unit, 0]),
@@ -91,7 +103,7 @@ def _select(book: Book, name: str, key: Any) -> None:
     n = values["N"]
     w = [int.from_bytes(stream(f"score {i}", 2), "big") % 1200 - 200 for i in range(n)]
     base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 800}
-    about = "From unclipped w: size of theta's grid, the R opened slots, v*, i*, theta, and T in increasing slot order."
+    about = "From unclipped w: size of theta's grid, the R opened slots, v*, i*, theta, and T by slot with flags."
     book.valid(f"select/{name}", "select", "M.5", about, **base)
     book.valid(f"select/{name}-equal-scores", "select", "M.5", "All slots score alike.", **{**base, "w": [0] * n})
     book.refused(
@@ -121,9 +133,15 @@ def _places(book: Book) -> None:
     for name in ("tiny", "base"):
         values = class_of(name)
         ids = sorted({int.from_bytes(stream(f"id {i}", 4), "big") % values["N"] for i in range(50)})[: values["K"]]
-        base = {"class": values, "salt": scalar("t salt"), "ids": ids}
-        about = "The commitment to T: ids packed lowest first, then Poseidon(5, salt, packed ids)."
+        flags = [i % 3 > 0 for i in range(len(ids))]
+        base = {"class": values, "salt": scalar("t salt"), "ids": ids, "flags": flags}
+        about = "The commitment to T: 2 id + flag of each slot packed lowest first, then Poseidon(5, salt, packed)."
         found = book.valid(f"places/{name}", "places-commitment", "B.3", about, **base)
+        raised = {**base, "flags": [True] * len(ids)}
+        text = "The same slots with every flag set."
+        book.wrong(
+            f"places/{name}-flagged", "places-commitment", "B.6", text, {"t_commit": found["t_commit"]}, **raised
+        )
         turned = {**base, "ids": [*ids[:-2], ids[-1], ids[-2]]}
         text = "The same slots in another order."
         book.wrong(

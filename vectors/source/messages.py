@@ -26,6 +26,7 @@ from ragseal.kernel.attestation import (
     SealedAnswer,
     SignedRequest,
     SlotOpening,
+    TextOpening,
 )  # fmt: skip
 from ragseal.kernel.certificate import BlockBatch, BlockProof, LinkList, SignedLinks, TenantLinks, pack_links
 from ragseal.kernel.commitment import (
@@ -34,12 +35,14 @@ from ragseal.kernel.commitment import (
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
+    CoinCommitment,
     IndexFile,
     Manifest,
     Membership,
     Registry,
     SignedManifest,
     TenantIndex,
+    Thinning,
     WindowClose,
     WindowOpen,
 )  # fmt: skip
@@ -51,6 +54,7 @@ from ragseal.kernel.policy import RATIONAL, Policy
 from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.squarednorm import SquaredNorm
+from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
@@ -124,8 +128,10 @@ RECORD = Record(WINDOW_DIGEST, 0, SIGNED_REQUEST, point("C_y"), scalar("t_commit
 OPENINGS = Openings(
     scalar("t salt"),
     (
-        SlotOpening(2, True, "Zwölf Boxkämpfer\n", digest("salt of 2"), (digest("left"), digest("right"))),
-        SlotOpening(5, False, "", digest("salt of 5"), (digest("left"), digest("top"))),
+        SlotOpening(
+            2, True, (TextOpening("Zwölf Boxkämpfer\n", digest("salt of 2"), (digest("left"), digest("right"))),)
+        ),
+        SlotOpening(5, False, ()),
     ),
 )
 ENTRIES = [b"one", b"two", RECORD.encode()]
@@ -138,6 +144,7 @@ LINKS = TenantLinks("acme", 4, digest("records"), True, pack_links([(0, 2), (1, 
 LINK_LIST = LinkList(WINDOW_DIGEST, (LINKS, TenantLinks("zenith", 0, digest("none"), False, b"")))
 NORM = SquaredNorm(point("X"), point("T1"), point("T0"), packed("answers", D + 1), scalar("closing"))
 BLOCK = BlockProof(point("C_G"), point("C_s"), NORM, stream("block proof", 256))
+THINNED = ThinnedFile(points("thinned columns", D), OPENING, point("W'"), OPENING, stream("thinning proof", 256))
 ASKED = (WINDOW_DIGEST, OPENS + 7200, stream("ask nonce", 16))
 
 #: One of each message, in the order of the phases.
@@ -146,14 +153,17 @@ SAMPLES: tuple[Message, ...] = (
     Membership(ACCOUNTS[1], 1, tuple(TREE.path(1))), MANIFEST,
     SignedManifest(MANIFEST, signed_by("provider", "manifest", MANIFEST.encode())),
     beacon_commit("auditor"), BeaconOpening(WINDOW_DIGEST, "auditor", digest("nonce of auditor")),
-    beacon_seal("provider", "observer-1", "auditor"), WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
+    beacon_seal("provider", "observer-1", "auditor"), CoinCommitment(scalar("c_coin"), digest("thinning key")),
+    THINNED.entry("acme"), Thinning(WINDOW_DIGEST, (THINNED.entry("acme"), THINNED.entry("zenith"))), THINNED,
+    WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
     WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), IndexFile(points("columns", D), OPENING),
     EmbedderIdentity(
         digest("weights"), digest("tokenizer"), '{"kind":"bert"}', "mean", 256, "query: ", "", 384, QUANTISATION
     ),
     PREPARE, REQUEST, SIGNED_REQUEST,
     Prepared(PREPARE.request_id, PREPARE.embedding, REQUEST.c_e, scalar("r"), REQUEST.index_digest),
-    RECORD, OPENINGS.slots[0], OPENINGS, BODY, RECEIPT, SealedAnswer(RECORD, stream("sealed", 60), RECEIPT),
+    RECORD, OPENINGS.slots[0].texts[0], OPENINGS.slots[0], OPENINGS, BODY, RECEIPT,
+    SealedAnswer(RECORD, stream("sealed", 60), RECEIPT),
     Answer(RECORD, OPENINGS, RECEIPT), RegistryAsk(*ASKED), ProofsAsk(*ASKED, (0, 2, 7)), LinksAsk(*ASKED),
     BlocksAsk(*ASKED, digest("estimate key"), "acme", ((0, 1, 2), (1, 3))),
     Delivery.sign(signing("provider"), RegistryAsk(*ASKED).digest(), REGISTRY.encode()),

@@ -231,8 +231,9 @@ def noise_key(given: Json) -> Json:
 
 def places_commitment(given: Json) -> Json:
     cls = _class(given["class"])
-    packed = statement.pack_ids(cls, given["ids"])
-    t_commit = statement.places_commitment(cls, int(given["salt"]), given["ids"])
+    returned = [statement.Returned(slot, flag) for slot, flag in zip(given["ids"], given["flags"], strict=True)]
+    packed = statement.pack_returned(cls, returned)
+    t_commit = statement.places_commitment(cls, int(given["salt"]), returned)
     return {"packed": shown(packed), "t_commit": number(t_commit)}
 
 
@@ -288,6 +289,7 @@ def select(given: Json) -> Json:
         "threshold_slot": found.threshold_slot,
         "theta": found.theta,
         "ids": list(found.ids),
+        "flags": [one.flag for one in found.returned],
     }
 
 
@@ -500,7 +502,7 @@ def openings(given: Json) -> Json:
     window = SimpleNamespace(cls=_class(given["class"]), index=commitment.TenantIndex.decode(un(given["tenant_index"])))
     made = attestation.Openings.decode(un(given["openings"]))
     check_openings(window, Record.decode(un(given["record"])), made)  # type: ignore[arg-type]
-    return {"texts": [slot.text if slot.present else None for slot in made.slots]}
+    return {"texts": [slot.text for slot in made.slots]}
 
 
 # --- C ---------------------------------------------------------------------------------------------------------------

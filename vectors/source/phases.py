@@ -309,9 +309,10 @@ def _openings(book: Book) -> None:
     tenant = next(one for one in world.manifest.tenants if one.tenant == "north")
     base: dict[str, Any] = {"class": class_of(CLS.name), "tenant_index": tenant.encode(),
                             "record": answer.record.encode()}  # fmt: skip
-    about = "T as the record commits to it, each text with its salt and path in the manifest's tree."
+    about = "T and its flags as the record commits to them, flagged texts with salt and path in the manifest's tree."
     book.valid("answers/valid", "openings", "B.4", about, openings=openings.encode(), **base)
     first = openings.slots[0]
+    opened = first.texts[0]
 
     def slots(*changed: Any) -> bytes:
         return replace(openings, slots=changed).encode()
@@ -324,11 +325,14 @@ def _openings(book: Book) -> None:
         ("another-slot", "AttestationError", "record commits to", slots(replace(first, slot=first.slot - 1), *rest)),
         ("beyond-the-index", "AttestationError", "outside the index",
          slots(first, rest[0], replace(rest[1], slot=CLS.N))),
-        ("another-text", "LedgerError", "not the one committed", slots(replace(first, text="other"), *rest)),
-        ("said-to-be-empty", "LedgerError", "not the one committed",
-         slots(replace(first, text="", present=False), *rest)),
-        ("empty-with-a-text", "AttestationError", "declared empty", slots(replace(first, present=False), *rest)),
-        ("path-too-short", "LedgerError", "shorter", slots(replace(first, path=first.path[:-1]), *rest)),
+        ("another-text", "LedgerError", "not the one committed",
+         slots(replace(first, texts=(replace(opened, text="other"),)), *rest)),
+        ("another-flag", "AttestationError", "record commits to", slots(replace(first, flag=False, texts=()), *rest)),
+        ("text-withheld", "AttestationError", "withheld", slots(replace(first, texts=()), *rest)),
+        ("text-without-its-flag", "AttestationError", "flag is not set",
+         slots(first, rest[0], replace(rest[1], texts=(opened,)))),
+        ("path-too-short", "LedgerError", "shorter",
+         slots(replace(first, texts=(replace(opened, path=opened.path[:-1]),)), *rest)),
     ):  # fmt: skip
         book.refused(f"answers/{name}", "openings", "B.4", "It does not hold.", error, text, openings=data, **base)
 

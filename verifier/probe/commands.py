@@ -118,6 +118,33 @@ def ask(
         raise ConfigurationError(f"account {account} stopped after {done} of {times} answers: {said}")
 
 
+def planted_slot(answers: Sequence[dict[str, Any]], text: str) -> int | None:
+    """The slot that a text came from; None if it never came."""
+    for answer in answers:
+        for slot, found in zip(answer["slots"], answer["texts"], strict=True):
+            if found == text:
+                return int(slot)
+    return None
+
+
+def locate(plant: Plant, most: int, account: Path, target: Target, embedder: str, tls: ClientTls) -> int:
+    """The slot of the replacement, asked for by its own text at most ``most`` times.
+
+    Against the canary it scores nothing, so the slot comes back without a flag: only its number tells that it did.
+
+    Raises:
+        ConfigurationError: it never came; says how to go on.
+    """
+    for _ in range(most):
+        slot = planted_slot(list(ask(plant.replacement, 1, account, target, embedder, tls)), plant.replacement)
+        if slot is not None:
+            return slot
+    raise ConfigurationError(
+        f"{most} questions for the replacement did not bring it, so its slot is not known: give another --outside "
+        "account"
+    )
+
+
 def ask_world(
     plant: Plant, queries: int, accounts: Sequence[Path], target: Target, embedder: str, tls: ClientTls,
     moved: Callable[[], None],
@@ -174,11 +201,15 @@ def published(
     return log
 
 
-def check_budget(log: LogView, queries: int, group: int, inside: int, outside: int) -> None:
+def check_budget(log: LogView, queries: int, group: int, inside: int, outside: int) -> int:
     """The newest window's policy allows what is about to be asked by so many accounts inside and outside.
 
+    Returns:
+        How many queries the last account outside has left to find the planted slot with, at least 1.
+
     Raises:
-        ConfigurationError: no window, one whose claim has a coin, a trial larger than the policy speaks of, or more queries than an account has.
+        ConfigurationError: no window, one whose claim has a coin, a trial larger than the policy speaks of, or more
+            queries than an account has.
     """
     manifests = log.manifests()
     if not manifests:
@@ -187,13 +218,14 @@ def check_budget(log: LogView, queries: int, group: int, inside: int, outside: i
     policy = manifest.policy
     if policy.coined:
         raise ConfigurationError(
-            f"window {manifest.window!r} claims {policy.claim}: its coin may hide the planted slot from everybody, and a "
-            "probe would say nothing. Ask for a test window with claim = every-list, one that the production setup serves"
+            f"window {manifest.window!r} claims {policy.claim}: its coin may hide the planted slot from everybody, and "
+            "a probe would say nothing. Ask for a test window with claim = every-list"
         )
     if group > policy.n_max * policy.k_max:
         raise ConfigurationError(
             f"a trial of {group} queries is more than the {policy.n_max * policy.k_max} that the policy speaks of"
         )
+    left = policy.n_max - queries // outside
     for option, accounts in (("--inside", inside), ("--outside", outside)):
         each = -(-queries // accounts)
         if each > policy.n_max:
@@ -202,6 +234,12 @@ def check_budget(log: LogView, queries: int, group: int, inside: int, outside: i
                 f"{manifest.window!r} allows each n_max = {policy.n_max}: give {-(-queries // policy.n_max)} accounts, "
                 f"or ask at most {policy.n_max * accounts} times (--queries). No query was spent"
             )
+    if left < 1:
+        raise ConfigurationError(
+            f"the last --outside account has to find the planted slot, and {queries} queries use up its n_max = "
+            f"{policy.n_max}: give {outside + 1} accounts, or ask less often (--queries). No query was spent"
+        )
+    return left
 
 
 def scores_of(plant: Plant, policy: Policy, embedder: str) -> tuple[int, int]:
@@ -320,13 +358,16 @@ def register(
             raise ConfigurationError(f"{queries} queries make fewer than two trials of {group}: ask more often")
         with target.connect() as link:
             before = read_log(link, target.log_key)
-        check_budget(before, queries, group, len(inside), len(outside))
+        left = check_budget(before, queries, group, len(inside), len(outside))
         with progress_bars() as bars:
             task = bars.add_task("asking", total=2 * queries)
             answers = [
                 ask_world(pair, queries, accounts, target, embedder, tls, lambda: bars.advance(task))
                 for accounts in (inside, outside)
             ]
+            slots = [planted_slot(answers[0], pair.canary), planted_slot(answers[1], pair.replacement)]
+            if slots[1] is None:
+                slots[1] = locate(pair, left, outside[-1], target, embedder, tls)
         with target.connect() as link:
             given = [*answers[0], *answers[1]]
             size = 1 + max(answer["ledger_index"] for answer in given)
@@ -335,8 +376,7 @@ def register(
         cls, digest = find_class(class_build(), policy.class_name)
         check_policy(policy, cls, digest)
         hits = [
-            [text in answer["texts"] for answer in world]
-            for world, text in zip(answers, (pair.canary, pair.replacement), strict=True)
+            [slot in answer["returned_slots"] for answer in world] for world, slot in zip(answers, slots, strict=True)
         ]
         finding = judge(policy, cls, hits[0], hits[1], group, scores_of(pair, policy, embedder), confidence)
         found = values(finding, manifest, cls, hits, group, confidence)

@@ -30,6 +30,7 @@ KINDS: tuple[type[Message], ...] = (
     attestation.SignedRequest,
     attestation.Record,
     attestation.SlotOpening,
+    attestation.TextOpening,
     attestation.Openings,
     attestation.ReceiptBody,
     attestation.Receipt,

@@ -225,13 +225,18 @@ def _openings(window: Window, answer: Answer, record: Record) -> None:
     ids = [slot.slot for slot in slots]
     if len(ids) != cls.K or any(a >= b for a, b in itertools.pairwise(ids)) or ids[-1] >= cls.N:
         raise AttestationError(f"the answer does not hold {cls.K} slots in increasing order")
-    if places_commitment(cls, answer.openings.t_salt, ids) != record.t_commit:
-        raise AttestationError("the answer's slots are not those that the record commits to")
+    if places_commitment(cls, answer.openings.t_salt, answer.openings.returned()) != record.t_commit:
+        raise AttestationError("the answer's slots and flags are not those that the record commits to")
     roots = {index.digest(): index.text_root for index in window.manifest.tenants}
     root = roots[record.signed.request.index_digest]  # step 6 found it to be one of them, in the log alone
     for slot in slots:
-        text = slot.text.encode("utf-8") if slot.present else None
-        verify_inclusion(leaf_hash(text_leaf(slot.salt, slot.slot, text)), slot.slot, cls.N, slot.path, root)
+        if len(slot.texts) != slot.flag:
+            raise AttestationError(
+                f"the answer opens {len(slot.texts)} texts of slot {slot.slot}, its flag is {slot.flag:d}"
+            )
+        for opened in slot.texts:
+            leaf = leaf_hash(text_leaf(opened.salt, slot.slot, opened.text.encode("utf-8")))
+            verify_inclusion(leaf, slot.slot, cls.N, opened.path, root)
 
 
 def check_acknowledgements(log: LogView, records: Sequence[Placed], shown: Shown, say: Recorder = quiet) -> set[bytes]:

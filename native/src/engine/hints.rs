@@ -134,16 +134,23 @@ impl Engine {
         for &u in &chosen.u {
             mc[u as usize] += 1;
         }
-        let mut mz = vec![0u64; self.last.len() - 1];
+        let mut mz = vec![0u64; self.least.len()];
         let p = self.places(chosen, &x, hmax, &mut ranges, &mut mc, &mut mz)?;
 
         let (mut isc, mut vt, mut tdc) = (Vec::new(), Vec::new(), Vec::new());
         ranges.exact(chosen.threshold_slot as u128, self.slot_bits(), &mut isc)?;
         isc.pop();
         ranges.low(i128::from(vs - 1 - self.bounds[chosen.theta - 1]), 2, &mut vt)?;
-        let id_chunks = self.slot_bits().div_ceil(c);
-        for pair in chosen.ids.windows(2) {
-            ranges.low((pair[1] - pair[0] - 1) as i128, id_chunks, &mut tdc)?;
+        // 2 id + flag: L + 1 bits.
+        let returned: Vec<u64> = chosen
+            .ids
+            .iter()
+            .zip(&chosen.flags)
+            .map(|(&slot, &flag)| 2 * slot as u64 + u64::from(flag))
+            .collect();
+        let returned_chunks = (self.slot_bits() + 1).div_ceil(c);
+        for pair in returned.windows(2) {
+            ranges.low(i128::from(pair[1] - pair[0] - 1), returned_chunks, &mut tdc)?;
         }
         let first = (1 << self.m) - self.grid + 1;
 
@@ -162,7 +169,7 @@ impl Engine {
         h.extend(small(&isc));
         h.extend((0..self.grid).map(|g| Fr::from(u64::from(first + g == chosen.theta))));
         h.extend(small(&vt));
-        h.extend(chosen.ids.iter().map(|&i| Fr::from(i as u64)));
+        h.extend(small(&returned));
         h.extend(small(&tdc));
         Ok(h)
     }
@@ -207,10 +214,10 @@ impl Engine {
             let value = x[place.slot];
             px0.push(ranges.look((value & mask) as u128)?);
             px1.push(ranges.look((value >> c) as u128)?);
-            let (below, above) = (w < 0, w > hmax);
+            let (below, above) = (w <= 0, w > hmax);
             pcl.push(below.into());
             pch.push(above.into());
-            ranges.low(i128::from(if below { -1 - w } else { w }), 2, pa1)?;
+            ranges.low(i128::from(if below { -w } else { w - 1 }), 2, pa1)?;
             ranges.low(i128::from(if above { w - hmax - 1 } else { hmax - w }), 2, pa2)?;
             ranges.exact(place.fine, fb, pf)?;
             ranges.exact(u128::from(place.dither), self.s, pd)?;
@@ -221,15 +228,15 @@ impl Engine {
             ranges.low_unsigned(high, top_chunks, pft)?;
             ranges.low_unsigned(bits(&Fr::MODULUS, top, 128) - 1 - high, top_chunks, pfd)?;
             let uniform = u128::from(place.u) << fb | place.fine;
-            let (negative, magnitude) = self.noise(uniform);
-            let folded = if negative { !uniform } else { uniform };
+            let (negative, folded, magnitude) = self.noise(uniform);
             mz[magnitude] += 1;
             psg.push(negative.into());
             pz.push(magnitude as u64);
-            scalars[0].push(Fr::from(self.last[magnitude]) + Fr::from(1u64));
-            scalars[1].push(Fr::from(self.last[magnitude + 1]) + Fr::from(1u64));
-            ranges.low_unsigned(folded - self.last[magnitude] - 1, uniform_chunks, pd1)?;
-            ranges.low_unsigned(self.last[magnitude + 1] - folded, uniform_chunks, pd2)?;
+            let (first, last) = (self.least[magnitude], self.last(magnitude));
+            scalars[0].push(Fr::from(first));
+            scalars[1].push(Fr::from(last) + Fr::from(1u64));
+            ranges.low_unsigned(folded - first, uniform_chunks, pd1)?;
+            ranges.low_unsigned(last - folded, uniform_chunks, pd2)?;
             let win = chosen.ids.binary_search(&place.slot).is_ok();
             let difference =
                 (i128::from(place.v - chosen.threshold) << l) - (place.slot as i128 - chosen.threshold_slot as i128);

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The benchmark of the claims: its rows are the planner's and the accountant's own numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from bench import claims
+from bench.questions import QUESTIONS
+from ragseal.circuits.circuit import load_classes
+from ragseal.demo.corpus import TENANTS, demo_queries
+from ragseal.prover.planning.budgets import Budget, cost
+from ragseal.prover.planning.frontier import Planner, Shape, Window
+from ragseal.prover.planning.workload import Workload
+
+SHAPE = Shape(load_classes()["tiny-geo"], True)
+WINDOW = Window(0, 2000)
+
+
+def work(queries: int, seed: int) -> Workload:
+    scores = np.random.default_rng(seed).integers(0, 2000, (queries, 50)).astype(np.int32)
+    return Workload("test", 50, scores, tuple({int(row.argmax()): 1} for row in scores))
+
+
+def test_rows_are_what_planner_and_accountant_say() -> None:
+    works = [work(20, 1), work(60, 2)]
+    costs = ((0.7, 6.0), (None, 6.0))
+    with_coin, without = claims.measure("what", works, [SHAPE], [WINDOW], costs, 2, lambda *_: None)
+    gain = (192 << SHAPE.cls.s) // 2000
+    assert with_coin["gain"] == without["gain"] == gain
+    budget = Budget(claims.N_MAX, claims.K_MAX, claims.DELTA, 0.7)
+    assert with_coin["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, budget).epsilon <= 6
+    assert without["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, replace(budget, unseen=None)).epsilon > 20
+    for row, hidden in ((with_coin, 128), (without, 0)):
+        found = [Planner(one, 384, 2).qualities([(SHAPE.cls, WINDOW, gain, hidden)])[0] for one in works]
+        assert row["top1"] == pytest.approx((20 * found[0].top1 + 60 * found[1].top1) / 80)
+        assert row["share"] == pytest.approx((20 * found[0].ndcg10 + 60 * found[1].ndcg10) / 80)  # 1 without noise
+        assert 0 < row["top1_se"] < 0.1
+    assert with_coin["top1"] < without["top1"]
+    assert (with_coin["claim"], without["claim"]) == ("until-delivered", "every-list")
+
+
+def test_targets_are_answered_for_every_K() -> None:
+    row = {"corpus": "demo", "unseen": 3.0, "return": claims.DEMO_RETURN, "K": 10, "law": "geometric", "window": [0, 1]}
+    rows = [{**row, "top1": 0.5, "share": 0.1}, {**row, "top1": 0.7, "share": 0.1}, {**row, "K": 50, "top1": 0.9}]
+    lines = claims.against_targets(rows)
+    assert [line.partition(" of the")[0].rpartition(" ")[2] for line in lines] == ["70.0%", "90.0%"]
+    assert Fraction(1, 10**6) == claims.DELTA
+
+
+def test_the_questions_are_not_the_demos() -> None:
+    own = {query.text.lower() for query in demo_queries()}
+    asked = [text.lower() for texts in QUESTIONS.values() for text in texts]
+    assert set(QUESTIONS) == set(TENANTS)
+    assert len(asked) == len(set(asked)) == 60
+    assert not own & set(asked)
+    assert sum(len(texts) for texts in claims.own_queries().values()) == 30
