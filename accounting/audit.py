@@ -203,7 +203,9 @@ def _bounds(
     share = _shares(cls, delta, n, eta)[0]
     common = eta * (cls.N - 1)
     found = [full_bound(table, shift, n * chunks, _float_down(share))]
-    unfit = _unfit(cls, chunks, common)
+    unfit = _unfit(cls, table, chunks, common)
+    if table.one_sided:
+        found = [replace(found[0], unfit=unfit)]
     if unfit:
         found += [Bound(name, math.inf, math.inf, True, unfit) for name in (ORDERED, SET_LOSSES, SET_RENYI)]
     else:
@@ -213,8 +215,13 @@ def _bounds(
     return biased, _float_down(share), float(common)
 
 
-def _unfit(cls: CircuitClass, chunks: int, common: Fraction) -> str:
-    """Why Theorems A and B do not apply, or nothing.  The rest of their conditions is what the circuit proves."""
+def _unfit(cls: CircuitClass, table: NoiseTable, chunks: int, common: Fraction) -> str:
+    """Why Theorems A and B do not apply, or nothing.  The rest of their conditions is what the circuit proves.
+
+    What is said of a one-sided table holds of every bound, the full vector's included.
+    """
+    if table.one_sided:
+        return pld.ONE_SIDED_REASON
     if chunks > 1:
         return f"a document may fill {chunks} slots: the theorems are for one"
     if not 1 <= cls.K < cls.N:

@@ -13,6 +13,7 @@ import math
 from ragseal.accounting.ideal_curves import GeometricCurve
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE
+from ragseal.kernel.params import ONE_SIDED
 
 GRID = range(2, 65)  #: Renyi orders of the paper
 
@@ -60,6 +61,8 @@ def renyi_of(law: str, shift: int, order: float) -> float:
         return order * (shift / GAUSSIAN_SIGMA) ** 2 / 2
     if law == "geometric":
         return GeometricCurve(shift, 1, GEOMETRIC_SCALE).log_moment(order) / (order - 1)
+    if law == ONE_SIDED:
+        return math.inf
     raise PolicyError(f"no Renyi divergence is known for the law {law!r}")
 
 

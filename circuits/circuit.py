@@ -95,6 +95,7 @@ def _attestation_main(cls: CircuitClass) -> str:
         'include "attestation.circom";\n\n'
         f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
         f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
+        f"function ONE_SIDED() {{\n    return {int(table.one_sided)};\n}}\n\n"
         f"component main {{public [{', '.join(public)}]}} = Attestation({', '.join(map(str, sizes))});\n"
     )
 

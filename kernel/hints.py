@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ragseal.kernel import noise
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.mechanism import Selection
-from ragseal.kernel.params import UNIFORM_BITS, CircuitClass
+from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.statement import Layout, canonical_limit
 
 
@@ -126,8 +126,7 @@ def reference_hints(cls: CircuitClass, selection: Selection, w: Sequence[int], h
         put("pft", ch.low(top, cls.place_top))
         put("pfd", ch.low(canonical_limit(position) - 1 - top, cls.place_top))
         uniform = (place.u << cls.fine_bits) | place.fine
-        sign = int(uniform < 1 << (UNIFORM_BITS - 1))
-        folded_uniform = (1 << UNIFORM_BITS) - 1 - uniform if sign else uniform
+        sign, folded_uniform = noise.reflect(table, uniform)
         magnitude = -place.z if sign else place.z
         noise_seen[magnitude] += 1
         before, upto = folded[magnitude]

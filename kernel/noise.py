@@ -3,18 +3,19 @@
 
 Everything here is exact integer arithmetic; no float ever touches a mass, a quantile or a decision.
 
-A table is the non-negative half ``h(0..C)`` of a symmetric mass function p(x) = p(-x) on [-C, C].  The rules that
-every party checks (:func:`check_table`):
+A table stores ``h(0..C)``.  Of the laws "gaussian" and "geometric" that is the non-negative half of a symmetric mass
+function p(x) = p(-x) on [-C, C]; of the law "one-sided" it is the whole of one on [0, C].  The rules that every party
+checks (:func:`check_table`):
 
-T1  symmetric: given by storing one half only;
+T1  symmetric, or without a value below 0, as the law's name says: given by what is stored;
 T2  the masses sum to exactly 2^128;
 T3  contiguous support: every stored entry is an integer >= 1;
 T4  log-concave, p(x)^2 >= p(x-1) p(x+1) for all x.  This is what makes every shift smaller than the worst one
     dominated by it, so that a single shift has to be accounted;
 T5  the digest of the table's canonical bytes is what a policy binds.
 
-Because the total is even, p(0) = 2^128 - 2 (h(1) + ... + h(C)) is even and the CDF folds exactly at U = 2^127:
-z(2^128 - 1 - U) = -z(U).
+Because the total of a symmetric table is even, p(0) = 2^128 - 2 (h(1) + ... + h(C)) is even and the CDF folds exactly
+at U = 2^127: z(2^128 - 1 - U) = -z(U).  A one-sided table is looked up with U itself.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from functools import lru_cache
 from itertools import accumulate
 
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import LAWS, PROTOCOL_VERSION, UNIFORM_BITS
+from ragseal.kernel.params import LAWS, ONE_SIDED, PROTOCOL_VERSION, UNIFORM_BITS
 
 TOTAL = 1 << UNIFORM_BITS  #: sum of all masses, and number of uniforms
 TABLE_TAG = b"ragseal.noise-table"
 
 GAUSSIAN_SIGMA = 256  #: standard deviation of the Gaussian table, in table steps
 GAUSSIAN_CUT = 3008  #: 11.75 sigma: up to here plain rounding to 2^-128 keeps T3 and T4
-GEOMETRIC_SCALE = 32  #: b of the two-sided geometric table: p(x) proportional to exp(-|x| / b)
+GEOMETRIC_SCALE = 32  #: b of the geometric and the one-sided table: p(x) proportional to exp(-|x| / b)
 LARGEST_CUT = 1 << 16  #: refuses absurd tables before anything is computed from them
 
 # Fractional bits of the fixed-point exponentials.  exp(-1/n) is known to 2^-390; the recurrences use at most the
@@ -42,7 +43,7 @@ LARGEST_CUT = 1 << 16  #: refuses absurd tables before anything is computed from
 _FIXED_BITS = 400
 _ONE = 1 << _FIXED_BITS
 
-# Steps by which the geometric builder rescales h(1..) until T4 holds at x = 1.  Parts in 10^6 would do, but
+# Steps by which the geometric builders rescale h(1..) until T4 holds at x = 1.  Parts in 10^6 would do, but
 # would move the one-step privacy loss at 0 by 0.2 %; these leave it within 10^-14 of 1/32.
 _RESCALE_UNIT = 10**18
 _RESCALE_TRIES = 1000
@@ -50,14 +51,14 @@ _RESCALE_TRIES = 1000
 
 @dataclass(frozen=True, slots=True)
 class NoiseTable:
-    """A symmetric integer law.  ``half[x]`` is the mass of x and of -x, x = 0..C, out of 2^128."""
+    """An integer law.  ``half[x]`` is the mass of x, and for a symmetric law of -x as well, x = 0..C, out of 2^128."""
 
     law: str
     half: tuple[int, ...]
     _cdf: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
-        masses = self.half[:0:-1] + self.half
+        masses = self.half if self.one_sided else self.half[:0:-1] + self.half
         object.__setattr__(self, "_cdf", tuple(accumulate(masses, initial=0)))
 
     @property
@@ -65,13 +66,23 @@ class NoiseTable:
         """C, the largest value with positive mass, in table steps."""
         return len(self.half) - 1
 
+    @property
+    def one_sided(self) -> bool:
+        """No value is below 0."""
+        return self.law == ONE_SIDED
+
+    @property
+    def least(self) -> int:
+        """The smallest value with positive mass: -C, or 0 of a one-sided law."""
+        return 0 if self.one_sided else -self.cut
+
     def mass(self, x: int) -> int:
-        """p(x), an integer out of 2^128; 0 outside [-C, C]."""
-        return self.half[abs(x)] if abs(x) <= self.cut else 0
+        """p(x), an integer out of 2^128; 0 outside [least, C]."""
+        return self.half[abs(x)] if self.least <= x <= self.cut else 0
 
     def cdf(self, x: int) -> int:
-        """F(x) = sum of p over all values <= x, an integer out of 2^128; 0 below -C, the total above C."""
-        return self._cdf[min(max(x, -self.cut - 1), self.cut) + self.cut + 1]
+        """F(x) = sum of p over all values <= x, an integer out of 2^128; 0 below the support, the total above C."""
+        return self._cdf[min(max(x, self.least - 1), self.cut) - self.least + 1]
 
     def tail(self, x: int) -> int:
         """Mass of the values above x, an integer out of 2^128: the numerator of P(z_b > x)."""
@@ -85,7 +96,7 @@ class NoiseTable:
         """
         if not 0 <= uniform < TOTAL:
             raise PolicyError(f"a uniform must lie in [0, 2^{UNIFORM_BITS})")
-        return bisect_right(self._cdf, uniform) - self.cut - 1
+        return bisect_right(self._cdf, uniform) + self.least - 1
 
     def canonical_bytes(self) -> bytes:
         """What the digest covers.
@@ -121,9 +132,9 @@ def check_table(table: NoiseTable) -> None:
     for x, p in enumerate(h):
         if type(p) is not int or p < 1:
             refuse(f"T3: the mass of {x} must be an integer of at least 1")
-    if h[0] + 2 * sum(h[1:]) != TOTAL:
+    if h[0] + (1 if table.one_sided else 2) * sum(h[1:]) != TOTAL:
         refuse(f"T2: masses do not sum to 2^{UNIFORM_BITS}")
-    if h[1] > h[0]:
+    if h[1] > h[0] and not table.one_sided:  # p(-1) of a one-sided law is 0
         refuse("T4: not log-concave at 0")
     for x in range(1, len(h) - 1):
         if h[x] * h[x] < h[x - 1] * h[x + 1]:
@@ -135,15 +146,17 @@ def build_table(law: str) -> NoiseTable:
     """The canonical table of a law, checked.
 
     "gaussian": sigma = 256 table steps, cut at 3008.  "geometric": p(x) proportional to exp(-|x|/32), cut where the
-    recursion below ends (C = 2519).
+    recursion below ends (C = 2519).  "one-sided": p(x) proportional to exp(-x/32) for x >= 0, made alike (C = 2539).
 
     Raises:
         PolicyError: the law is unknown.
     """
     if law == "gaussian":
-        table = NoiseTable(law, _close(_concave(_rounded(_gaussian_weights()))))
+        table = NoiseTable(law, _close(_concave(_rounded(_gaussian_weights(), 2)), 2))
     elif law == "geometric":
-        table = NoiseTable(law, _geometric_half())
+        table = NoiseTable(law, _geometric_masses(2))
+    elif law == ONE_SIDED:
+        table = NoiseTable(law, _geometric_masses(1))
     else:
         raise PolicyError(f"noise law must be one of {LAWS}, not {law!r}")
     check_table(table)
@@ -171,9 +184,9 @@ def _gaussian_weights() -> list[int]:
     return weights
 
 
-def _rounded(weights: list[int]) -> list[int]:
-    """Weights normalised to total mass 2^128 over both signs, each rounded to the nearest integer."""
-    norm = weights[0] + 2 * sum(weights[1:])
+def _rounded(weights: list[int], sides: int) -> list[int]:
+    """Weights normalised to total mass 2^128 over one side or both, each rounded to the nearest integer."""
+    norm = weights[0] + sides * sum(weights[1:])
     return [((w << (UNIFORM_BITS + 1)) + norm) // (2 * norm) for w in weights]
 
 
@@ -188,13 +201,13 @@ def _concave(h: list[int]) -> list[int]:
     return out
 
 
-def _close(h: list[int]) -> tuple[int, ...]:
+def _close(h: list[int], sides: int) -> tuple[int, ...]:
     """Put what is missing to 2^128 on h(0)."""
-    return (TOTAL - 2 * sum(h[1:]), *h[1:])
+    return (TOTAL - sides * sum(h[1:]), *h[1:])
 
 
-def _geometric_half() -> tuple[int, ...]:
-    """Two-sided geometric half table.
+def _geometric_masses(sides: int) -> tuple[int, ...]:
+    """h(0..C) of the geometric law over one side or both.
 
     Equality holds in T4 for the ideal law, so rounding alone breaks it everywhere and closing the sum on h(0) breaks
     it at x = 1.  h(1..) is therefore scaled by 1 + j/10^18 for j = 0, 1, -1, 2, -2, ... and the recursion repeated from
@@ -205,11 +218,11 @@ def _geometric_half() -> tuple[int, ...]:
     # Masses are below 1/2 from 2^128 exp(-x/32) = 1 on; the recursion ends earlier.
     while weights[-1] >> (_FIXED_BITS - UNIFORM_BITS):
         weights.append(weights[-1] * r >> _FIXED_BITS)
-    base = _rounded(weights)
+    base = _rounded(weights, sides)
     for attempt in range(_RESCALE_TRIES):
         j = (attempt + 1) // 2 * (1 if attempt % 2 else -1)
         scaled = [base[0], *(p * (_RESCALE_UNIT + j) // _RESCALE_UNIT for p in base[1:])]
-        half = _close(_concave(scaled))
+        half = _close(_concave(scaled), sides)
         if half[0] >= half[1] and half[1] * half[1] >= half[0] * half[2]:
             return half
     raise PolicyError("no rescaling of the geometric table is log-concave")
@@ -220,8 +233,10 @@ def inverse_cdf(table: NoiseTable, uniform: int) -> int:
     return table.inverse(uniform)
 
 
-def reflect(uniform: int) -> tuple[int, int]:
+def reflect(table: NoiseTable, uniform: int) -> tuple[int, int]:
     """Sign bit and folded uniform of the circuit: (0, U) for U >= 2^127, else (1, 2^128 - 1 - U).
+
+    Of a one-sided law always (0, U): the circuit has nothing to fold.
 
     With z' = inverse_cdf(U') >= 0 the noise is (1 - 2 sign) z'.
 
@@ -230,7 +245,7 @@ def reflect(uniform: int) -> tuple[int, int]:
     """
     if not 0 <= uniform < TOTAL:
         raise PolicyError(f"a uniform must lie in [0, 2^{UNIFORM_BITS})")
-    return (0, uniform) if uniform >> (UNIFORM_BITS - 1) else (1, TOTAL - 1 - uniform)
+    return (0, uniform) if table.one_sided or uniform >> (UNIFORM_BITS - 1) else (1, TOTAL - 1 - uniform)
 
 
 def folded_rows(table: NoiseTable) -> tuple[tuple[int, int], ...]:

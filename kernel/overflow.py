@@ -44,11 +44,14 @@ def power_up(base: int, exponent: int, bits: int = _FRACTION_BITS) -> int:
 
 @lru_cache(maxsize=32)
 def exceed_and_flag(table: NoiseTable, m: int) -> tuple[tuple[int, int], ...]:
-    """Pairs (A(z), P(z)) out of 2^128 for z = -C-1 .. C+1: exceeding z, and being flagged without exceeding it."""
+    """Pairs (A(z), P(z)) out of 2^128 for z from below the table's support to above it.
+
+    A(z): the noise exceeds z.  P(z): the slot is flagged although its noise does not.
+    """
     quantiles = coarse_quantiles(table, m)
     cell = UNIFORM_BITS - m
     out = []
-    for z in range(-table.cut - 1, table.cut + 2):
+    for z in range(table.least - 1, table.cut + 2):
         above = table.tail(z)
         flagged = len(quantiles) - bisect_left(quantiles, z)
         out.append((above, (flagged << cell) - above))

@@ -36,7 +36,9 @@ GRID_EXPONENT = 80
 PACKED_BITS = 248  #: of ids with their flags in one field element of the commitment to T
 ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
-LAWS = ("gaussian", "geometric")
+ONE_SIDED = "one-sided"  #: the law without negative values
+SYMMETRIC_LAWS = ("gaussian", "geometric")
+LAWS = (*SYMMETRIC_LAWS, ONE_SIDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class CircuitClass:
     """One circuit class (SPEC M.9).  ``a`` and ``b`` are the free rationals of the overflow bound."""
 
     name: str
-    law: str  #: "gaussian" or "geometric"
+    law: str  #: one of LAWS
     N: int  #: capacity in slots, a multiple of q
     K: int  #: slots returned
     R: int  #: open places

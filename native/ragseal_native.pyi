@@ -93,7 +93,10 @@ class Engine:
     """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
 
     def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
-        """params: N, K, R, m, q, c, s; bounds: B(k); cdf: 17 big-endian bytes of F(-1), F(0), ..., F(cut)."""
+        """params: N, K, R, m, q, c, s; bounds: B(k); cdf: 17 big-endian bytes of F(-1), F(0), ..., F(cut).
+
+        F(-1) is 0 of a law without negative values.
+        """
 
     def answer(self, key: bytes, w: bytes, hmax: int) -> Selection:
         """ids (K, increasing), flags, v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
-from ragseal.accounting.pld import infinite_loss_mass
+from ragseal.accounting.pld import ONE_SIDED_REASON, infinite_loss_mass
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import slow_path_notice
@@ -145,6 +145,8 @@ def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, wh
     """Epsilon is finite and both of its computations say so, or no auditor passes the window."""
     if not math.isfinite(report.epsilon):
         table = noise.build_table(cls.law)
+        if table.one_sided:
+            raise PolicyError(f"no finite epsilon for {whose} {report.n} queries: {ONE_SIDED_REASON}")
 
         def finite(gain: int) -> bool:
             shift = replace(policy, gain=gain).shift(cls)

@@ -68,7 +68,8 @@ template FineElement(fb, s, c, nf, fill, tc) {
     }
 }
 
-// z = inverse CDF of U = coarse || fine. The sign bit folds U to U' = 2^128 - 1 - U, so that the table holds z >= 0:
+// z = inverse CDF of U = coarse || fine. The sign bit folds U to U' = 2^128 - 1 - U, so that the table holds z >= 0; of a
+// one-sided law (ONE_SIDED() stands in the class's generated tables) there is nothing to fold and the sign is 0.
 // (magnitude, before, upto) is one of its rows and before <= U' < upto by nu chunks each.
 // z = magnitude - 2 minus.
 template InverseCdf(fb, c, nf, nu) {
@@ -87,7 +88,7 @@ template InverseCdf(fb, c, nf, nu) {
     signal output fRow;
     signal output f[2 * nu];
 
-    sign * (sign - 1) === 0;
+    if (ONE_SIDED() == 1) { sign === 0; } else { sign * (sign - 1) === 0; }
     var uniform = coarse * 2 ** fb;
     for (var j = 0; j < nf; j++) { uniform += fine[j] * 2 ** (c * j); }
     signal flip <== sign * (2 ** UNIFORM_BITS() - 1 - 2 * uniform);

@@ -28,8 +28,8 @@ pub struct Engine {
     s: usize,
     grid: usize,
     bounds: Vec<i64>,
-    /// F(x) - 1 for x = -1, 0, ..., cut: the largest uniform that still gives a noise of at most x.
-    last: Vec<u128>,
+    /// F(x - 1) for x = 0, ..., cut: the least folded uniform that gives a noise of x.  F(cut) is 2^128.
+    least: Vec<u128>,
 }
 
 struct Place {
@@ -70,8 +70,9 @@ fn bits(x: &BigInt<4>, at: usize, width: usize) -> u128 {
 }
 
 impl Engine {
-    /// `shape`: N, K, R, m, q, c, s.  `bounds`: B(k) for k < 2^m.  `last`: F(x) - 1 for x = -1..=cut.
-    pub fn new(shape: [usize; 7], bounds: Vec<i64>, last: Vec<u128>, grid: usize) -> Result<Engine> {
+    /// `shape`: N, K, R, m, q, c, s.  `bounds`: B(k) for k < 2^m.  `least`: F(x - 1) for x = 0..=cut; its first is 0
+    /// of a one-sided law, whose uniforms are not folded.
+    pub fn new(shape: [usize; 7], bounds: Vec<i64>, least: Vec<u128>, grid: usize) -> Result<Engine> {
         let [n, k, r, m, q, c, s] = shape;
         ensure!(
             k >= 1 && k < r && r <= n && n < 1 << 31 && q >= 1 && n % q == 0 && q * m <= 208,
@@ -92,7 +93,7 @@ impl Engine {
         );
         ensure!(bounds.iter().all(|b| b.abs() < SCORE_LIMIT), "a bound is out of range");
         ensure!(
-            last.len() >= 2 && last.windows(2).all(|p| p[0] < p[1]) && last[last.len() - 1] == u128::MAX,
+            !least.is_empty() && least.windows(2).all(|p| p[0] < p[1]),
             "the noise table must increase to 2^128"
         );
         ensure!(grid >= 1 && grid <= 1 << m, "the threshold grid is impossible");
@@ -106,7 +107,7 @@ impl Engine {
             s,
             grid,
             bounds,
-            last,
+            least,
         })
     }
 
@@ -163,18 +164,22 @@ impl Engine {
         Ok((elements, u))
     }
 
-    /// Noise with fixed-length search: the number of steps depends on the table alone.
-    fn noise(&self, uniform: u128) -> (bool, usize) {
-        let negative = uniform < 1 << (UNIFORM_BITS - 1);
+    /// Sign, folded uniform and magnitude of the noise, by a search of fixed length: its steps depend on the table alone.
+    fn noise(&self, uniform: u128) -> (bool, u128, usize) {
+        let negative = self.least[0] > 0 && uniform < 1 << (UNIFORM_BITS - 1);
         let folded = if negative { !uniform } else { uniform };
-        let table = &self.last[1..];
-        let (mut low, mut size) = (0usize, table.len());
+        let (mut low, mut size) = (0usize, self.least.len());
         while size > 1 {
             let half = size / 2;
-            low += usize::from(table[low + half - 1] < folded) * half;
+            low += usize::from(self.least[low + half] <= folded) * half;
             size -= half;
         }
-        (negative, low)
+        (negative, folded, low)
+    }
+
+    /// F(x) - 1: the largest folded uniform that gives a noise of x.
+    fn last(&self, x: usize) -> u128 {
+        self.least.get(x + 1).map_or(u128::MAX, |next| next - 1)
     }
 
     fn open(&self, key: Fr, slot: usize, w: i64, u: u32, hmax: i64) -> Result<Place> {
@@ -185,7 +190,7 @@ impl Engine {
         Self::canonical(&element, self.top(fb + self.s, PLACE_CANONICAL_BITS))?;
         let fine = bits(&element, 0, fb);
         let dither = bits(&element, fb, self.s) as u64;
-        let (negative, magnitude) = self.noise(u128::from(u) << fb | fine);
+        let (negative, _, magnitude) = self.noise(u128::from(u) << fb | fine);
         let z = if negative {
             -(magnitude as i64)
         } else {

@@ -212,33 +212,35 @@ fn keys_and_proofs() {
 
 // --- the mechanism ---------------------------------------------------------------------------------------------------
 
-/// F(x), x = -C-1 .. C, less one; the first stands for F = 0 and is no number.
-fn cumulative(law: &str) -> (usize, Vec<u128>) {
+/// The least value, and F(x - 1) of every value x from there on; the last, F(C), is 2^128 and left out.
+fn cumulative(law: &str) -> (i64, Vec<u128>) {
     let packed = bytes(&read(&format!("noise-tables/{law}-masses"))["output"]["half"]);
     let half: Vec<u128> = packed
         .chunks_exact(16)
         .map(|b| u128::from_be_bytes(b.try_into().expect("sixteen bytes")))
         .collect();
     let mut total = 0u128;
-    let all = half[1..].iter().rev().chain(&half);
-    let last = all.map(|p| {
+    let negative = if law == "one-sided" { 0 } else { half.len() - 1 };
+    let all = half[1..=negative].iter().rev().chain(&half);
+    let before = all.map(|p| {
+        let before = total;
         total = total.wrapping_add(*p);
-        total.wrapping_sub(1)
+        before
     });
-    (half.len() - 1, last.collect())
+    (-(negative as i64), before.collect())
 }
 
 /// The class's engine, its bounds computed here from the table: B(k) = 2^s Q(k) + 2^s - 1.
 fn engine(cls: &Value, grid: usize) -> Result<Engine> {
     let shape = ["N", "K", "R", "m", "q", "c", "s"].map(|name| small(&cls[name]));
     let (m, s) = (shape[3], shape[6]);
-    let (cut, last) = cumulative(cls["law"].as_str().expect("a law"));
+    let (smallest, before) = cumulative(cls["law"].as_str().expect("a law"));
     let bounds = (1..=1u128 << m).map(|k| {
         let uniform = (k << (128 - m)).wrapping_sub(1); // of the last k the shift leaves 0
-        let quantile = last.partition_point(|&below| below < uniform) as i64 - cut as i64;
+        let quantile = before.partition_point(|&first| first <= uniform) as i64 - 1 + smallest;
         (quantile << s) + (1 << s) - 1
     });
-    Engine::new(shape, bounds.collect(), last[cut - 1..].to_vec(), grid)
+    Engine::new(shape, bounds.collect(), before[-smallest as usize..].to_vec(), grid)
 }
 
 fn select(input: &Value) -> Result<Value> {
@@ -259,5 +261,5 @@ fn select(input: &Value) -> Result<Value> {
 
 #[test]
 fn answers_of_the_mechanism() {
-    assert_eq!(run(&["select"], "select", select), (4, 2));
+    assert_eq!(run(&["select"], "select", select), (6, 3));
 }

@@ -19,13 +19,14 @@ from ragseal.circuits.search import complete
 from ragseal.kernel import noise
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE
-from ragseal.kernel.params import SCORE_UNIT, CircuitClass
+from ragseal.kernel.params import ONE_SIDED, SCORE_UNIT, CircuitClass
 from ragseal.kernel.policy import Policy, check_policy, max_gain
 from ragseal.prover.planning.quality import Measurement, Quality, Setting
 from ragseal.prover.planning.workload import Workload
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
-UNITS = {"gaussian": GAUSSIAN_SIGMA, "geometric": GEOMETRIC_SCALE}  #: table steps of one unit of scale
+#: Table steps of one unit of scale.
+UNITS = {"gaussian": GAUSSIAN_SIGMA, "geometric": GEOMETRIC_SCALE, ONE_SIDED: GEOMETRIC_SCALE}
 
 Progress = Callable[[str, int, int], None]
 

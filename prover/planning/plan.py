@@ -14,7 +14,7 @@ import click
 from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import LAWS
+from ragseal.kernel.params import SYMMETRIC_LAWS
 from ragseal.kernel.policy import rational
 from ragseal.prover.planning import page
 from ragseal.prover.planning.frontier import Budget, Planner, Point, Window, shapes
@@ -123,7 +123,8 @@ def _full(point: Point | None) -> dict[str, Any] | None:
 @click.option("--corpus", required=True, help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER.")
 @click.option("--epsilon", type=click.FloatRange(min=0, min_open=True), help="Target: the coalition's epsilon at most.")
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
-@click.option("--law", "laws", multiple=True, type=click.Choice(LAWS), default=LAWS, show_default=True)
+@click.option("--law", "laws", multiple=True, type=click.Choice(SYMMETRIC_LAWS), default=SYMMETRIC_LAWS,
+              show_default=True)  # fmt: skip
 @click.option("--returned", multiple=True, type=click.IntRange(1, 128), default=(10, 50), show_default=True,
               help="K, slots returned; the client re-ranks them.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,

@@ -62,7 +62,7 @@ def noise_scaled(d: Draft) -> None:
 def winner_with_chosen_noise(d: Draft) -> None:
     """A loser wins with a noise of the cheat's choice, with limits right around its uniform."""
     p = d.place(_ranked(d)[d.cls.K])
-    _, folded = noise.reflect((p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
+    _, folded = noise.reflect(d.table, (p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
     p.z, p.before, p.upto = 2500 if not p.sign else 0, folded, folded + 1
     d.settle()
 

@@ -19,7 +19,7 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.verifier.report import claim, document, page
 from ragseal.verifier.verification import Verdict
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
-from tests.attacks.world import AttackWorld, machine, policy, refused
+from tests.attacks.world import AttackWorld, machine, make_tenant, policy, refused
 
 #: one account is bounded, a coalition of 2,000 is not: the table ends before their 6,000 queries do
 BOUNDLESS = {"lo": 0, "hi": 4000, "gain": 6, "k_max": 2000, "epsilon_account": "1000000"}
@@ -58,6 +58,21 @@ def _nowhere_a_number(verdict: Verdict) -> dict[str, Any]:
     shown = re.findall(r"epsilon_audit(?:=|(?:</\w+>|<[^>]*>|\s|:)+)([^\s<]+)", page.render(built))
     assert all(value == "inf" for value in shown), shown
     return values
+
+
+def test_one_sided_noise_proves_its_records_and_has_no_epsilon_about_every_list() -> None:
+    """Class tiny-one from key to verdict: every proof holds, and no number is given for what is not bounded."""
+    tools = machine("tiny-one")
+    world = AttackWorld(tools, {name: make_tenant(name, on=tools) for name in ("north", "south")})
+    digest = build_table("one-sided").digest()
+    world.commit(policy_=policy(tools, class_name="tiny-one", table_digest=digest))
+    world.ask("alice")
+    world.ask("carol")
+    world.close()
+    verdict = refused(world, 11, "the law 'one-sided' has no value below 0")
+    passed = [step.number for step in verdict.steps if step.status == "ok"]
+    assert {8, 10} <= set(passed), "proofs and noise table"
+    assert _nowhere_a_number(verdict)["epsilon_audit"] is None
 
 
 def test_coalition_without_a_finite_epsilon() -> None:

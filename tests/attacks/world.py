@@ -453,8 +453,9 @@ class AttackWorld(simulator.World):
     # --- phase D ---
 
     def auditor(self) -> Auditor:
-        configured = ConfiguredKey(self.key.digest, "tiny", self.tools.digest, self.made_by, lambda: self.key)
-        own = replace(super().auditor(), classes={"tiny": (self.tools.cls, self.tools.digest)})
+        cls, digest = self.tools.cls, self.tools.digest
+        configured = ConfiguredKey(self.key.digest, cls.name, digest, self.made_by, lambda: self.key)
+        own = replace(super().auditor(), classes={cls.name: (cls, digest)})
         return replace(own, keys={self.key.digest: configured})
 
 

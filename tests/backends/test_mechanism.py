@@ -28,6 +28,8 @@ CLASSES = [
     toy("gaussian", c=12, s=8),
     toy("geometric", N=119, q=17, m=12, c=11, K=10, R=60, s=6),
     toy("gaussian", R=120),
+    toy("one-sided"),
+    toy("one-sided", N=119, q=17, m=12, c=11, K=10, R=60, s=6),
 ]
 
 

@@ -16,7 +16,7 @@ def tiny() -> Setting:
     return Setting(cls, compiled(cls))
 
 
-@pytest.fixture(scope="session", params=["tiny", "tiny-geo", "probe"])
+@pytest.fixture(scope="session", params=["tiny", "tiny-geo", "tiny-one", "probe"])
 def setting(request: pytest.FixtureRequest) -> Setting:
     cls = probe() if request.param == "probe" else load_classes()[request.param]
     return Setting(cls, compiled(cls))

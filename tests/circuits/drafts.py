@@ -103,7 +103,7 @@ class Draft:
     def with_noise(self, place: DraftPlace) -> DraftPlace:
         """Recompute sign, row and clip cases of a place from its u, element and w."""
         uniform = (place.u << self.cls.fine_bits) | (place.element & ((1 << self.cls.fine_bits) - 1))
-        place.sign, folded = noise.reflect(uniform)
+        place.sign, folded = noise.reflect(self.table, uniform)
         place.z = noise.inverse_cdf(self.table, folded)
         place.before, place.upto = self.table.cdf(place.z - 1), self.table.cdf(place.z)
         place.low, place.high = int(place.w <= 0), int(place.w > self.hmax)

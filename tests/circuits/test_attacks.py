@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.errors import UnprovableError
 from tests.circuits.drafts import Draft, DraftPlace, Setting, multiplier
 from tests.circuits.r1cs import P, R1cs
+from tests.circuits.scene import compiled
 
 
 def fractions(r1cs: R1cs, *patterns: str) -> tuple[set[int], set[int]]:
@@ -133,6 +135,51 @@ def test_a_winner_twice_in_the_set(tiny: Setting) -> None:
     d = tiny.honest(1000)
     d.ids[1] = d.ids[0]
     assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, r"fSet\[1\]", r"increasing\.f\[0\]\[\d+\]"))
+
+
+# --- the one-sided law ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def one_sided() -> Setting:
+    cls = load_classes()["tiny-one"]
+    return Setting(cls, compiled(cls))
+
+
+def test_noise_of_a_one_sided_class_has_no_sign(one_sided: Setting) -> None:
+    """Sign 1 would take the noise of the reflected uniform, negated: everything else about it holds."""
+    r1cs, tried = one_sided.r1cs, 0
+    for d in requests(one_sided):
+        for p in d.places:
+            uniform = (p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1))
+            before = d.score(p)
+            p.sign = 1
+            p.z = noise.inverse_cdf(d.table, (1 << 128) - 1 - uniform)
+            p.before, p.upto = d.table.cdf(p.z - 1), d.table.cdf(p.z)
+            assert d.score(p) <= before
+            d.settle()
+            sign = r1cs.wire_of[f"psg[{d.places.index(p)}]"]
+            only = {i for i in r1cs.rows_of[sign] if {x for form in r1cs.rows[i] for x, _ in form} <= {0, sign}}
+            assert len(only) == 1
+            assert_only_rule(one_sided, d.inputs(), only)
+            tried += 1
+            break
+        if tried == 3:
+            return
+    raise AssertionError("no request offers this attack")
+
+
+def test_negative_noise_is_no_row_of_a_one_sided_table(one_sided: Setting) -> None:
+    """z = -5 with limits right around the uniform: the noise table has no such row."""
+
+    def forge(d: Draft) -> list[str]:
+        p = d.place(d.ids[0])
+        uniform = (p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1))
+        p.z, p.before, p.upto = -2000, uniform, uniform + 1
+        d.settle()
+        return bit_patterns(d, "fNoise", p)
+
+    check(one_sided, forge)
 
 
 # --- flags ------------------------------------------------------------------------------------------------------------
@@ -255,7 +302,7 @@ def test_noise_through_a_forged_table_row(tiny: Setting) -> None:
 
     def forge(d: Draft) -> list[str]:
         p = losers(d)[0]
-        _, folded = noise.reflect((p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
+        _, folded = noise.reflect(d.table, (p.u << d.cls.fine_bits) | (p.element & ((1 << d.cls.fine_bits) - 1)))
         p.sign, p.z, p.before, p.upto = p.sign, 1000, folded, folded + 1
         d.settle()
         return bit_patterns(d, "fNoise", p)

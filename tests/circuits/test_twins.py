@@ -90,7 +90,7 @@ class Case:
         if self.uniform is not None:
             coarse, fine = self.uniform >> FINE, self.uniform & ((1 << FINE) - 1)
         v["fine"] = [*split(fine, 14), fine >> (C * 13)]
-        sign, folded = noise.reflect((coarse << FINE) | fine)
+        sign, folded = noise.reflect(self.table, (coarse << FINE) | fine)
         z = noise.inverse_cdf(self.table, folded)
         before, upto = self.table.cdf(z - 1), self.table.cdf(z)
         v["coarseBits"], v["sign"], v["magnitude"], v["before"], v["upto"] = [coarse], [sign], [z], [before], [upto]

@@ -63,8 +63,10 @@ def alterations(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
         return  # nothing in it to alter; what an unflagged slot could get is among LIES
     elif isinstance(value, tuple):
         yield at(lambda v: v[:-1], "cut")
-        yield at(lambda v: (*v, v[-1]), "last one doubled")
-        yield at(lambda v: v[::-1], "turned around")
+        if path[-1:] != ("texts",):  # of which no message carries two
+            yield at(lambda v: (*v, v[-1]), "last one doubled")
+        if len(value) > 1:
+            yield at(lambda v: v[::-1], "turned around")
         for i in (0, -1):
             yield from alterations(value[i], (*path, i))
     else:

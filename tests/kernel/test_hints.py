@@ -29,7 +29,7 @@ def noisy_scores(cls: CircuitClass, key: int, w: list[int], hmax: int) -> list[i
         fine = poseidon(key, i + (4 << 32))
         uniform = (u << (128 - cls.m)) | (fine & ((1 << (128 - cls.m)) - 1))
         dither = (fine >> (128 - cls.m)) & ((1 << cls.s) - 1)
-        total, z = 0, -table.cut
+        total, z = 0, table.least
         while True:
             total += table.half[abs(z)]
             if uniform < total:
@@ -39,7 +39,7 @@ def noisy_scores(cls: CircuitClass, key: int, w: list[int], hmax: int) -> list[i
     return out
 
 
-@pytest.mark.parametrize("law", ["gaussian", "geometric"])
+@pytest.mark.parametrize("law", ["gaussian", "geometric", "one-sided"])
 def test_select_is_the_exact_noisy_top_k(law: str) -> None:
     cls = toy(law)
     rng = random.Random(3)
@@ -68,7 +68,7 @@ def instances(cls: CircuitClass) -> list[tuple[list[int], int]]:
     ]
 
 
-@pytest.mark.parametrize("law", ["gaussian", "geometric"])
+@pytest.mark.parametrize("law", ["gaussian", "geometric", "one-sided"])
 def test_look_ups_balance(law: str) -> None:
     """Coarse, noise, opening and winners identities at a random point, and the counting rule of theta."""
     cls = toy(law)

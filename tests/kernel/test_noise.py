@@ -15,13 +15,15 @@ from ragseal.kernel import noise
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table, check_table
 
-LAWS = ("gaussian", "geometric")
+SYMMETRIC, ONE_SIDED = ("gaussian", "geometric"), "one-sided"
+LAWS = (*SYMMETRIC, ONE_SIDED)
 TOTAL = 1 << 128
 
 # A change of either digest is a change of protocol: keys and manifests of the other table become invalid.
 DIGESTS = {
     "gaussian": "74bc159e142138efb4925652702291fff2c5e63ee4cb6aecaba1bbf28ee4e8f0",
     "geometric": "492f6fb2a24ed8b60e7ba34bc60b442b5f3e2160ed56a1b1bc0f38533b6d220a",
+    "one-sided": "6324ee4130a4787387bf5e4704fe4d820ea18b233f3df0f25b12c7286b78fa60",
 }
 
 
@@ -37,9 +39,10 @@ def test_rules_hold_and_digest_is_pinned(law: str) -> None:
     table = build_table(law)
     check_table(table)
     assert sum(table.mass(x) for x in range(-table.cut, table.cut + 1)) == TOTAL
-    assert table.mass(0) % 2 == 0
+    assert table.mass(0) % 2 == 0 or law == ONE_SIDED
+    assert (table.least, table.mass(-1) > 0) == ((0, False) if law == ONE_SIDED else (-table.cut, True))
     assert table.digest().hex() == DIGESTS[law]
-    assert table.cut == {"gaussian": 3008, "geometric": 2519}[law]
+    assert table.cut == {"gaussian": 3008, "geometric": 2519, ONE_SIDED: 2539}[law]
     assert build_table(law) is table
 
 
@@ -66,13 +69,14 @@ def test_gaussian_masses_are_the_rounded_law() -> None:
         assert abs(Decimal(table.half[0]) - exact[0]) < 2000
 
 
-def test_geometric_masses_are_close_to_the_law() -> None:
-    table = build_table("geometric")
+@pytest.mark.parametrize("law", ["geometric", ONE_SIDED])
+def test_geometric_masses_are_close_to_the_law(law: str) -> None:
+    table = build_table(law)
     with localcontext() as context:
         context.prec = 60
         r = (Decimal(-1) / 32).exp()
         for x in range(0, 1200):
-            ideal = Decimal(TOTAL) * (1 - r) / (1 + r) * r**x
+            ideal = Decimal(TOTAL) * (1 - r) / (1 if table.one_sided else 1 + r) * r**x
             assert abs(Decimal(table.half[x]) / ideal - 1) < Decimal("1e-12")
     # The largest single-step ratio of the body is that of the law: at most exp(1/32).
     limit = Fraction(noise.exp_of_minus_one_over(32), 1 << 400)
@@ -89,8 +93,12 @@ def test_altered_masses_are_refused(law: str) -> None:
     # One entry in 10^4 off its neighbours' geometric mean, sum kept.
     for d in (table.half[700] // 10**4, -table.half[700] // 10**4):
         with pytest.raises(PolicyError, match="T4"):
-            check_table(altered(table, {700: d, 0: -2 * d}))
+            check_table(altered(table, {700: d, 0: -d if table.one_sided else -2 * d}))
     d = table.half[0] // 50
+    if table.one_sided:  # p(0) may be below p(1): nothing is below 0; but not above what p(1) and p(2) allow
+        with pytest.raises(PolicyError, match="T4: not log-concave at 1"):
+            check_table(altered(table, {0: d, 1: -d}))
+        return
     with pytest.raises(PolicyError, match="T4: not log-concave at 0"):
         check_table(altered(table, {0: -2 * d, 1: d}))
 
@@ -107,11 +115,45 @@ def test_holes_lengths_and_laws_are_refused() -> None:
         check_table(NoiseTable("gaussian", (TOTAL,)))
     with pytest.raises(PolicyError, match="law"):
         check_table(NoiseTable("uniform", table.half))
+    # A table of one law under the name of another has the wrong total: T1 is the name's.
+    with pytest.raises(PolicyError, match="T2"):
+        check_table(NoiseTable(ONE_SIDED, table.half))
+    with pytest.raises(PolicyError, match="T2"):
+        check_table(NoiseTable("geometric", build_table(ONE_SIDED).half))
+    one = build_table(ONE_SIDED)
+    with pytest.raises(PolicyError, match="T3"):
+        check_table(altered(one, {2000: -one.half[2000], 0: one.half[2000]}))
+    with pytest.raises(PolicyError, match="T3"):
+        check_table(NoiseTable(ONE_SIDED, (*one.half[:-1], -1, one.half[-1] + 1)))
+    unit = TOTAL // 16
+    check_table(NoiseTable(ONE_SIDED, (3 * unit, 8 * unit, 5 * unit)))
+    with pytest.raises(PolicyError, match="T4: not log-concave at 1"):
+        check_table(NoiseTable(ONE_SIDED, (8 * unit, 3 * unit, 5 * unit)))
     with pytest.raises(PolicyError, match="law"):
         build_table("cauchy")
 
 
-@pytest.mark.parametrize("law", LAWS)
+def test_a_one_sided_table_is_not_folded() -> None:
+    table = build_table(ONE_SIDED)
+    rows = noise.folded_rows(table)
+    assert rows[0] == (0, table.half[0])
+    assert rows[-1][1] == TOTAL
+    rng = random.Random(7)
+    edges = [x for row in rows[::100] for x in (row[0], row[1] - 1)]
+    for u in (0, TOTAL // 2 - 1, TOTAL // 2, TOTAL - 1, *edges, *(rng.getrandbits(128) for _ in range(300))):
+        z = noise.inverse_cdf(table, u)
+        assert 0 <= z <= table.cut
+        assert noise.reflect(table, u) == (0, u)
+        assert rows[z][0] <= u < rows[z][1]
+    assert table.cdf(-1) == table.cdf(-5000) == 0
+    assert table.tail(-1) == table.cdf(table.cut) == TOTAL
+    assert noise.coarse_quantiles(table, 8)[0] == noise.inverse_cdf(table, (1 << 120) - 1)
+    for bad in (-1, TOTAL):
+        with pytest.raises(PolicyError):
+            noise.reflect(table, bad)
+
+
+@pytest.mark.parametrize("law", SYMMETRIC)
 def test_inverse_cdf_brackets_and_folds(law: str) -> None:
     table = build_table(law)
     rng = random.Random(7)
@@ -122,7 +164,7 @@ def test_inverse_cdf_brackets_and_folds(law: str) -> None:
         z = noise.inverse_cdf(table, u)
         assert table.cdf(z - 1) <= u < table.cdf(z)
         assert noise.inverse_cdf(table, TOTAL - 1 - u) == -z
-        sign, folded = noise.reflect(u)
+        sign, folded = noise.reflect(table, u)
         magnitude = noise.inverse_cdf(table, folded)
         assert sign in (0, 1)
         assert magnitude >= 0
@@ -133,10 +175,10 @@ def test_inverse_cdf_brackets_and_folds(law: str) -> None:
         with pytest.raises(PolicyError):
             noise.inverse_cdf(table, bad)
         with pytest.raises(PolicyError):
-            noise.reflect(bad)
+            noise.reflect(table, bad)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", SYMMETRIC)
 def test_cdf_ends_and_symmetry(law: str) -> None:
     table = build_table(law)
     assert table.cdf(-table.cut - 1) == 0

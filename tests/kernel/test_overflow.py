@@ -28,6 +28,9 @@ PUBLISHED = [
     (8352, 10, 11, "geometric", 50, 22),
     (15776, 10, 12, "gaussian", 48, 23),
     (15776, 10, 12, "geometric", 49, 23),
+    (2304, 10, 11, "one-sided", 36, None),
+    (5184, 10, 11, "one-sided", 44, 35),
+    (15776, 10, 12, "one-sided", 49, None),
     (32768, 10, 13, "gaussian", 49, 22),
     (32768, 10, 13, "geometric", 50, 23),
     (8352, 50, 11, "gaussian", 91, None),
@@ -99,9 +102,10 @@ def test_exceed_and_flag_by_definition() -> None:
 
 
 def tiny_table(masses: tuple[int, ...]) -> NoiseTable:
-    """A table whose masses are sixteenths, so that sixteen uniforms enumerate it exactly."""
-    assert masses[0] + 2 * sum(masses[1:]) == 16
-    return NoiseTable("gaussian", tuple(p << 124 for p in masses))
+    """A table whose masses are sixteenths, so that sixteen uniforms enumerate it exactly; one-sided if they add up."""
+    one_sided = sum(masses) == 16
+    assert one_sided or masses[0] + 2 * sum(masses[1:]) == 16
+    return NoiseTable("one-sided" if one_sided else "gaussian", tuple(p << 124 for p in masses))
 
 
 def overflow_probability(scores: tuple[int, ...], K: int, R: int, m: int, s: int, table: NoiseTable) -> float:
@@ -122,7 +126,7 @@ def overflow_probability(scores: tuple[int, ...], K: int, R: int, m: int, s: int
 @pytest.mark.parametrize(
     ("N", "K", "R", "m", "s"), [(4, 1, 2, 3, 1), (4, 1, 3, 3, 0), (5, 1, 3, 3, 0), (5, 2, 4, 3, 0), (5, 1, 4, 4, 0)]
 )
-@pytest.mark.parametrize("masses", [(4, 3, 2, 1), (8, 3, 1), (2, 1, 1, 1, 1, 1, 1, 1)])
+@pytest.mark.parametrize("masses", [(4, 3, 2, 1), (8, 3, 1), (2, 1, 1, 1, 1, 1, 1, 1), (8, 4, 2, 1, 1), (1,) * 16])
 def test_bound_holds_for_every_score_vector(masses: tuple[int, ...], N: int, K: int, R: int, m: int, s: int) -> None:
     table = tiny_table(masses)
     moments = [Fraction(x, 4) for x in (5, 6, 8, 12, 20, 40, 100)]
@@ -132,6 +136,33 @@ def test_bound_holds_for_every_score_vector(masses: tuple[int, ...], N: int, K: 
     vectors = [(0,) * N, *(tuple(rng.choice((0, 1, 2, 5)) << s for _ in range(N)) for _ in range(3))]
     worst = max(overflow_probability(v, K, R, m, s, table) for v in vectors)
     assert worst <= bound
+
+
+@pytest.mark.parametrize("scores", ["equal", "one far above", "two clusters", "spread"])
+def test_bound_of_the_one_sided_law_against_samples(scores: str) -> None:
+    """300 slots, K = 3, m = 6: how often more than R slots are flagged, at scores in table steps."""
+    table, (N, K, m) = build_table("one-sided"), (300, 3, 6)
+    x = np.zeros(N, dtype=int)
+    if scores == "one far above":
+        x[7] = 5000
+    elif scores == "two clusters":
+        x[::2] = 90
+    elif scores == "spread":
+        x = np.arange(N)
+    quantiles = np.array(coarse_quantiles(table, m))
+    cdf = np.array([table.cdf(z) / 2**128 for z in range(table.cut + 1)])
+    uniform = np.random.default_rng(11).random((4000, N))
+    values = x + np.searchsorted(cdf, uniform, side="right")
+    reach = x + quantiles[np.floor(uniform * (1 << m)).astype(int)]
+    assert (reach >= values).all()
+    assert values.min() >= 0
+    flagged = (reach >= np.sort(values, axis=1)[:, N - K][:, None]).sum(axis=1)
+    for R in (16, 20, 24, 28):
+        _, a, b = proven._search(N, K, R, proven._upper_hull(overflow.exceed_and_flag(table, m)))
+        bound = overflow.overflow_bound(N, K, R, m, Fraction(a), Fraction(b), table)
+        assert (flagged > R).mean() <= bound
+    assert bound < 1
+    assert (flagged > 4).mean() > 0.01
 
 
 def test_bound_is_not_vacuous_at_moderate_size() -> None:

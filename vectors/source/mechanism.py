@@ -37,7 +37,7 @@ def add(book: Book) -> None:
         "noise/key-of-another-request", "noise-key", "M.6", "One bit of ctx differs.", **{**request, "ctx": ctx ^ 1}
     )
     book.wrong("noise/key-without-ctx", "noise-key", "M.6", "A key that another ctx gives.", turned, **request)
-    for name in ("tiny", "tiny-geo"):
+    for name in ("tiny", "tiny-geo", "tiny-one"):
         rows = book.valid(
             f"noise/rows-{name}", "row-noise", "M.6",
             "From the key: the coarse elements, and of every slot u, dither, z_b and z = 2^s z_b + dither.",
@@ -52,11 +52,11 @@ def add(book: Book) -> None:
 def _tables(book: Book) -> None:
     ends = [0, 1, TOTAL // 2 - 1, TOTAL // 2, TOTAL - 1]
     drawn = [int.from_bytes(stream(f"uniform {i}", 16), "big") for i in range(11)]
-    for law, cut in (("gaussian", 3008), ("geometric", 2519)):
+    for law, cut in (("gaussian", 3008), ("geometric", 2519), ("one-sided", 2539)):
         about = "The canonical table: masses out of 2^128 at some values, its inverse CDF, and the policy's digest."
-        at = [0, 1, 2, 100, cut, cut + 1]
+        at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
         book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=ends + drawn, at=at)
-        about = "The whole table: its half from 0 on, and the digest that covers it."
+        about = "The whole table: what it stores from 0 on, and the digest that covers it."
         book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
     for name, uniform in (("uniform-of-2-128", TOTAL), ("negative-uniform", -1)):
         book.refused(
@@ -72,6 +72,18 @@ def _tables(book: Book) -> None:
     assert NoiseTable("gaussian", tuple(half)).cut == 2
     about = "A table of five values that keeps T1 to T4, the bytes that its digest covers, and it."
     book.valid("noise-tables/five-values", "check-noise-table", "M.4", about, law="gaussian", half=half)
+    one = [3 * unit, 8 * unit, TOTAL - 11 * unit]
+    about = "A table of three values, none below 0, the bytes that its digest covers, and it."
+    book.valid("noise-tables/one-sided-values", "check-noise-table", "M.4", about, law="one-sided", half=one)
+    for name, rule, changed in (
+        ("one-sided-as-symmetric", "T2", half),
+        ("one-sided-zero-mass", "T3", [11 * unit, 0, TOTAL - 11 * unit]),
+        ("one-sided-not-log-concave", "T4: not log-concave at 1", [8 * unit, 3 * unit, TOTAL - 11 * unit]),
+    ):
+        text = f"A table of the one-sided law that breaks {rule[:2]}."
+        book.refused(
+            f"noise-tables/{name}", "check-noise-table", "M.4", text, "PolicyError", rule, law="one-sided", half=changed
+        )
     for name, rule, changed in (
         ("t2-one-too-many", "T2", [half[0] + 1, *half[1:]]),
         ("t3-zero-mass", "T3", [half[0] + 2 * unit, 4 * unit, 0]),

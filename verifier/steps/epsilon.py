@@ -17,13 +17,14 @@ from typing import Any
 
 from ragseal.accounting.audit import FULL, EpsilonReport, epsilon_audit
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
+from ragseal.accounting.pld import ONE_SIDED_REASON
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.overflow import overflow_bound_holds
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.params import ONE_SIDED, CircuitClass
 from ragseal.kernel.policy import Policy, rational
 from ragseal.verifier.evidence import OWN_MISTAKE, OWNER, Auditor, Refused, Undecided, held
 from ragseal.verifier.steps.conditions import conditions
@@ -215,12 +216,14 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
         **{f"largest_finite_n[{name}]": report.n_max_finite for name, report in reports.items()},
     )
     if not math.isfinite(found.epsilon):
+        one_sided = any(report.law == ONE_SIDED for report in reports.values())
         raise _boundless(
             log,
             window,
             auditor,
             delta,
-            "no finite epsilon follows for this coalition and period: fewer queries, or a smaller gain",
+            "no finite epsilon follows for this coalition and period: "
+            + (ONE_SIDED_REASON if one_sided else "fewer queries, or a smaller gain"),
         )
     if unknown is not None:  # only now: a window more never makes an infinite epsilon finite
         raise unknown

@@ -134,7 +134,7 @@ impl Engine {
         for &u in &chosen.u {
             mc[u as usize] += 1;
         }
-        let mut mz = vec![0u64; self.last.len() - 1];
+        let mut mz = vec![0u64; self.least.len()];
         let p = self.places(chosen, &x, hmax, &mut ranges, &mut mc, &mut mz)?;
 
         let (mut isc, mut vt, mut tdc) = (Vec::new(), Vec::new(), Vec::new());
@@ -228,15 +228,15 @@ impl Engine {
             ranges.low_unsigned(high, top_chunks, pft)?;
             ranges.low_unsigned(bits(&Fr::MODULUS, top, 128) - 1 - high, top_chunks, pfd)?;
             let uniform = u128::from(place.u) << fb | place.fine;
-            let (negative, magnitude) = self.noise(uniform);
-            let folded = if negative { !uniform } else { uniform };
+            let (negative, folded, magnitude) = self.noise(uniform);
             mz[magnitude] += 1;
             psg.push(negative.into());
             pz.push(magnitude as u64);
-            scalars[0].push(Fr::from(self.last[magnitude]) + Fr::from(1u64));
-            scalars[1].push(Fr::from(self.last[magnitude + 1]) + Fr::from(1u64));
-            ranges.low_unsigned(folded - self.last[magnitude] - 1, uniform_chunks, pd1)?;
-            ranges.low_unsigned(self.last[magnitude + 1] - folded, uniform_chunks, pd2)?;
+            let (first, last) = (self.least[magnitude], self.last(magnitude));
+            scalars[0].push(Fr::from(first));
+            scalars[1].push(Fr::from(last) + Fr::from(1u64));
+            ranges.low_unsigned(folded - first, uniform_chunks, pd1)?;
+            ranges.low_unsigned(last - folded, uniform_chunks, pd2)?;
             let win = chosen.ids.binary_search(&place.slot).is_ok();
             let difference =
                 (i128::from(place.v - chosen.threshold) << l) - (place.slot as i128 - chosen.threshold_slot as i128);

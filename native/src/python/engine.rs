@@ -14,16 +14,18 @@ use std::collections::HashMap;
 #[pyclass(frozen, module = "ragseal_native")]
 pub struct Engine(engine::Engine);
 
-/// 17 big-endian bytes of F(x), as F(x) - 1.
-fn less_one(bytes: &[u8]) -> Result<u128> {
-    ensure!(bytes.len() == 17 && bytes[0] <= 1, "a cumulative count has 17 bytes");
-    let low = u128::from_be_bytes(bytes[1..].try_into().expect("sixteen bytes"));
-    match (bytes[0], low) {
-        (0, 0) => bail!("a cumulative count is zero"),
-        (0, low) => Ok(low - 1),
-        (_, 0) => Ok(u128::MAX),
-        _ => bail!("a cumulative count exceeds 2^128"),
-    }
+/// F(-1), F(0), ..., F(cut), 17 big-endian bytes each, without the last, which is 2^128.
+fn cumulative(cdf: &[Vec<u8>]) -> Result<Vec<u128>> {
+    ensure!(cdf.iter().all(|b| b.len() == 17), "a cumulative count has 17 bytes");
+    let Some((total, below)) = cdf.split_last() else {
+        bail!("the noise table is empty");
+    };
+    ensure!(
+        total[0] == 1 && total[1..].iter().all(|&b| b == 0) && below.iter().all(|b| b[0] == 0),
+        "the noise table must increase to 2^128"
+    );
+    let number = |b: &Vec<u8>| u128::from_be_bytes(b[1..].try_into().expect("sixteen bytes"));
+    Ok(below.iter().map(number).collect())
 }
 
 fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
@@ -44,8 +46,7 @@ impl Engine {
                 .get(name)
                 .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
         }
-        let last = cdf.iter().map(|b| less_one(b)).collect::<Result<Vec<_>>>()?;
-        Ok(Engine(engine::Engine::new(shape, bounds, last, grid)?))
+        Ok(Engine(engine::Engine::new(shape, bounds, cumulative(&cdf)?, grid)?))
     }
 
     /// The K winners (increasing), their flags, v*, i* and theta.
