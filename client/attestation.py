@@ -174,7 +174,7 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
     for slot in openings.slots:
         if len(slot.texts) > slot.flag:
             raise AttestationError(f"slot {slot.slot} comes with a text although its flag is not set")
-        if False:
+        if len(slot.texts) < slot.flag:
             raise AttestationError(f"the flag of slot {slot.slot} is set, but its text is withheld")
         for opened in slot.texts:
             leaf = text_leaf(opened.salt, slot.slot, opened.text.encode("utf-8"))
