@@ -320,10 +320,10 @@ def test_a_thinning_key_of_another_capacity_or_of_another_file_is_no_verdict() -
 # --- the manifest ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key_digest", [backend().key.digest, bytes(32)])
-def test_a_coin_seed_is_not_used_twice(key_digest: bytes) -> None:
+@pytest.mark.parametrize("another_key", [False, True])
+def test_a_coin_seed_is_not_used_twice(another_key: bool) -> None:
     """Nor under another thinning key, which would make another commitment of the same seed."""
-    world = CoinedWorld()
+    world, key_digest = CoinedWorld(), bytes(32) if another_key else backend().key.digest
     world.enter_manifest("w0", coins=(CoinCommitment(coin_commitment(seed_of("w1")), key_digest),))
     world.commit("w1")
     world.close()
