@@ -662,6 +662,19 @@ def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Cal
         accepted(world, auditor=known, now=NOW + 100 * HOUR)
 
 
+def test_an_earlier_window_counts_the_accounts_that_asked_though_its_manifest_names_fewer() -> None:
+    """Its own audit would not hold; delta of this one is about the queries that there were."""
+    world = CoinedWorld()
+    world.commit("w0", accounts=1)
+    world.queries()
+    world.messages.append(WindowClose(world.digest, world.seq, OPENS + 600))
+    window(world, 1)
+    verdict = audited(world)
+    assert verdict.budget is not None
+    assert [one.accounts for one in verdict.budget.windows] == [3, 3]
+    assert verdict.budget.queries == 2 * 3 * policy().n_max
+
+
 def test_every_window_of_the_period_throws_its_own_coins() -> None:
     world = CoinedWorld()
     window(world, 0)
