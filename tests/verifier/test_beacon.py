@@ -16,7 +16,6 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import (
     BeaconCommit,
     BeaconOpening,
-    CoinCommitment,
     SignedManifest,
     WindowClose,
     WindowOpen,
@@ -31,13 +30,11 @@ from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import Forked, read_log
 from ragseal.verifier.verdicts import Verdicts
-from tests.verifier.coined import CoinedWorld
 from tests.verifier.simulator import (
     CLOSES,
     GROUP,
     NOW,
     OPENS,
-    TENANTS,
     BindingKey,
     SimulatedEvidence,
     World,
@@ -254,44 +251,6 @@ def test_no_part_in_a_window_that_could_only_fail(world: World, state: Simulated
 def test_no_part_in_a_window_that_is_over(world: World, state: SimulatedState) -> None:
     with pytest.raises(CommitmentError, match="over before it began"):
         participant(world, state, now=CLOSES).advance()
-    assert state.nonces() == {}
-
-
-def test_the_whole_way_of_a_window_with_a_coin(tmp_path: Path) -> None:
-    """Placed columns are checked under the thinning key before this auditor commits, which is what coins need."""
-    world = CoinedWorld()
-    state = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
-    assert isinstance(state, SimulatedState)
-    state.world = world
-    world.enter_manifest()
-    part = participant(world, state)
-    assert part.advance() == (Stage.COMMITTED, "w1")
-    seal(world, "provider", "auditor")
-    opens(world, "provider")
-    assert part.advance() == (Stage.OPENED, "w1")
-    world.beacon = state.beacons()[world.digest]
-    world.messages += [world.thin(), WindowOpen(world.digest, world.beacon, OPENS + 60)]
-    world.queries()
-    world.close()
-    verdict = world.audit(auditor=state.auditor(world.signer.verifier, {}))
-    assert verdict.line().startswith("PASS epsilon_audit=1.45084 claim=until-delivered "), verdict.line()
-
-
-@pytest.mark.parametrize("lie", ["another key", "columns under the attestation's points"])
-def test_no_part_in_a_window_whose_coins_could_prove_nothing(tmp_path: Path, lie: str) -> None:
-    world = CoinedWorld()
-    state = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
-    assert isinstance(state, SimulatedState)
-    state.world = world
-    if lie == "another key":
-        world.enter_manifest(coins=(CoinCommitment(1, bytes(32)),))
-        match = "a thinning key that is not in this auditor's configuration"
-    else:
-        world.enter_manifest(tenants=tuple(TENANTS[name].index for name in sorted(TENANTS)))
-        world.files = {name: tenant.file for name, tenant in TENANTS.items()}
-        match = "index of tenant 'north'"
-    with pytest.raises(AuditError, match=match):
-        participant(world, state).advance()
     assert state.nonces() == {}
 
 
