@@ -8,6 +8,7 @@ so the choice tells nothing; a plan on a corpus finds a better one.  What it giv
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -50,23 +51,22 @@ class Default:
 
 
 def default_policy(cls: CircuitClass, dimension: int, public: PublicWindow | None) -> Default:
-    """The largest gain that can be compared and whose return is at most RETURN.
+    """The largest gain that can be compared and whose return is at most RETURN; 1 where a class is too coarse for that.
 
     Raises:
-        ConfigurationError: the class compares no score of this window, or has no gain with so small a return.
+        ConfigurationError: the class compares no score of this window, or bounds no return of it.
     """
     window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
     most = max_gain(_policy(cls, dimension, window, 1), cls)
     if not most:
         raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
-    gain = min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET))
-    if not gain:
-        raise ConfigurationError(
-            f"class {cls.name!r} has no gain with a return of {RETURN:g} in {window.cosines}: its dither of {cls.s} "
-            "bits is too coarse; make the provider with another class"
-        )
+    gain = max(1, min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET)))
     found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
-    assert found is not None
+    if found is None or math.isinf(found.returned):
+        raise ConfigurationError(
+            f"class {cls.name!r} has no gain with a finite return in {window.cosines}: make the provider with another "
+            "class"
+        )
     policy = _policy(cls, dimension, window, gain)
     middle = (window.lo + window.hi) // 2
     return Default(cls, window, gain, public, at(policy, cls, window.hi), at(policy, cls, middle), found)
@@ -118,6 +118,10 @@ def _about(made: Default, whence: str) -> str:
         "as often as an empty slot's; who knows what",
         "to ask for is handed the text.  Every window has new coins: unseen adds up over the windows of a period.",
     ]
+    if found.returned > RETURN:
+        lines.append(
+            f"Class {made.cls.name} is too coarse for a return of {RETURN:g} in this score window: gain 1 is the least."
+        )
     if not made.useful:
         lines += [
             f"THESE ANSWERS ARE OF LITTLE USE: with {made.cls.law} noise, or a score window as wide as this, a return",
