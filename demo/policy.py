@@ -41,7 +41,7 @@ class Choice:
     theta: Fraction
 
 
-MINILM = Choice(0.4, 0.55, Fraction(9, 10))
+MINILM = Choice(0.35, 0.55, Fraction(9, 10))
 
 
 def measured(plan: Scenario, embedder: Embedder) -> Choice:
