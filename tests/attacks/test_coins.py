@@ -559,6 +559,8 @@ def test_a_window_that_was_given_up_before_the_period_is_named_and_not_counted()
     window(world, 2, period_start=OPENS + 2 * HOUR)
     verdict = audited(world)
     assert coins_of(verdict) == ONCE
+    assert " periods=1 " in verdict.line()
+    assert " periods_left_out=2 " in verdict.line()
     values = document.build(verdict)
     assert values["epsilon"]["windows_left_out"][0]["window"] == "w1"
     assert values["epsilon"]["windows_left_out_that_never_opened"][0]["window"] == "w0"

@@ -50,6 +50,11 @@ class Period:
     abandoned: tuple[PeriodWindow, ...] = ()  #: not opened before this one, but the provider may have known their coins
     abandoned_before: tuple[PeriodWindow, ...] = ()  #: such ones from before the period
 
+    @property
+    def throws_left_out(self) -> int:
+        """Windows before the period whose coins were known: the provider chose when the period began."""
+        return sum(one.policy.coined for one in (*self.left_out, *self.abandoned_before))
+
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     """The windows opened up to this one that share its period's budget, whenever their manifests were entered.
