@@ -15,7 +15,7 @@ from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import LAWS
+from ragseal.kernel.params import LAWS, ONE_SIDED
 from ragseal.kernel.policy import CLAIMS, EVERY_LIST, UNTIL_DELIVERED, rational
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
 from ragseal.prover.planning import page
@@ -104,7 +104,7 @@ def make_plan(
     classes = load_classes().values()
     work = load_workload(corpus, model, split=split, pseudo=pseudo, most=queries, cache=cache, progress=progress)
     claims = list(dict.fromkeys(budget.claim for budget in budgets))
-    used = {claim: shapes(classes, laws, returned or RETURNED[claim], work.documents) for claim in claims}
+    used = {claim: shapes(classes, _laws(claim, laws), returned or RETURNED[claim], work.documents) for claim in claims}
     planner = Planner(work, model.dimension, draws, progress=progress)
     points, advices = [], {}
     for claim in claims:
@@ -148,6 +148,21 @@ def make_plan(
         "nearest": _full(advice.nearest),
         "reasons": reasons,
     }
+
+
+def _laws(claim: str, laws: Sequence[str]) -> list[str]:
+    """Those that bound anything under a claim: one-sided noise says nothing about every list.
+
+    Raises:
+        ConfigurationError: none does.
+    """
+    found = [law for law in laws if claim == UNTIL_DELIVERED or law != ONE_SIDED]
+    if not found:
+        raise ConfigurationError(
+            f"{ONE_SIDED} noise has no finite epsilon under the claim {claim}, for a score that is likely in one "
+            f"index is impossible in the other: plan with --claim {UNTIL_DELIVERED}, or with another --law"
+        )
+    return found
 
 
 def _instead(claim: str, advice: Advice) -> str:
