@@ -59,7 +59,7 @@ def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, A
     signer, engine = Ed25519PrivateKey.generate(), NativeEngine(cls)
     points = group.hash_to_curve(b"bench columns", DIMENSION + 1)
     key: Any = SimpleNamespace(cls=cls, scores=ScoreBases(b"", points[-64:]))
-    version: Any = SimpleNamespace(scored=score_matrix(matrix), public=SimpleNamespace(columns=points[:-64]))
+    version: Any = SimpleNamespace(in_force=SimpleNamespace(scored=score_matrix(matrix), points=points[:-64]))
     scale = 256 << cls.s
     lo, hi = 4839, 11290
     gain = 3 * scale // (hi - lo)
@@ -79,7 +79,7 @@ def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, A
     w = retrieval.shifted_scores(version, [int(x) for x in e], policy)
     blocks = {width: [field.to_bytes(secrets.randbelow(R)) for _ in range(width - 1)] for width in (3, 17)}
     parts = {
-        "scores": lambda: version.scored.scores(e),
+        "scores": lambda: version.in_force.scored.scores(e),
         "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.hmax),
         "poseidon_width_17": lambda: native.poseidon(blocks[17]),
         "poseidon_width_3": lambda: native.poseidon(blocks[3]),

@@ -207,6 +207,9 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         "embedder": embedder,
     }
     report_file.write_text(json.dumps(report, indent=1) + "\n")
+    learnt = (report.get("attacker_guess") or {}).get("sentence")
+    if learnt:
+        out.print(f"had ten accounts, or ten thousand, asked and compared their answers: {learnt}", markup=False)
     return str(report["line"])
 
 

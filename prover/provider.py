@@ -106,7 +106,7 @@ class Provider:
             self.ledger.close()
             raise
         self.turns = Turns()  #: of proofs and blocks: each takes every core
-        self.windows = Loaded(lambda manifest: window_secrets.load_window(state, manifest), self._newest, KEPT_WINDOWS)
+        self.windows = Loaded(self._load_window, self._newest, KEPT_WINDOWS)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._newest, KEPT_WINDOWS)
 
     def _newest(self) -> bytes | None:
@@ -141,6 +141,10 @@ class Provider:
     def window_secrets(self, manifest: bytes) -> WindowSecrets:
         """A window's secrets, loaded once and checked against its manifest.  Blocks."""
         return self.windows.get(manifest)
+
+    def _load_window(self, manifest: bytes) -> WindowSecrets:
+        known = self.journal.history.windows.get(manifest)
+        return window_secrets.load_window(self.state, manifest, None if known is None else known.thinning)
 
     def auditor_key(self, named: bytes | None = None) -> bytes:
         """Whom the next manifest names as its auditor: ``named``, else whose key proofs will be made under.
@@ -204,6 +208,7 @@ class Provider:
 
         Raises:
             UnprovableError, ProofError: as they say; the window cannot be opened then.
+            CommitmentError: the log names what this window was thinned to: doing it anew would replace that.
             ConfigurationError: no thinning key.
         """
         coin, backends = window.manifest.coin, self.backends
@@ -222,6 +227,8 @@ class Provider:
 
     def _thinned(self, window: Window, coin: CoinCommitment, backends: Backends) -> Thinning:
         with self.turns:
+            if window.thinning is not None:
+                raise CommitmentError(f"the indices of window {window.manifest.window!r} are thinned already")
             return thin_window(
                 self.state,
                 backends.group,

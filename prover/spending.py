@@ -56,7 +56,8 @@ def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coin
             before = one.close is not None and one.close.time < start
         else:
             before = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
-        if before or not (opened or (one.stage is Stage.SEALED and not one.missing())):
+        thrown = policy.coined and one.stage is Stage.SEALED and not one.missing()
+        if before or not (opened or thrown):
             continue
         queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
         found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))

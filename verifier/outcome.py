@@ -166,6 +166,8 @@ class Verdict:
                 f" coalition=any unseen={upward(promise.unseen)} periods={promise.periods} "
                 f"return={upward(promise.returned)} chance={upward(promise.chance)}"
             )
+            if self.budget.period.throws_left_out:
+                about += f" periods_left_out={self.budget.period.throws_left_out}"
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys} records={self.records}"

@@ -140,9 +140,10 @@ class Participant:
             with self._convicting(6, about):
                 check_registry(window, Asker(window, auditor, self.link, self.now, self.random))
             check_noise(window)
-            if window.manifest.policy.closes <= self.now():
-                raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")
             self._accepted = window.digest
+        # A nonce released now would make known what coins hide, for nothing.
+        if window.manifest.policy.closes <= self.now():
+            raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")
         return window
 
     def _commit(self, window: Window) -> None:

@@ -224,9 +224,10 @@ class _Audit(Checklist):
             coin, placed = coin_key(), placed_columns()
             if coin is None:
                 return placed
+            self.may_ask()
             return check_thinned(group, key(), coin, entered(), placed, thinning(), beacon(), evidence, say)
 
-        columns = part(4, in_force, asks=True)
+        columns = part(4, in_force)
 
         # 6. The records: all of them, each signed by whom it is charged to.
         placed = part(6, lambda say: self._placed(log(), entered(), life(), say))

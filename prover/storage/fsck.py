@@ -24,14 +24,16 @@ from typing import Any
 
 import click
 
-from ragseal.groth16.keys import KeyView
+from ragseal.groth16.keys import KeyView, ThinningView
 from ragseal.kernel.certificate import SignedLinks
+from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
 from ragseal.prover.commitment.columns import commit_columns
+from ragseal.prover.commitment.index import Columns
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
 from ragseal.prover.storage.history import Stage, Window
@@ -173,16 +175,30 @@ def check_ledger(state: State, ledger: Log, report: Report, progress: Progress) 
 
 
 def check_columns(secrets: WindowSecrets, tools: Backends, key: KeyView, report: Report) -> None:
-    """The committed columns open to the stored matrices and blinders."""
-    name = secrets.signed.manifest.window
+    """The committed columns open to the stored matrices and blinders; with a coin, the thinned ones too."""
+    manifest = secrets.signed.manifest
     for version in secrets.versions.values():
         report.count("indices")
-        with report.guard(f"index of tenant {version.tenant!r} in window {name!r}"):
-            if commit_columns(tools.group, key.scores, version.matrix, version.blinders) != version.public.columns:
-                report.found(
-                    f"index of tenant {version.tenant!r} in window {name!r}: the stored matrix and blinders do not "
-                    "open the committed columns, no record of it can be proven: restore them from a backup"
-                )
+        where = f"index of tenant {version.tenant!r} in window {manifest.window!r}"
+        with report.guard(where):
+            placed = _thinning_key(tools, manifest) if version.coined else key
+            kept = [(placed, Columns(version.matrix, version.blinders, version.public.columns))]
+            if version.thinned is not None:
+                kept.append((key, version.in_force))
+            for on, columns in kept:
+                if commit_columns(tools.group, on.scores, columns.matrix, columns.blinders) != columns.points:
+                    report.found(
+                        f"{where}: the stored matrix and blinders do not open the committed columns, no record of it "
+                        "can be proven: restore them from a backup"
+                    )
+                    break
+
+
+def _thinning_key(tools: Backends, manifest: Manifest) -> ThinningView:
+    """The key under whose points a window with a coin places columns.  ConfigurationError: there is none."""
+    if tools.thinning_keys is None:
+        raise ConfigurationError("there are no keys of the thinning circuit: `ragseal-provider fetch-keys`")
+    return tools.thinning_keys.view(manifest.coin.key_digest)
 
 
 def check_window(provider: Provider, window: Window, whole: bool, report: Report, progress: Progress) -> None:
@@ -212,7 +228,9 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
     if not whole and not served:
         return
     with report.guard(where):
-        secrets = provider.window_secrets(window.digest) if served else load_window(state, window.digest)
+        secrets = (
+            provider.window_secrets(window.digest) if served else load_window(state, window.digest, window.thinning)
+        )
         with report.guard(f"key of {where}"):
             key = tools.keys.view(manifest.key_digest)
             report.count("keys")

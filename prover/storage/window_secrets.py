@@ -11,7 +11,7 @@ import numpy as np
 from ragseal.backends.poseidon import seed_commitment
 from ragseal.kernel import commitment, field
 from ragseal.kernel.coin import coin_commitment
-from ragseal.kernel.commitment import Account, SignedManifest
+from ragseal.kernel.commitment import Account, SignedManifest, ThinnedIndex, Thinning
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
@@ -131,11 +131,14 @@ def thinned_index(state: State, manifest: bytes, tenant: str) -> bytes:
     return bytes(found[0])
 
 
-def load_window(state: State, manifest: bytes) -> WindowSecrets:
-    """What :func:`store_window` kept.
+def load_window(state: State, manifest: bytes, thinning: Thinning | None = None) -> WindowSecrets:
+    """What :func:`store_window` and :func:`store_thinned` kept.
+
+    Args:
+        thinning: the log's entry, if it holds one: answers from other columns would convict this provider.
 
     Raises:
-        CommitmentError: this state holds no such window, or not what its manifest commits to.
+        CommitmentError: this state holds no such window, or not what its manifest or its thinning commits to.
     """
     found = state.row("SELECT signed, seed, nonce, blinding, coin_seed FROM windows WHERE manifest = ?", (manifest,))
     if found is None:
@@ -163,4 +166,15 @@ def load_window(state: State, manifest: bytes) -> WindowSecrets:
         or made.registry_root != MerkleTree(commitment.registry_leaves(list(loaded.registry.values()))).root()
     ):
         raise CommitmentError(f"the stored secrets of window {made.window!r} are not those its manifest commits to")
+    for one in () if thinning is None else thinning.tenants:
+        if not _holds(loaded.versions[one.tenant], one):
+            raise CommitmentError(
+                f"this provider's state does not hold the thinned index of tenant {one.tenant!r} that the ledger "
+                "names: restore the newest state.db"
+            )
     return loaded
+
+
+def _holds(version: Version, named: ThinnedIndex) -> bool:
+    """Whether a version's thinned columns are those that the log names."""
+    return version.thinned is not None and version.thinned.public.entry(named.tenant) == named

@@ -320,10 +320,10 @@ def test_a_thinning_key_of_another_capacity_or_of_another_file_is_no_verdict() -
 # --- the manifest ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key_digest", [backend().key.digest, bytes(32)])
-def test_a_coin_seed_is_not_used_twice(key_digest: bytes) -> None:
+@pytest.mark.parametrize("another_key", [False, True])
+def test_a_coin_seed_is_not_used_twice(another_key: bool) -> None:
     """Nor under another thinning key, which would make another commitment of the same seed."""
-    world = CoinedWorld()
+    world, key_digest = CoinedWorld(), bytes(32) if another_key else backend().key.digest
     world.enter_manifest("w0", coins=(CoinCommitment(coin_commitment(seed_of("w1")), key_digest),))
     world.commit("w1")
     world.close()
@@ -559,6 +559,8 @@ def test_a_window_that_was_given_up_before_the_period_is_named_and_not_counted()
     window(world, 2, period_start=OPENS + 2 * HOUR)
     verdict = audited(world)
     assert coins_of(verdict) == ONCE
+    assert " periods=1 " in verdict.line()
+    assert " periods_left_out=2 " in verdict.line()
     values = document.build(verdict)
     assert values["epsilon"]["windows_left_out"][0]["window"] == "w1"
     assert values["epsilon"]["windows_left_out_that_never_opened"][0]["window"] == "w0"
@@ -660,6 +662,19 @@ def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Cal
     undecided(world, 11, "its places are not proven enough", auditor=known, now=NOW + 100 * HOUR)
     with without(checks.PLACES_OF_THE_PERIOD):
         accepted(world, auditor=known, now=NOW + 100 * HOUR)
+
+
+def test_an_earlier_window_counts_the_accounts_that_asked_though_its_manifest_names_fewer() -> None:
+    """Its own audit would not hold; delta of this one is about the queries that there were."""
+    world = CoinedWorld()
+    world.commit("w0", accounts=1)
+    world.queries()
+    world.messages.append(WindowClose(world.digest, world.seq, OPENS + 600))
+    window(world, 1)
+    verdict = audited(world)
+    assert verdict.budget is not None
+    assert [one.accounts for one in verdict.budget.windows] == [3, 3]
+    assert verdict.budget.queries == 2 * 3 * policy().n_max
 
 
 def test_every_window_of_the_period_throws_its_own_coins() -> None:

@@ -117,8 +117,8 @@ class Draft:
 
     def returned(self) -> list[statement.Returned]:
         """T as it is stated: the ids with the flags of their places, unless ``stated`` says otherwise."""
-        flags = {p.slot: not p.low for p in self.places}
-        return self.stated or [statement.Returned(slot, flags.get(slot, False)) for slot in self.ids]
+        of_place = {p.slot: statement.unpacked(2 * p.slot + 1 - p.low) for p in self.places}
+        return self.stated or [of_place.get(slot, statement.Returned(slot, False)) for slot in self.ids]
 
     def settle(self) -> None:
         """Threshold, winners and every X that follow from scores, bounds and the chosen places."""

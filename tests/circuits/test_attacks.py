@@ -695,6 +695,8 @@ def test_a_place_without_a_slot_hides_one(tiny: Setting) -> None:
 
 @pytest.mark.parametrize("group", ["pcl", "pch", "psg", "pwin", "pcnt", "sel"])
 def test_bits_are_bits(setting: Setting, group: str) -> None:
+    if group == "psg" and setting.cls.law == "one-sided":
+        return  # 0 and nothing else: test_noise_of_a_one_sided_class_has_no_sign
     count = statement.Layout(setting.cls).by_name[group].count
     for k in range(count):
         boolean_row(setting.r1cs, f"{group}[{k}]")

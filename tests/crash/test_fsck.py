@@ -246,7 +246,8 @@ def test_leftovers_are_noted_and_harmless(copy: Copy) -> None:
     os.chmod(directory / "windows" / "left.npy", 0o600)
     (directory / "stray").write_text("?")
     sql("state.db", "INSERT INTO queries SELECT manifest, account, 3, zeroblob(32), secrets FROM queries WHERE ctr = 2",
-        "INSERT INTO windows SELECT zeroblob(32), 'w0', signed, seed, nonce, blinding FROM windows WHERE name = 'w1'",
+        "INSERT INTO windows SELECT zeroblob(32), 'w0', signed, seed, nonce, blinding, coin_seed FROM windows "
+        "WHERE name = 'w1'",
     )(directory)  # fmt: skip
     report = examine(directory)
     assert report.findings == []

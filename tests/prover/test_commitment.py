@@ -475,7 +475,7 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
     file = tmp_path / "policy.toml"
     file.write_text(
         TEMPLATE.format(
-            class_name="tiny", gain=1, lo=0.3, hi=0.7, n_max=25, k_max=2, delta="1/1000000", about="# about"
+            class_name="tiny", unseen=3, gain=1, lo=0.3, hi=0.7, n_max=25, k_max=2, delta="1/1000000", about="# about"
         )
     )
     binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW + 59)

@@ -107,7 +107,7 @@ def coined_window(world: World, number: int, **changes: Any) -> Window:
     signed = next(m for m in reversed(world.messages) if isinstance(m, SignedManifest))
     rules = coined_policy(opens=start, closes=start + HOUR, **changes)
     signed = replace(signed, manifest=replace(signed.manifest, policy=rules, accounts=ACCOUNTS))
-    return Window(signed, bytes([number]) * 32, number, beacon=1, opened_at=start, time=start + 60)
+    return Window(signed, bytes([number]) * 32, number, beacon=1, opened_at=start + 60, time=start + 60)
 
 
 def abandoned(window: Window, *opened: str) -> Window:
@@ -154,6 +154,19 @@ def test_a_window_that_never_opened_counts_once_its_coins_are_known() -> None:
     assert periods(abandoned(first, PROVIDER, AUDITOR)) == 3
     assert periods(abandoned(first, PROVIDER)) == 2  # without the auditor's nonce nobody knows the coins
     assert periods(abandoned(first, PROVIDER, AUDITOR), OPENS + 3 * HOUR) == 2  # the window after it shows when it was
+
+
+def test_a_window_without_a_coin_that_never_opened_is_beside_the_point() -> None:
+    """It threw nothing and answered nothing: an auditor does not see another claim in it."""
+    plain = replace(coined_window(World(), 0), signed=history_of_one())
+    following = coined_policy(opens=OPENS + HOUR, closes=OPENS + 2 * HOUR)
+    assert spending([abandoned(plain, PROVIDER, AUDITOR)], classes, following, ACCOUNTS)["coin_periods"] == 1
+
+
+def history_of_one() -> SignedManifest:
+    world = World()
+    window(world, 0)
+    return history(world)[0].signed
 
 
 def test_more_queries_than_the_policy_allows_count_for_every_account() -> None:

@@ -24,7 +24,8 @@ from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinn
 from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning
 from ragseal.prover.provider import Serving
-from ragseal.prover.storage.history import Stage
+from ragseal.prover.storage import fsck
+from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
 from tests.prover.provider_scene import (
     Asker,
@@ -154,4 +155,110 @@ def test_a_proof_that_fails_stops_its_key_and_opens_nothing(
             assert stopped(provider.state, window.manifest.coin.key_digest) == "made up"
 
     asyncio.run(run())
+    provider.close()
+
+
+def test_a_state_that_does_not_hold_the_thinning_of_the_log_is_not_served(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    """An older state.db may hold that of a run that broke off: columns with other blinders than the log's."""
+
+    async def scene(serving: Serving) -> None:
+        provider = serving.provider
+        window = serving.journal.history.newest
+        assert window is not None
+        with pytest.raises(CommitmentError, match="thinned already"):
+            provider.thin(window)
+        entry, window.thinning = window.thinning, None
+        other = provider.thin(window)  # as a run before it had
+        window.thinning = entry
+        assert other != entry
+        with pytest.raises(CommitmentError, match="restore the newest state"):
+            provider.window_secrets(window.digest)
+        with provider.state.transaction() as db:
+            db.execute("DELETE FROM thinnings")
+        with pytest.raises(CommitmentError, match="restore the newest state"):
+            provider.window_secrets(window.digest)
+
+    play(scene, tmp_path / "p", tiny, keys)
+
+
+def test_a_run_that_broke_off_before_its_entry_thins_anew_with_the_same_coins(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it left behind is replaced before the log names any; nobody was shown the first."""
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+    kept: list[tuple[Thinning, list[bool]]] = []
+
+    async def run() -> None:
+        provider.commit(coined(tiny), "w1")
+        async with serving_on(provider) as serving:
+            window = serving.journal.history.newest
+            assert window is not None
+            thin = provider.thin
+
+            def broken(window: Window) -> Thinning:
+                made = thin(window)
+                version = provider.window_secrets(window.digest).versions["acme"]
+                assert version.thinned is not None
+                kept.append((made, list(version.thinned.hidden)))
+                if len(kept) == 1:
+                    raise CommitmentError("the process ends here")
+                return made
+
+            serving.beacon._thin = broken
+            await open_window(serving)
+            assert window.thinning == kept[1][0]
+            version = provider.window_secrets(window.digest).versions["acme"]
+            assert version.thinned is not None
+            assert version.thinned.public.entry("acme") == kept[1][0].tenants[0]
+            await Asker("alice", serving).ask("acme report number 3")
+
+    asyncio.run(run())
+    provider.close()
+    assert kept[0][0] != kept[1][0]
+    assert kept[0][1] == kept[1][1]
+
+
+def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed_in_it_is_found(
+    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
+) -> None:
+    """``serve`` checks before it takes a call: placed columns lie under other points than those of records."""
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+
+    async def run() -> None:
+        provider.commit(coined(tiny), "w1")
+        assert fsck.check_start(provider).findings == []
+        async with serving_on(provider) as serving:
+            await open_window(serving)
+            await Asker("alice", serving).ask("acme report number 3")
+            assert fsck.examine(provider, whole=True).findings == []
+
+    asyncio.run(run())
+    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+    window = provider.journal.history.newest
+    assert window is not None
+    assert fsck.check_start(provider).findings == []
+    for change in (
+        "UPDATE thinnings SET hidden = zeroblob(length(hidden)) WHERE tenant = 'acme'",
+        "UPDATE thinnings SET blinders = zeroblob(length(blinders)) WHERE tenant = 'acme'",
+        "UPDATE versions SET blinders = zeroblob(length(blinders)) WHERE tenant = 'acme'",
+        "DELETE FROM thinnings WHERE tenant = 'acme'",
+    ):
+        before = (
+            list(provider.state.rows("SELECT * FROM thinnings")),
+            list(provider.state.rows("SELECT * FROM versions")),
+        )
+        with provider.state.transaction() as db:
+            db.execute(change)
+        provider.windows.forget(window.digest)
+        with pytest.raises(ConfigurationError, match=r"restore"):
+            fsck.check_start(provider)
+        with provider.state.transaction() as db:
+            for table, rows in zip(("thinnings", "versions"), before, strict=True):
+                db.execute(f"DELETE FROM {table}")
+                for row in rows:
+                    db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        provider.windows.forget(window.digest)
+    assert fsck.check_start(provider).findings == []
     provider.close()

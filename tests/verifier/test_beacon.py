@@ -13,7 +13,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, SignedManifest, WindowClose, WindowOpen, beacon_value
+from ragseal.kernel.commitment import (
+    BeaconCommit,
+    BeaconOpening,
+    SignedManifest,
+    WindowClose,
+    WindowOpen,
+    beacon_value,
+)
 from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -23,7 +30,17 @@ from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import Forked, read_log
 from ragseal.verifier.verdicts import Verdicts
-from tests.verifier.simulator import CLOSES, GROUP, NOW, OPENS, BindingKey, SimulatedEvidence, World, key_of, policy
+from tests.verifier.simulator import (
+    CLOSES,
+    GROUP,
+    NOW,
+    OPENS,
+    BindingKey,
+    SimulatedEvidence,
+    World,
+    key_of,
+    policy,
+)
 
 OBSERVER = bytes(range(32))
 
@@ -45,7 +62,7 @@ class SimulatedState(State):
 
     world: World
 
-    def auditor(self, log: Any, classes: Any) -> Auditor:
+    def auditor(self, log: Any, classes: Any, sizes: Any = None, thinnings: Any = None) -> Auditor:
         return replace(
             self.world.auditor(),
             identity=self.public_key,
@@ -73,7 +90,8 @@ def state(tmp_path: Path, world: World) -> SimulatedState:
 
 
 def participant(world: World, state: State, now: int = OPENS) -> Participant:
-    return Participant(Link(world), state, world.signer.verifier, {}, GROUP, random.Random(5).randbytes, lambda: now)
+    draw = random.Random(5).randbytes
+    return Participant(Link(world), state, world.signer.verifier, {}, {}, GROUP, draw, lambda: now)
 
 
 def observer_commits(world: World) -> None:
@@ -234,6 +252,24 @@ def test_no_part_in_a_window_that_is_over(world: World, state: SimulatedState) -
     with pytest.raises(CommitmentError, match="over before it began"):
         participant(world, state, now=CLOSES).advance()
     assert state.nonces() == {}
+
+
+def test_no_nonce_is_released_for_a_window_whose_time_is_over(world: World, state: SimulatedState) -> None:
+    """It could not open any more, and of one with a coin the provider would pay for coins that hide nothing."""
+    now = [OPENS]
+    part = participant(world, state)
+    part.now = lambda: now[0]
+    observer_commits(world)
+    part.advance()
+    seal(world, "provider", "observer-1", "auditor")
+    opens(world, "provider", "observer-1")
+    now[0] = CLOSES
+    with pytest.raises(CommitmentError, match="over before it began"):
+        part.advance()
+    assert state.beacons() == {}
+    now[0] = CLOSES - 1
+    part.advance()
+    assert len(state.beacons()) == 1
 
 
 def test_does_not_open_unless_last_in_the_seal(world: World, state: SimulatedState) -> None:

@@ -27,6 +27,11 @@ DELIVERED = (
 #: Beside :data:`DOES_NOT_SAY`, of the claim until-delivered.
 DELIVERED_DOES_NOT_SAY = (
     "That a document is not read: whoever knows what to ask for is handed it, unless its coin hides it.",
+    "What a provider would have done. Coins that were thrown and not used are counted; those that it would have thrown "
+    "again, had it not liked these, cannot be: a provider that begins again unless a document is visible tells by not "
+    "beginning again what it saw.",
+    "Windows before the policy's period_start and their coins, which the line counts as periods_left_out: the provider "
+    "says when a period begins. The report has epsilon of the whole log.",
     "What is known of a document's later changes and deletion to those who were handed it.",
     "A document of which near copies stand in the index: m of them count as one document of m slots.",
     "Return bounds how often an id comes back; where the report says that it does not bound reading, an id without its "

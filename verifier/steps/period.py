@@ -32,7 +32,7 @@ class PeriodWindow:
     policy: Policy
     queries: int  #: an account may have asked: n_max, or what the log shows if that is more
     manifest: bytes  #: its digest
-    accounts: int  #: of its registry
+    accounts: int  #: of its registry, or what the log shows if that is more
 
     @property
     def all_queries(self) -> int:
@@ -49,6 +49,11 @@ class Period:
     left_out: tuple[PeriodWindow, ...]  #: opened before this window, ended before the period began
     abandoned: tuple[PeriodWindow, ...] = ()  #: not opened before this one, but the provider may have known their coins
     abandoned_before: tuple[PeriodWindow, ...] = ()  #: such ones from before the period
+
+    @property
+    def throws_left_out(self) -> int:
+        """Windows before the period whose coins were known: the provider chose when the period began."""
+        return sum(one.policy.coined for one in (*self.left_out, *self.abandoned_before))
 
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
@@ -70,6 +75,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     ended: dict[bytes, int] = {}
     asked: Counter[tuple[bytes, str]] = Counter()
     most: dict[bytes, int] = {}  # requests of the account that asked most, by window
+    accounts: Counter[bytes] = Counter()  # that asked, by window
     clock = 0
     for index, message in enumerate(log.messages):
         if isinstance(message, BeaconCommit) and message.owner == OWNER:
@@ -80,6 +86,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
         ended[message.manifest] = clock
         if isinstance(message, Record):
             who = message.manifest, message.signed.request.account
+            accounts[message.manifest] += who not in asked
             asked[who] += 1
             most[message.manifest] = max(most.get(message.manifest, 0), asked[who])
             if opened.get(message.manifest, log.size) > index or message.manifest not in entered:
@@ -99,15 +106,16 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
             continue
         _hold(signed, index)
         policy = signed.manifest.policy
-        one = _charged(signed, index, max(policy.n_max, most.get(digest, 0)))
+        one = _charged(signed, index, max(policy.n_max, most.get(digest, 0)), accounts[digest])
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (outside if before else inside).append(one)
     return Period(start, tuple(inside), tuple(outside), *_abandoned(log, window, auditor, opened, minute))
 
 
-def _charged(signed: SignedManifest, index: int, queries: int) -> PeriodWindow:
+def _charged(signed: SignedManifest, index: int, queries: int, accounts: int = 0) -> PeriodWindow:
     manifest = signed.manifest
-    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), manifest.accounts)
+    known = max(manifest.accounts, accounts)
+    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known)
 
 
 def _abandoned(
