@@ -211,18 +211,21 @@ def test_real_questions_are_answered_with_the_default_policy() -> None:
     embedder = load_embedder("minilm")
     public = public_window(embedder.identity().digest())
     assert public is not None
-    cls = CLASSES["small-geo"]
-    made = default_policy(cls, embedder.dimension, public)
     documents = demo_documents()["systems"]
     texts = [query.text for query in demo_queries() if query.tenant == "systems"]
     asked = quantise(embedder.embed(texts, role="query")).astype(np.int32)
     rows = quantise(embedder.embed([document.text for document in documents])).astype(np.int32)
     scores = asked @ rows.T
     work = Workload("demo", len(documents), scores, tuple({int(row.argmax()): 1} for row in scores))
-    measure = Measurement(work, build_table(cls.law), cls.s, cls.N, 20, 5)
-    former, now = measure.quality([
-        Setting(4839, 11290, 41, cls.K, BUDGET.hidden),
-        Setting(made.window.lo, made.window.hi, made.gain, cls.K, BUDGET.hidden),
-    ])  # fmt: skip
-    assert now.top1 > 0.4
-    assert former.top1 < 0.1
+
+    def first_answers(name: str) -> float:
+        cls = CLASSES[name]
+        made = default_policy(cls, embedder.dimension, public)
+        measure = Measurement(work, build_table(cls.law), cls.s, cls.N, 20, 5)
+        setting = Setting(made.window.lo, made.window.hi, made.gain, cls.K, BUDGET.hidden)
+        return measure.quality([setting])[0].top1
+
+    # Floors, not aims: this tenant is the harder one, and return 6 with K = 10 gives 0.56 here (bench/README.md).
+    assert first_answers("small-one") > 0.5
+    assert first_answers("small-geo") > 0.4
+    assert first_answers("small") < 0.1  # the file says that it is of little use
