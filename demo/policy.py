@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The demo's policy: claim until-delivered, a public score window, and the gain that gives RETURN.
 
-Window and theta depend on the embedder.  The default one's stand here, the window being its public one, which the demo's
-queries had no part in; for any other they are measured on the demo's own corpus and queries, which are
-public: a provider may do so with public texts, never with a tenant's (SPEC M.2).
+Window and theta depend on the embedder.  The default one's stand here, the window being its public one, which the
+demo's queries had no part in; for any other they are measured on the demo's own corpus and queries, which are public:
+a provider may do so with public texts, never with a tenant's (SPEC M.2).
 """
 
 from __future__ import annotations
