@@ -32,6 +32,7 @@ CALLS = (
     "entries",
     "manifest",
     "index_file",
+    "thinned_file",
     "deliver",
 )  #: of :class:`ragseal.verifier.evidence.Evidence`
 

@@ -17,7 +17,7 @@ from ragseal.kernel.inquiry import Ask
 from ragseal.ledger.published import PublicLog
 from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage
-from ragseal.prover.storage.window_secrets import window_index
+from ragseal.prover.storage.window_secrets import thinned_index, window_index
 
 T = TypeVar("T")
 
@@ -100,6 +100,9 @@ class ProviderForAuditor:
 
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         return window_index(self._serving.provider.state, manifest, tenant)
+
+    def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
+        return thinned_index(self._serving.provider.state, manifest, tenant)
 
     def commit_beacon(self, canonical: bytes) -> int:
         return self._call(self._serving.beacon.commit(canonical))

@@ -3,8 +3,8 @@
 
     python -m examples.one_window        about fifteen seconds once the circuits are compiled
 
-Everything is what the programs use: circuit class "tiny" with keys that are made here, native proofs, the log on disk,
-the default embedder.  Only the wire is left out (in_memory.py).  Clauses of SPEC.md stand in brackets.
+Everything is what the programs use: circuit class "tiny-one" with keys that are made here, native proofs, the log on
+disk, the default embedder.  Only the wire is left out (in_memory.py).  Clauses of SPEC.md stand in brackets.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ragseal.client import AccountState, Client
 from ragseal.embedder import load_embedder, quantise
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel import signature
+from ragseal.kernel.thinning import thinning_class
 from ragseal.prover import assembly
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
@@ -34,7 +35,7 @@ from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.commitment.registry import Registration, add_accounts
 from ragseal.prover.provider import Provider, ServeOptions
 from ragseal.prover.storage import state as provider_folder
-from ragseal.verifier.audit import class_build, estimate_build
+from ragseal.verifier.audit import class_build, estimate_build, thinning_build
 from ragseal.verifier.evidence import AUDITOR, ReceiptFile
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.participant import Participant, Stage
@@ -42,13 +43,16 @@ from ragseal.verifier.service import environment
 from ragseal.verifier.state import State as Auditor
 from ragseal.verifier.verification import audit
 
-POLICY = {"class": "tiny", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2, "delta": "1/1000000"}
+POLICY = {
+    "class": "tiny-one", "claim": "until-delivered", "unseen": 3, "lo": 0.3, "hi": 0.6, "gain": 1, "n_max": 6,
+    "k_max": 2, "delta": "1/1000000",
+}  # fmt: skip
 TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() sorts a list.", "ssh-keygen makes keys.")
 
 
 def one_window(folder: Path, question: str) -> Verdict:
-    cls, size, embedder = load_classes()["tiny"], fitting("tiny"), load_embedder("minilm")
-    digests: dict[Any, bytes] = {circuit: class_digest(circuit) for circuit in (cls, size)}
+    cls, size, embedder = load_classes()["tiny-one"], fitting("tiny-one"), load_embedder("minilm")
+    digests: dict[Any, bytes] = {circuit: class_digest(circuit) for circuit in (cls, size, thinning_class(cls.N))}
 
     # The auditor makes its identity and its keys: nobody else's keys are sound for it.  [A.9]
     auditor = Auditor.create(folder / "auditor", Ed25519PrivateKey.generate())
@@ -70,23 +74,25 @@ def one_window(folder: Path, question: str) -> Verdict:
 
     # It takes the auditor's proving keys, checks them against its own circuits and tries them.  [A.9]
     provider = Provider(state, assembly.assemble(state, lambda text: None))
-    rings: list[Any] = [provider.backends.keys, *provider.backends.estimate_keys]
+    rings: list[Any] = [provider.backends.keys, *provider.backends.estimate_keys, provider.backends.thinning_keys]
     for ring in rings:
         if ring.cls in keys:
             copy = shutil.copy(keys[ring.cls].zkey, folder / "copy.zkey")
             ring.install(Path(copy), keys[ring.cls].digest)
     state.remember_auditor(keys[cls].digest, auditor.public_key)
 
-    # Phase A, commitment: index, seed, policy, accounts; the manifest is the log's first entry.  [A.1 to A.7]
+    # Phase A, commitment: index, seed, coins, policy, accounts; the manifest is the log's first entry.  [A.1 to A.7]
     binding = Binding(cls, digests[cls], dimension, int(time.time()))
     provider.commit(read_policy(POLICY, binding, assembly.advertised_epsilon), "w1")
     log_key = provider.state.log_signer.verifier
 
-    # The beacon: each party commits to a nonce, then they open in order, the auditor last.  [A.8]
+    # The beacon: each party commits to a nonce, then they open in order, the auditor last.  [A.8]  It decides which
+    # slots the coins hide; the provider empties those, proves it, and opens the window.  [A.11]
     running = Running(provider, ServeOptions(eager=False, tick=0.0, beacon=BeaconRules(participants=1), publish=0.0))
     link = ProviderForAuditor(running)
     around = environment()
-    part = Participant(link, auditor, log_key, class_build(), default_group(), token_bytes, lambda: int(time.time()))
+    builds, now = (class_build(), thinning_build()), lambda: int(time.time())
+    part = Participant(link, auditor, log_key, *builds, default_group(), token_bytes, now)
     while part.advance()[0] is not Stage.OPENED:
         time.sleep(0.05)
 
@@ -94,7 +100,7 @@ def one_window(folder: Path, question: str) -> Verdict:
     ledger = LedgerForAccounts(provider.journal.public)
     with Client(ProviderForAccounts(running), folder / "alice", log_key.vkey(), embedder, ledger=ledger) as client:
         result = client.ask(question)
-        print(f"answer    {result.best.text if result.best else 'only empty slots came back'}")
+        print(f"answer    {result.best.text if result.best else 'nothing that can be read came back'}")
         print(f"receipt   record {result.receipt.body.seq}, entry {result.receipt.body.index} of {log_key.name}")
 
     # The provider ends the window; it can add nothing to it now.
@@ -102,7 +108,7 @@ def one_window(folder: Path, question: str) -> Verdict:
     running.call(running.serving.close_window(manifest, signature.sign(state.key, "close", manifest)))
 
     # Phases C and D: links, proofs, openings, epsilon; the auditor sees no index, query, noise or seed.  [C, D]
-    believed = auditor.auditor(log_key, class_build(), estimate_build())
+    believed = auditor.auditor(log_key, class_build(), estimate_build(), thinning_build())
     verdict = audit(link, believed, around, receipts=[ReceiptFile("alice's", result.receipt)])
     for step in verdict.steps:
         print(f"{step.number:4}  {step.title:14} {step.status}")
