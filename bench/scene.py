@@ -102,7 +102,10 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
         state.close()
         raise
     try:
-        values = {"class": cls.name, "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": n_max, "k_max": 2, "delta": "1/1000000"}
+        values = {
+            "class": cls.name, "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": n_max, "k_max": 2,
+            "delta": "1/1000000",
+        }  # fmt: skip
         binding = Binding(cls, class_digest(cls), embedder.dimension, int(provider.environment.clock()))
         provider.commit(read_policy(values, binding, assembly.advertised_epsilon), "w1")
     finally:

@@ -31,9 +31,9 @@ def counted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> l
     calls: list[bytes] = []
     real = getattr(module, name)
 
-    def call(state: Any, manifest: bytes) -> Any:
+    def call(state: Any, manifest: bytes, *more: Any) -> Any:
         calls.append(manifest)
-        return real(state, manifest)
+        return real(state, manifest, *more)
 
     monkeypatch.setattr(module, name, call)
     return calls
@@ -109,11 +109,11 @@ def test_nobody_waits_for_the_loading_of_another_window(tmp_path: Path, monkeypa
             del on.serving.provider.windows._kept[second.digest]
             begun, free, load = threading.Event(), threading.Event(), window_secrets.load_window
 
-            def slow(state: Any, manifest: bytes) -> Any:
+            def slow(state: Any, manifest: bytes, *more: Any) -> Any:
                 if manifest == first.digest:
                     begun.set()
                     assert free.wait(60)
-                return load(state, manifest)
+                return load(state, manifest, *more)
 
             monkeypatch.setattr(window_secrets, "load_window", slow)
             try:

@@ -253,11 +253,12 @@ def _halves(seed: str) -> tuple[int, int]:
 
 
 def score(given: Json) -> Json:
-    """lo and gain stand in the policy behind name, two digests and the dimension."""
+    """lo and gain stand in the policy behind name, two digests, dimension, claim and coin."""
     c_y = apart.total(un(given["columns"] + given["b"]), [*given["e"], int(given["rho"])])
     policy = un(given["policy"])
     at = 1 + len(b"policy") + 2
     at += 4 + int.from_bytes(policy[at : at + 4], "big") + 64 + 4
+    at += 4 + int.from_bytes(policy[at : at + 4], "big") + 4
     lo, gain = int.from_bytes(policy[at : at + 4], "big"), int.from_bytes(policy[at + 8 : at + 12], "big")
     rows = len(given["y"]) // 128
     c_w = apart.total(c_y + un(given["y"]), [gain, *[-gain * lo] * rows])
