@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
-from ragseal.kernel.coin import COINS_PER_ELEMENT, TOP_POSITION, coin_elements
+from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, CircuitClass, R
 from ragseal.kernel.statement import CLEAR_NAMES, Layout, canonical_limit
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
@@ -191,8 +191,6 @@ def assign_thinning(
     _, context, hidden = clear
     elements = coin_elements(seed, context, cls.N)
     tops = [element >> TOP_POSITION for element in elements]
-    mask = (1 << COIN_BITS) - 1
-    drawn = [(element >> (COIN_BITS * k)) & mask for element in elements for k in range(COINS_PER_ELEMENT)]
     given = MODULUS_BITS - TOP_POSITION - 1
     return ThinningAssignment(
         clear=tuple(clear),
@@ -203,5 +201,5 @@ def assign_thinning(
         coin=_bits(elements, TOP_POSITION),
         top=_bits(tops, given),
         gap=_bits([canonical_limit(TOP_POSITION) - 1 - top for top in tops], given),
-        distance=_bits([coin - hidden for coin in drawn[: cls.N]], COIN_BITS),
+        distance=_bits([coin - hidden for coin in unpack_coins(elements, cls.N)], COIN_BITS),
     )

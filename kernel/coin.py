@@ -8,6 +8,8 @@ probability exactly j / 2^COIN_BITS.  The seed is not that of the noise: whoever
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragseal.kernel import field
 from ragseal.kernel.errors import UnprovableError
 from ragseal.kernel.params import (
@@ -60,6 +62,11 @@ def coins(seed: tuple[int, int], context: int, capacity: int) -> list[int]:
             "a coin element is outside the canonical decomposition (2^-46 an element): this window cannot be "
             "thinned; open another one"
         )
+    return unpack_coins(elements, capacity)
+
+
+def unpack_coins(elements: Sequence[int], capacity: int) -> list[int]:
+    """The coins of the first ``capacity`` slots, lowest bits of an element first."""
     mask = (1 << COIN_BITS) - 1
     drawn = [(element >> (COIN_BITS * k)) & mask for element in elements for k in range(COINS_PER_ELEMENT)]
     return drawn[:capacity]

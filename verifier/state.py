@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -64,6 +64,7 @@ THINNING = "thinning-"  #: how names of the thinning circuit's sizes begin
 SAMPLES, LINKS, BEACON = "samples", "links", ".beacon"
 
 C = TypeVar("C")
+V = TypeVar("V")
 Builds = Mapping[str, tuple[C, bytes]]  #: name -> class of a circuit as it is built here, digest
 
 
@@ -200,13 +201,7 @@ class State:
             return load
 
         return {
-            line.digest: ConfiguredKey(
-                line.digest,
-                line.class_name,
-                bytes.fromhex(line.class_digest),
-                line.maker(self.public_key),
-                loader(line),
-            )
+            line.digest: self._configured(line, loader(line))
             for line in self.key_entries()
             if line.class_name not in CLASSES and not line.class_name.startswith(THINNING)
         }
@@ -217,17 +212,7 @@ class State:
         def loader(line: KeyEntry) -> Callable[[], ThinningView]:
             return lambda: load_key(self.key_path(line), sizes[line.class_name][0])
 
-        return {
-            line.digest: ConfiguredKey(
-                line.digest,
-                line.class_name,
-                bytes.fromhex(line.class_digest),
-                line.maker(self.public_key),
-                loader(line),
-            )
-            for line in self.key_entries()
-            if line.class_name in sizes and sizes[line.class_name][1].hex() == line.class_digest
-        }
+        return {line.digest: self._configured(line, loader(line)) for line in self._entries_of(sizes)}
 
     def estimates(self, sizes: Builds[EstimateClass]) -> tuple[ConfiguredKey[EstimateView], ...]:
         """Configured keys of the estimate's circuit as it is built here, the one added last first."""
@@ -235,17 +220,20 @@ class State:
         def loader(line: KeyEntry) -> Callable[[], EstimateView]:
             return lambda: load_key(self.key_path(line), sizes[line.class_name][0])
 
-        return tuple(
-            ConfiguredKey(
-                line.digest,
-                line.class_name,
-                bytes.fromhex(line.class_digest),
-                line.maker(self.public_key),
-                loader(line),
-            )
-            for line in reversed(self.key_entries())
+        return tuple(self._configured(line, loader(line)) for line in reversed(self._entries_of(sizes)))
+
+    def _configured(self, line: KeyEntry, load: Callable[[], V]) -> ConfiguredKey[V]:
+        """A line of keys.json as an audit takes it."""
+        digest = bytes.fromhex(line.class_digest)
+        return ConfiguredKey(line.digest, line.class_name, digest, line.maker(self.public_key), load)
+
+    def _entries_of(self, sizes: Builds[Any]) -> list[KeyEntry]:
+        """Keys of these sizes of a circuit, as they are built here."""
+        return [
+            line
+            for line in self.key_entries()
             if line.class_name in sizes and sizes[line.class_name][1].hex() == line.class_digest
-        )
+        ]
 
     def first_links(self, manifest: bytes, signed: bytes) -> bytes:
         """The list of links that was seen first for a window: the one on disk, else this one, durable when known.
