@@ -27,6 +27,16 @@ _TERM = np.dtype([("wire", "<u4"), ("value", "u1", 32)])
 Terms = npt.NDArray[Any]  #: entries of a form: wire, value
 
 
+def _reduced(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Which 32-byte little-endian numbers are below r: by words of 64 bits, the lowest first."""
+    words = np.ascontiguousarray(values).view("<u8")
+    below = np.zeros(len(words), dtype=bool)
+    for at in range(4):
+        limit = np.uint64(R >> 64 * at & (1 << 64) - 1)
+        below = (words[:, at] < limit) | ((words[:, at] == limit) & below)
+    return below
+
+
 @dataclass(frozen=True)
 class ConstraintSystem:
     """A file's header, and its rows on demand."""
@@ -61,6 +71,8 @@ class ConstraintSystem:
             terms = np.frombuffer(b"".join(form), dtype=_TERM)
             if (terms["wire"] >= self.wires).any():
                 raise ProofError("the circuit names a wire that it does not have")
+            if not _reduced(terms["value"]).all():
+                raise ProofError("a coefficient of the circuit is not reduced (>= r)")
             numbers = np.repeat(np.arange(self.rows), [len(part) // TERM_BYTES for part in form])
             present = terms["value"].any(axis=1)
             found.append((numbers[present], terms[present]))

@@ -125,8 +125,8 @@ def make_keys(
         ProofError: no such circuit, or one whose commitments have more than one opening.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    system = read_r1cs(r1cs)
-    index = directory / f"{cls.name}-{system.digest.hex()[:24]}.json"
+    system, circuit = read_r1cs(r1cs), circuit_of(cls)
+    index = directory / f"{cls.name}-{system.digest.hex()[:24]}-{circuit.kept}.json"
     if index.exists():
         try:
             digest = bytes.fromhex(json.loads(index.read_text())["key_digest"])
@@ -137,7 +137,6 @@ def make_keys(
             return paths
     if progress:
         progress(f"making keys for class {cls.name} (one party, once)")
-    circuit = circuit_of(cls)
     check_independent(system, circuit.kept, circuit.relations)
     handle, name = tempfile.mkstemp(dir=directory, suffix=".zkey.part")
     os.close(handle)

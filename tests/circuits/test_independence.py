@@ -106,6 +106,19 @@ def test_relations_are_looked_at_one_by_one(tmp_path: Path) -> None:
         check_independent(system, KEPT, [range(3, 5)])
 
 
+@pytest.mark.parametrize("value", [R, R + 1, 2**256 - 1, R | 1 << 255])
+def test_a_coefficient_that_is_not_reduced(value: int, tmp_path: Path) -> None:
+    """r is 0 in the field: a place that holds it binds nothing."""
+    path = tmp_path / "c.r1cs"
+    one, data = (1).to_bytes(32, "little"), Circuit(4, 3, 0, rows=[({3: 1}, {0: 1}, {})]).encode()
+    assert data.count(one) == 2
+    path.write_bytes(data.replace(one, value.to_bytes(32, "little"), 1))
+    with pytest.raises(ProofError, match="not reduced"):
+        check_independent(read_r1cs(path), KEPT, [range(3, 4)])
+    path.write_bytes(data.replace(one, (R - 1).to_bytes(32, "little"), 1))
+    check_independent(read_r1cs(path), KEPT, [range(3, 4)])
+
+
 def test_a_blinder_needs_its_own_row(tmp_path: Path) -> None:
     """No row of the circuit uses it: without a row of the key's its base would be the identity and hide nothing."""
     assert BUILT
