@@ -38,7 +38,7 @@ def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
 
 
 def smallest_class(documents: int) -> str:
-    """The smallest class that holds them, of the law that gives the best answers for a return.
+    """The smallest class that holds them, of the law that gives the best answers for a return; of two, what returns more.
 
     Raises:
         ConfigurationError: no class does.
@@ -47,7 +47,7 @@ def smallest_class(documents: int) -> str:
     for law in LAWS_BY_ANSWERS:
         fitting = [c for c in classes if c.law == law and documents <= c.N and c.K >= LEAST_RETURNED]
         if fitting:
-            return min(fitting, key=lambda c: c.N).name
+            return min(fitting, key=lambda c: (c.N, -c.K)).name
     raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
 
 
