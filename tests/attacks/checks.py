@@ -46,7 +46,7 @@ from ragseal.verifier.steps import (
 )
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
-from tests.verifier.simulator import account
+from tests.simulator import account
 
 # --- step 8: proofs and openings -------------------------------------------------------------------------------------
 

@@ -30,17 +30,13 @@ from tests.attacks.checks import (
     without,
 )
 from tests.attacks.removal import Removable
-from tests.attacks.world import GROUP, machine
-from tests.prover.provider_scene import (
+from tests.attacks.world import GROUP
+from tests.simulator.provider import (
     Asker,
-    Clock,
     account_key,
-    make_policy,
-    open_provider,
-    open_window,
     opened,
     retrieved,
-    serving_on,
+    window_on,
 )
 
 N_MAX = 3
@@ -113,13 +109,8 @@ CHEATS: dict[Callable[[Scene], Awaitable[Answer]], tuple[type[AuditError], str, 
 
 
 def play(tmp_path: Path, act: Callable[[Scene], Awaitable[None]]) -> None:
-    tools = machine()
-
     async def run() -> None:
-        provider = open_provider(tmp_path / "p", tools.cls, tools.paths, Clock())
-        provider.commit(make_policy(tools.cls, n_max=N_MAX), "w1")
-        async with serving_on(provider) as serving:
-            await open_window(serving)
+        async with window_on(tmp_path / "p", n_max=N_MAX) as serving:
             scene = Scene(serving, Asker("alice", serving))
             await scene.alice.ask("topic 4")
             await act(scene)

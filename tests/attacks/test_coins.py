@@ -34,6 +34,7 @@ from ragseal.prover.spending import spending
 from ragseal.verifier.outcome import FAIL
 from ragseal.verifier.report import document, page
 from ragseal.verifier.verification import Verdict
+from tests import simulator
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Both, Removable
@@ -42,9 +43,9 @@ from tests.attacks.test_thinning_order import replayed
 from tests.attacks.test_withheld import Silent
 from tests.attacks.test_withheld import audit as audited_over
 from tests.attacks.world import accepted, refused, undecided
-from tests.verifier import simulator
-from tests.verifier.coined import CoinedWorld, backend, placed, policy, recommitted, seed_of
-from tests.verifier.simulator import CLS, DIMENSION, KEY, NOW, OPENS, TENANTS, key_of
+from tests.simulator import CLS, DIMENSION, KEY, NOW, OPENS, TENANTS, key_of
+from tests.simulator.coined import CoinedWorld, placed, policy, recommitted, seed_of
+from tests.simulator.keys import thinning_backend as backend
 
 HOUR = 3600
 

@@ -31,7 +31,7 @@ from ragseal.verifier import verification
 from ragseal.verifier.audit import read_receipts
 from ragseal.verifier.evidence import Auditor, ReceiptFile, read_receipt
 from ragseal.verifier.steps.sample import Sample
-from tests.verifier.simulator import GROUP, NOW, ORIGIN, SimulatedEvidence, World, key_of, policy, resign
+from tests.simulator import GROUP, NOW, ORIGIN, SimulatedEvidence, World, key_of, policy, resign
 
 EXAMPLES = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None

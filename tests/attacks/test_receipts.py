@@ -23,7 +23,7 @@ from tests.attacks.checks import (
 )
 from tests.attacks.removal import Removable
 from tests.attacks.world import AttackWorld, accepted, queried, refused
-from tests.verifier.simulator import resign
+from tests.simulator import resign
 
 Shown = list[ReceiptFile]
 

@@ -43,7 +43,7 @@ from tests.attacks.world import (
     refused,
     undecided,
 )
-from tests.verifier.simulator import account, pseudonym
+from tests.simulator import account, pseudonym
 
 NOTHING_DONE = "the entries do not hash to the signed root"
 

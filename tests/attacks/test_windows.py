@@ -33,7 +33,7 @@ from tests.attacks.checks import (
 )
 from tests.attacks.removal import Removable
 from tests.attacks.world import AttackWorld, accepted, policy, queried, refused, undecided
-from tests.verifier.simulator import key_of
+from tests.simulator import key_of
 
 
 def _signed(world: AttackWorld, manifest: Manifest) -> SignedManifest:

@@ -38,11 +38,12 @@ from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import KeyEntry, State
-from tests.attacks.live import Live, live, scene
 from tests.attacks.proxy import Method, Proxy, methods
 from tests.attacks.world import machine
-from tests.prover import provider_scene
-from tests.verifier.simulator import World, key_of
+from tests.simulator import World, key_of
+from tests.simulator import provider as provider_scene
+from tests.simulator import provider as scene
+from tests.simulator.live import Live, live
 from tests.verifier.wire import provider as simulated
 from tests.verifier.wire import served
 
@@ -251,7 +252,7 @@ def _audit(address: str, folder: Path) -> str:
     world = World.honest()
     with RemoteEvidence(address, timeout=20.0) as evidence:
         from ragseal.verifier.verification import Environment, audit
-        from tests.verifier.simulator import GROUP, NOW
+        from tests.simulator import GROUP, NOW
 
         around = Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
         return audit(evidence, world.auditor(), around).verdict

@@ -21,10 +21,10 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.verifier import verification
 from ragseal.verifier.evidence import ReceiptFile
 from ragseal.verifier.report import document, page, summary
+from tests import simulator
 from tests.attacks import test_receipts
 from tests.attacks.test_outsiders import ASKED, Between
-from tests.verifier import simulator
-from tests.verifier.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy, pseudonym, resign
+from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy, pseudonym, resign
 
 Shown = list[ReceiptFile]
 

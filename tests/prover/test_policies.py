@@ -21,12 +21,12 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
-from tests.prover.provider_scene import account_key, make_policy
+from tests.simulator.provider import account_key, make_policy
 
 
 def coined(tiny: CircuitClass, **changes: Any) -> Policy:
     """A policy of claim until-delivered that the noise of class tiny can keep."""
-    honest = replace(make_policy(tiny, lo=0.2, hi=0.3, gain=1), claim=UNTIL_DELIVERED, hidden=13, gate=False)
+    honest = replace(make_policy(lo=0.2, hi=0.3, gain=1), claim=UNTIL_DELIVERED, hidden=13, gate=False)
     advertised = str(assembly.advertised_epsilon(honest, tiny))
     return replace(honest, epsilon_account=advertised, **changes)
 
@@ -38,7 +38,7 @@ def refusal(policy_of: object, tiny: CircuitClass) -> str:
 
 
 def test_an_epsilon_that_the_noise_does_not_give(tiny: CircuitClass) -> None:
-    honest = make_policy(tiny, lo=0.2, hi=0.4)
+    honest = make_policy(lo=0.2, hi=0.4)
     assembly.check_promises(honest, tiny)
     bold = replace(honest, epsilon_account=str(Fraction(honest.epsilon_account) * Fraction(2, 3)))
     said = refusal(bold, tiny)
@@ -54,7 +54,7 @@ def test_an_epsilon_that_the_noise_does_not_give(tiny: CircuitClass) -> None:
 
 def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens(tiny: CircuitClass) -> None:
     """One account alone would pass: only the coalition's queries reach the end of the noise table."""
-    policy = make_policy(tiny, lo=0.2, hi=0.8, gain=2, n_max=10, k_max=2)
+    policy = make_policy(lo=0.2, hi=0.8, gain=2, n_max=10, k_max=2)
     assembly.check_promises(policy, tiny)
     crowd = replace(policy, k_max=10**6)
     said = refusal(crowd, tiny)

@@ -14,8 +14,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.verifier.report import document
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     ACCOUNTS,
     OPENS,
     TENANTS,
@@ -25,6 +24,7 @@ from tests.verifier.simulator import (
     registry,
     resign,
 )
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add

@@ -30,7 +30,7 @@ from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import Forked, read_log
 from ragseal.verifier.verdicts import Verdicts
-from tests.verifier.simulator import (
+from tests.simulator import (
     CLOSES,
     GROUP,
     NOW,

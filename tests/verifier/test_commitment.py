@@ -16,8 +16,7 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.verifier.evidence import ConfiguredKey
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     CLASS_DIGEST,
     CLOSES,
     GROUP,
@@ -29,6 +28,7 @@ from tests.verifier.simulator import (
     key_of,
     policy,
 )
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add

@@ -13,8 +13,7 @@ from ragseal.kernel.params import PROTOCOL_VERSION
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier.steps import log
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     OPENS,
     ORIGIN,
     SimulatedEvidence,
@@ -22,6 +21,7 @@ from tests.verifier.simulator import (
     key_of,
     resign,
 )
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add

@@ -29,7 +29,7 @@ from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import KeyEntry, State
 from ragseal.verifier.verification import Environment
-from tests.verifier.simulator import GROUP, NOW, World
+from tests.simulator import GROUP, NOW, World
 from tests.verifier.test_verdicts import bad
 from tests.verifier.wire import provider, served
 

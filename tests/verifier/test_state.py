@@ -18,7 +18,7 @@ from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.verifier.state import KeyEntry, State, find_class
 from ragseal.verifier.steps.log import Forked, LogTree, read_log
-from tests.verifier.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of
+from tests.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of
 
 MANIFEST, OTHER = bytes(32), b"\x01" * 32
 LINE = KeyEntry("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +11,8 @@ from ragseal.kernel import field
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.params import R
-from tests.verifier.estimates import Case, Estimator
-from tests.verifier.simulator import CLS, HINTS, Tenant, World, policy
+from tests.simulator import CLS, HINTS, Tenant, World, policy
+from tests.simulator.estimates import Case, Estimator
 from vectors.source.operations import _verifying_key
 from vectors.source.trapdoor import GROUP, Trapdoor
 
@@ -56,7 +55,7 @@ class Scene:
         self.key = ProvingKey()
         self.blocks = Trapdoor("estimate key", SIZE.public)
         self.block_key = EstimateView(SIZE, _verifying_key(self.blocks.key))
-        self.tenants = {name: Tenant.make(name, random.Random(name), self.key) for name in ("north", "south")}
+        self.tenants = {name: Tenant.make(name, self.key) for name in ("north", "south")}
         self.honest = self.window()
 
     def world(self) -> World:

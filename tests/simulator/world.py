@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import random
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.backends.group import default_group
-from ragseal.kernel import attestation, commitment, field, noise, signature
+from ragseal.kernel import attestation, commitment, field, opening, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
@@ -39,30 +36,21 @@ from ragseal.kernel.attestation import (
     sealed_digest,
 )
 from ragseal.kernel.commitment import (
-    Account,
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
-    IndexFile,
     Manifest,
-    Registry,
-    ScoreBases,
     SignedManifest,
-    TenantIndex,
     WindowClose,
     WindowOpen,
     beacon_commitment,
     beacon_value,
     registry_leaves,
-    text_leaf,
 )
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.errors import ProofError
-from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, RegistryAsk
-from ragseal.kernel.opening import batching_challenge, powers, prove_opening
-from ragseal.kernel.params import CircuitClass, R, class_from_mapping
-from ragseal.kernel.policy import EVERY_LIST, Policy
-from ragseal.kernel.sealing import public_of
+from ragseal.kernel.opening import Opening, powers, prove_opening
+from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
@@ -70,90 +58,27 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier.evidence import Auditor, ConfiguredKey, ReceiptFile
 from ragseal.verifier.verification import Environment, Verdict, audit
-from tests.verifier.estimates import binding
-
-OPENS, CLOSES = 1_800_000_000, 1_800_003_600
-NOW = CLOSES + 600
-ORIGIN = "test.example/log"
-CLASS_DIGEST = hashlib.sha256(b"class tiny").digest()
-DIMENSION = 4
-HINTS = 6
-SEAL_KEY = public_of(b"s" * 32)
-GROUP = default_group()
-
-
-def tiny() -> CircuitClass:
-    path = Path(__file__).parents[2] / "circuits" / "classes.toml"
-    values = tomllib.loads(path.read_text())["tiny"]
-    return class_from_mapping({"name": "tiny", **values})
-
-
-CLS = tiny()
-
-
-def key_of(name: str) -> Ed25519PrivateKey:
-    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
-
-
-class BindingKey:
-    """Bases as a verifying key has them, and "proofs" that hold for one statement only."""
-
-    def __init__(self, name: str = "key") -> None:
-        points = GROUP.hash_to_curve(name.encode(), CLS.N + HINTS + 1)
-        self.scores = ScoreBases(points[: 64 * CLS.N], points[-64:])
-        self.hints = points[64 * CLS.N : -64]
-        self.digest = hashlib.sha256(points).digest()
-        self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
-        self.calls = 0
-
-    def prove(self, clear: Sequence[int], c_w: bytes, c_h: bytes) -> bytes:
-        return hashlib.shake_256(self.digest + field.pack(clear) + c_w + c_h).digest(256)
-
-    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
-        self.calls += 1
-        if proof != self.prove(clear, c_w, c_h):
-            raise ProofError("the pairing equation does not hold")
-
-    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
-        for item in items:
-            self.verify(*item)
-
-
-KEY = BindingKey()
-
-
-def index_file(rows: list[list[int]], blinders: list[int], key: Any, rng: random.Random) -> IndexFile:
-    """Commitments to the columns of these rows under a key's points, with their proof of opening."""
-    bases = key.scores.y + key.scores.b
-    columns = b"".join(GROUP.msm(bases, field.pack([*(row[j] for row in rows), b])) for j, b in enumerate(blinders))
-    chi = powers(commitment.columns_batching_challenge(key.digest, columns), len(blinders))
-    witness = [sum(c * x for c, x in zip(chi, row, strict=True)) % R for row in [*rows, blinders]]
-    nonces = scalars(rng, len(witness))
-    opening = commitment.prove_columns(GROUP, key.scores, key.digest, columns, field.pack(witness), nonces)
-    return IndexFile(columns, opening)
-
-
-@dataclass
-class Tenant:
-    name: str
-    rows: list[list[int]]
-    blinders: list[int]
-    file: IndexFile
-    texts: MerkleTree
-    index: TenantIndex
-
-    @classmethod
-    def make(cls, name: str, rng: random.Random, key: Any) -> Tenant:
-        rows = [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(CLS.N)]
-        blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
-        file = index_file(rows, blinders, key, rng)
-        texts = MerkleTree([text_leaf(bytes(32), i, f"{name} {i}".encode()) for i in range(CLS.N)])
-        index = TenantIndex(name, DIMENSION, file.columns_digest(), file.opening_digest(), texts.root())
-        return cls(name, rows, blinders, file, texts, index)
-
-
-def scalars(rng: random.Random, count: int) -> bytes:
-    return field.pack(rng.randrange(R) for _ in range(count))
+from tests.simulator.estimates import binding
+from tests.simulator.evidence import SimulatedEvidence
+from tests.simulator.parties import (
+    ACCOUNTS,
+    CLASS_DIGEST,
+    CLS,
+    GROUP,
+    HINTS,
+    KEY,
+    NOW,
+    OPENS,
+    ORIGIN,
+    SEAL_KEY,
+    TENANTS,
+    Tenant,
+    key_of,
+    policy,
+    pseudonym,
+    registry,
+    scalars,
+)
 
 
 @dataclass
@@ -164,65 +89,26 @@ class Kept:
     e: list[int]
     blinder: int
     rho: int
-    hints: list[int]
+    hints: bytes  #: what C_h commits to, packed
     rho_hint: int
     t_salt: int
-
-
-TENANTS = {name: Tenant.make(name, random.Random(name), KEY) for name in ("north", "south")}
-ACCOUNTS = (("alice", "north"), ("bob", "north"), ("carol", "south"))
-GENERATORS = commitment.generators(GROUP, DIMENSION)
-
-
-def account(name: str, tenant: str, key: Ed25519PrivateKey | None = None) -> Account:
-    """An account's line, with a salt that follows from its name."""
-    salt = hashlib.sha256(f"salt of {name}".encode()).digest()
-    return Account(name, tenant, signature.public_bytes(key or key_of(name)), salt)
-
-
-def registry(*lines: tuple[str, str]) -> list[Account]:
-    """A window's accounts by pseudonym, from (name, tenant) pairs."""
-    return sorted((account(name, tenant) for name, tenant in lines), key=lambda one: one.pseudonym)
-
-
-def pseudonym(name: str) -> str:
-    """What the ledger calls the account of this name."""
-    return account(name, "any").pseudonym
-
-
-def policy(**changes: Any) -> Policy:
-    base = Policy(
-        class_name="tiny",
-        class_digest=CLASS_DIGEST,
-        table_digest=noise.build_table("gaussian").digest(),
-        dimension=DIMENSION,
-        claim=EVERY_LIST,
-        hidden=0,
-        lo=4800,
-        hi=5600,
-        gain=1,
-        n_max=3,
-        k_max=2,
-        delta="1/1000000",
-        epsilon_account="4",
-        theta="9/10",
-        tau=100,
-        gate=True,
-        unit="slot",
-        chunks_max=1,
-        period_start=OPENS - 100_000,
-        opens=OPENS,
-        closes=CLOSES,
-    )
-    return replace(base, **changes)
 
 
 class World:
     """One origin's log and everybody's secrets.  Build windows with :meth:`window`, audit with :meth:`audit`."""
 
-    def __init__(self, key: Any = None, tenants: dict[str, Tenant] | None = None) -> None:
-        self.key = key or KEY
+    def __init__(
+        self,
+        key: Any = None,
+        tenants: dict[str, Tenant] | None = None,
+        *,
+        cls: CircuitClass = CLS,
+        class_digest: bytes = CLASS_DIGEST,
+    ) -> None:
+        self.key, self.cls, self.class_digest = key or KEY, cls, class_digest
         self.tenants = tenants or TENANTS
+        self.dimension = next(iter(self.tenants.values())).index.dimension
+        self.generators = commitment.generators(GROUP, self.dimension)
         self.rng = random.Random(1)
         self.signer = NoteSigner(ORIGIN, key_of("log"))
         self.provider = key_of("provider")
@@ -241,6 +127,7 @@ class World:
         self.thinned: dict[tuple[bytes, str], ThinnedFile] = {}  #: by manifest and tenant
         self.shown_manifest: bytes | None = None
         self.tamper_batch: Callable[[ProofBatch], ProofBatch] = lambda batch: batch
+        self.tamper_items: Callable[[list[BatchItem]], list[BatchItem]] = lambda items: items
         self.tamper_entry: Callable[[ProofEntry], ProofEntry] = lambda entry: entry
         self.asked: list[list[int]] = []
         self.estimator = binding(self)
@@ -317,51 +204,68 @@ class World:
     ) -> Record:
         """One query, recorded and answered; ``request`` and ``record`` override fields before signing."""
         rng = self.rng
-        tenant = next((a.tenant for a in self.registry if a.name == account), "north")
-        e = e or [rng.randrange(-64, 65) for _ in range(DIMENSION)]
+        tenant = self.tenant_of(account)
+        e = e or [rng.randrange(-64, 65) for _ in range(self.dimension)]
         blinder, rho, rho_hint = (rng.randrange(1, R) for _ in range(3))
+        c_e = commitment.embedding_commitment(GROUP, self.generators, e, blinder)
+        wanted = self.request(account, c_e, checked=checked, **(request or {}))
+        signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
+        columns = self.tenants[columns_of or tenant].file.columns
+        returned, hints = self.select(wanted, tenant, e)
+        salt = rng.randrange(R)
+        c_y = attestation.score_commitment(GROUP, columns, self.key.scores, e, rho)
+        entry = self.record(signed, c_y, places_commitment(self.cls, salt, returned), **(record or {}))
+        return self.enter(account, entry, Kept(tenant, e, blinder, rho, hints, rho_hint, salt), returned)
+
+    def tenant_of(self, account: str) -> str:
+        return next((a.tenant for a in self.registry if a.name == account), "north")
+
+    def request(self, account: str, c_e: bytes, **changes: Any) -> Request:
+        """The next request of an account; ``changes`` override its fields."""
         self.ctrs[account] = self.ctrs.get(account, 0) + 1
-        wanted = Request(
+        made = Request(
             origin=ORIGIN,
             window=self.manifest.window,
             manifest=self.digest,
             account=pseudonym(account),
             ctr=self.ctrs[account],
-            request_id=rng.randbytes(16),
-            query_digest=rng.randbytes(32),
-            c_e=commitment.embedding_commitment(GROUP, GENERATORS, e, blinder),
-            index_digest=self.tenants[tenant].index.digest(),
-            checked=checked,
-            nonce=rng.randbytes(16),
+            request_id=self.rng.randbytes(16),
+            query_digest=self.rng.randbytes(32),
+            c_e=c_e,
+            index_digest=self.tenants[self.tenant_of(account)].index.digest(),
+            checked=True,
+            nonce=self.rng.randbytes(16),
             last_receipt=self.last.get(account, NO_RECEIPT),
             seal_key=SEAL_KEY,
         )
-        wanted = replace(wanted, **(request or {}))
-        signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
-        columns = self.tenants[columns_of or tenant].file.columns
-        returned, hints = self.select(wanted, tenant, e)
-        salt = rng.randrange(R)
-        entry = Record(
+        return replace(made, **changes)
+
+    def record(self, signed: SignedRequest, c_y: bytes, t_commit: int, **changes: Any) -> Record:
+        """The next record; ``changes`` override its fields."""
+        made = Record(
             manifest=self.digest,
             seq=self.seq,
             signed=signed,
-            c_y=attestation.score_commitment(GROUP, columns, self.key.scores, e, rho),
-            t_commit=places_commitment(CLS, salt, returned),
+            c_y=c_y,
+            t_commit=t_commit,
             time=OPENS + 120 + 60 * (self.seq // 2),
             proof_mode=attestation.ON_DEMAND,
         )
-        entry = replace(entry, **(record or {}))
-        self.kept[self.digest, entry.seq] = Kept(tenant, e, blinder, rho, hints, rho_hint, salt)
+        return replace(made, **changes)
+
+    def enter(self, account: str, entry: Record, kept: Kept, returned: Sequence[Returned]) -> Record:
+        """Log a record, keep what belongs to it, and answer."""
+        self.kept[self.digest, entry.seq] = kept
         self.seq += 1
         self.messages.append(entry)
-        self.answers.append(self._answer(entry, tenant, returned, salt))
+        self.answers.append(self._answer(entry, kept.tenant, returned, kept.t_salt))
         self.last[account] = self.answers[-1].receipt.digest()
         return entry
 
-    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], list[int]]:
+    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], bytes]:
         """T and the hints; any will do for a key that looks at statements only.  The last slot came by the noise."""
-        ids = sorted(self.rng.sample(range(CLS.N), CLS.K))
-        return [Returned(slot, slot != ids[-1]) for slot in ids], [self.rng.randrange(R) for _ in range(HINTS)]
+        ids = sorted(self.rng.sample(range(self.cls.N), self.cls.K))
+        return [Returned(slot, slot != ids[-1]) for slot in ids], scalars(self.rng, HINTS)
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
         """The proof of one statement."""
@@ -372,7 +276,7 @@ class World:
         texts = self.tenants[tenant].texts
 
         def opened(slot: int) -> TextOpening:
-            return TextOpening(f"{tenant} {slot}", bytes(32), tuple(texts.path(slot % CLS.N)))
+            return TextOpening(f"{tenant} {slot}", bytes(32), tuple(texts.path(slot % self.cls.N)))
 
         slots = [SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.flag else ()) for one in returned]
         openings = Openings(salt, tuple(slots))
@@ -423,57 +327,71 @@ class World:
         """Index of the ``number``-th entry of a kind."""
         return [i for i, m in enumerate(self.messages) if isinstance(m, kind)][number]
 
-    # --- proofs ---
+    # --- proofs ---  (challenges by their module's name: tests of a predictable one replace it there)
+
+    def records(self, manifest: bytes | None = None) -> list[Record]:
+        """Of a window, by default of the newest."""
+        wanted = manifest or self.digest
+        return [m for m in self.messages if isinstance(m, Record) and m.manifest == wanted]
 
     def batch(self, manifest: bytes, seqs: Sequence[int]) -> ProofBatch:
-        records = {m.seq: m for m in self.messages if isinstance(m, Record) and m.manifest == manifest}
-        items = [self._item(records[seq], self.kept[manifest, seq]) for seq in seqs]
+        """Proofs and openings of these records, in this order."""
+        known = {record.seq: record for record in self.records(manifest)}
+        items = self.tamper_items([self.item(known[seq]) for seq in seqs])
         context = attestation.batch_context(self.key.digest, manifest, items)
-        weights = powers(batching_challenge("hints", context), len(items))
-        kept = [self.kept[manifest, seq] for seq in seqs]
-        hints = [[*k.hints, k.rho_hint] for k in kept]
-        size = len(hints[0])
-        witness = [sum(w * h[j] for w, h in zip(weights, hints, strict=True)) % R for j in range(size)]
-        relation = attestation.hint_relation(self.key.hints, self.key.scores.b, items)
-        opening = prove_opening(GROUP, "hints", context, [relation], field.pack(witness), scalars(self.rng, size))
-        links = []
-        for tenant in sorted({item.tenant for item in items}):
-            own = [(i, k) for i, k in zip(items, kept, strict=True) if i.tenant == tenant]
-            here = attestation.link_context(context, tenant, self.tenants[tenant].index.digest())
-            fold = powers(batching_challenge("link", here), len(own))
-            vectors = [[*k.e, k.blinder, k.rho] for _, k in own]
-            mixed = [sum(f * v[j] for f, v in zip(fold, vectors, strict=True)) % R for j in range(DIMENSION + 2)]
-            relations = attestation.link_relations(
-                GENERATORS, self.tenants[tenant].file.columns, self.key.scores.b, [i for i, _ in own]
-            )
-            links.append(
-                SameEmbeddingOpening(
-                    tenant,
-                    prove_opening(GROUP, "link", here, relations, field.pack(mixed), scalars(self.rng, DIMENSION + 2)),
-                )
-            )
-        return ProofBatch(manifest, tuple(i.entry for i in items), tuple(links), opening)
+        hints = self.open_hints(context, items)
+        links = tuple(self.link(t, context, items) for t in sorted({item.tenant for item in items}))
+        return ProofBatch(manifest, tuple(item.entry for item in items), links, hints)
 
-    def _item(self, record: Record, kept: Kept) -> BatchItem:
-        c_h = GROUP.msm(self.key.hints + self.key.scores.b, field.pack([*kept.hints, kept.rho_hint]))
-        c_w = attestation.shifted_scores(GROUP, record.c_y, self.key.sum_y, self.manifest.policy)
+    def item(self, record: Record) -> BatchItem:
+        """A record with its proof; one that ``tamper_entry`` leaves empty is made for what then stands there."""
+        kept = self.kept[record.manifest, record.seq]
+        c_w = self.c_w(record)
         statement = Statement(
             self.manifest.c_seed, self.beacon, record.signed.request.ctx(), self.manifest.policy.hmax, record.t_commit
         )
-        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), c_h, bytes(256)))
+        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), self.hint_commitment(kept), bytes(256)))
         if entry.proof == bytes(256):
             alpha, beta = attestation.challenges(self.key.digest, record.digest(), statement, c_w, entry.c_h)
             proof = self.prove(record, kept, [*statement.clear(), alpha, beta], c_w, entry.c_h)
             entry = replace(entry, proof=proof)
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry)
 
+    def c_w(self, record: Record) -> bytes:
+        return attestation.shifted_scores(GROUP, record.c_y, self.key.sum_y, self.manifest.policy)
+
+    def hint_commitment(self, kept: Kept) -> bytes:
+        """C_h."""
+        return GROUP.msm(self.key.hints + self.key.scores.b, kept.hints + field.pack([kept.rho_hint]))
+
+    def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
+        """The hint opening of a batch: as good as the witness allows."""
+        weights = powers(opening.batching_challenge("hints", context), len(items))
+        kept = [self.kept[item.record.manifest, item.record.seq] for item in items]
+        witness = GROUP.combine([k.hints + field.pack([k.rho_hint]) for k in kept], weights)
+        relation = attestation.hint_relation(self.key.hints, self.key.scores.b, items)
+        nonces = scalars(self.rng, len(witness) // 32)
+        return prove_opening(GROUP, "hints", context, [relation], witness, nonces)
+
+    def link(self, tenant: str, context: bytes, items: Sequence[BatchItem]) -> SameEmbeddingOpening:
+        """The link opening of one tenant's records: of the e in C_e."""
+        own = [item for item in items if item.tenant == tenant]
+        here = attestation.link_context(context, tenant, self.tenants[tenant].index.digest())
+        kept = [self.kept[item.record.manifest, item.record.seq] for item in own]
+        weights = powers(opening.batching_challenge("link", here), len(own))
+        witness = GROUP.combine([field.pack([*k.e, k.blinder, k.rho]) for k in kept], weights)
+        columns = self.tenants[tenant].file.columns
+        relations = attestation.link_relations(self.generators, columns, self.key.scores.b, own)
+        nonces = scalars(self.rng, self.dimension + 2)
+        return SameEmbeddingOpening(tenant, prove_opening(GROUP, "link", here, relations, witness, nonces))
+
     # --- phase D ---
 
     def auditor(self) -> Auditor:
-        key = ConfiguredKey(self.key.digest, "tiny", CLASS_DIGEST, self.made_by, lambda: self.key)
+        key = ConfiguredKey(self.key.digest, self.cls.name, self.class_digest, self.made_by, lambda: self.key)
         return Auditor(
             self.signer.verifier,
-            {"tiny": (CLS, CLASS_DIGEST)},
+            {self.cls.name: (self.cls, self.class_digest)},
             {self.key.digest: key},
             signature.public_bytes(self.auditor_key),
             self.nonces,
@@ -518,59 +436,3 @@ def asked(account: str = "alice", **options: Any) -> World:
 def resign(world: World, receipt: Receipt, body: ReceiptBody) -> Receipt:
     """The provider's receipt with another body."""
     return replace(receipt, body=body, signature=signature.sign(world.provider, "receipt", body.encode()))
-
-
-@dataclass
-class SimulatedEvidence:
-    """The provider's side of an audit."""
-
-    world: World
-
-    def checkpoint(self) -> bytes:
-        return self.world.checkpoint()
-
-    def entries(self, start: int, stop: int) -> list[bytes]:
-        return self.world.entries()[start:stop]
-
-    def manifest(self, window: str) -> bytes:
-        if self.world.shown_manifest is not None:
-            return self.world.shown_manifest
-        found = [m for m in self.world.messages if isinstance(m, SignedManifest) and window in ("", m.manifest.window)]
-        return found[-1].encode()
-
-    def deliver(self, ask: Ask, proof: bytes) -> bytes:
-        """Whatever the provider has for an ask, signed by it."""
-        match ask:
-            case RegistryAsk():
-                payload = self.registry()
-            case ProofsAsk():
-                payload = self.proofs(ask.manifest, ask.seqs)
-            case LinksAsk():
-                payload = self.estimate(ask.manifest)
-            case BlocksAsk():
-                payload = self.estimate_proofs(ask.manifest, ask.key_digest, ask.tenant, ask.blocks)
-        return Delivery.sign(self.world.provider, ask.digest(), payload).encode()
-
-    def patiently(self, once: Callable[[], Any]) -> Any:
-        return once()
-
-    def registry(self) -> bytes:
-        return Registry(tuple(self.world.registry)).encode()
-
-    def index_file(self, manifest: bytes, tenant: str) -> bytes:
-        return self.world.files[tenant].encode()
-
-    def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
-        return self.world.thinned[manifest, tenant].encode()
-
-    def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
-        self.world.asked.append(list(seqs))
-        return self.world.tamper_batch(self.world.batch(manifest, seqs)).encode()
-
-    def estimate(self, manifest: bytes) -> bytes:
-        return self.world.estimator.signed().encode()
-
-    def estimate_proofs(
-        self, manifest: bytes, key_digest: bytes, tenant: str, blocks: Sequence[Sequence[int]]
-    ) -> bytes:
-        return self.world.estimator.batch(tenant, blocks).encode()
