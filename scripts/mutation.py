@@ -152,6 +152,7 @@ TESTS: dict[str, list[str]] = {
     "verifier/steps/conditions.py": ["verifier/test_command.py", "verifier/test_verdicts.py"],
     "verifier/steps/dp_accounting_check.py": ["verifier/test_odometer.py", "verifier/test_epsilon.py"],
     "verifier/state.py": ["verifier/test_state.py", "verifier/test_beacon.py", "attacks/test_files.py"],
+    "verifier/key_store.py": ["verifier/test_state.py", "verifier/test_real_key.py", "attacks/test_files.py"],
     "client/acceptance.py": ["client/test_opening.py", "client/test_sealed.py", "client/test_tampering.py"],
     "client/window.py": ["client/test_client.py", "client/test_opening.py", "client/test_sealed.py"],
     "client/account.py": ["client/test_account.py", "client/test_client.py"],

@@ -21,11 +21,12 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import ReceiptFile, read_receipt
+from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
-from ragseal.verifier.state import Builds, State, find_class
+from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
 from ragseal.verifier.steps.sample import Sample

@@ -46,7 +46,7 @@ from ragseal.verifier.steps import (
 )
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
-from tests.simulator import account
+from tests.simulator import World, account
 
 # --- step 8: proofs and openings -------------------------------------------------------------------------------------
 
@@ -334,6 +334,16 @@ def without(check: Removable) -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         check.remove(patch)
         yield patch
+
+
+def gone(check: Removable, world: World, match: str, **options: Any) -> None:
+    """Without the check nothing says this any more; what rests on it may not even be readable."""
+    with without(check):
+        try:
+            verdict = world.audit(**options)
+        except (KeyError, IndexError):
+            return
+    assert match not in verdict.line(), verdict.line()
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import signature
 from ragseal.kernel.commitment import BeaconOpening, Manifest, SignedManifest, WindowOpen, beacon_value
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -34,10 +33,11 @@ from tests.attacks.checks import (
 from tests.attacks.removal import Removable
 from tests.attacks.world import AttackWorld, accepted, policy, queried, refused, undecided
 from tests.simulator import key_of
+from tests.simulator.entries import signed_manifest
 
 
 def _signed(world: AttackWorld, manifest: Manifest) -> SignedManifest:
-    return SignedManifest(manifest, signature.sign(world.provider, "manifest", manifest.encode()))
+    return signed_manifest(manifest, world.provider)
 
 
 def _other_history(world: AttackWorld) -> None:

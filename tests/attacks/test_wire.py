@@ -35,13 +35,13 @@ from ragseal.prover.keys.keyring import KeyRing, attestation_keys
 from ragseal.runtime.rpc import MAX_MESSAGE_BYTES, open_channel
 from ragseal.runtime.statuses import ERROR_KEY
 from ragseal.runtime.tls import BY_DEFAULT
+from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.service import VerifierServicer
-from ragseal.verifier.state import KeyEntry, State
+from ragseal.verifier.state import State
 from tests.attacks.proxy import Method, Proxy, methods
 from tests.attacks.world import machine
 from tests.simulator import World, key_of
-from tests.simulator import provider as provider_scene
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 from tests.verifier.wire import provider as simulated
@@ -88,7 +88,7 @@ def servers(running: Live, auditor: State) -> Iterator[dict[str, str]]:
 
 def _real(running: Live) -> dict[str, Any]:
     """Values that mean something, by the name of the field."""
-    asker = provider_scene.Asker("alice", running.server.serving)
+    asker = scene.Asker("alice", running.server.serving)
     prepare = asker.message("topic 3")
     canonical = prepare.encode()
     return {

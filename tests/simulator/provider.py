@@ -36,7 +36,7 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     open_answer,
 )
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, beacon_commitment
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
@@ -52,6 +52,7 @@ from ragseal.prover.keys.keyring import KeyRing
 from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.state import Settings, State, create
+from tests.simulator.entries import beacon_commit
 from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of
 
 NOW = 1_800_000_000
@@ -202,10 +203,7 @@ class Participant:
     nonce: bytes = b"n" * 32
 
     def commit(self) -> BeaconCommit:
-        made = beacon_commitment(self.owner, self.nonce)
-        unsigned = BeaconCommit(self.manifest, self.owner, signature.public_bytes(self.key), made, bytes(64))
-        signed = signature.sign(self.key, "beacon-commit", unsigned.body())
-        return BeaconCommit(self.manifest, self.owner, unsigned.public_key, made, signed)
+        return beacon_commit(self.manifest, self.owner, self.nonce, self.key)
 
     def open(self) -> BeaconOpening:
         return BeaconOpening(self.manifest, self.owner, self.nonce)

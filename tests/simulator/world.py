@@ -40,7 +40,6 @@ from ragseal.kernel.commitment import (
     BeaconOpening,
     BeaconSeal,
     Manifest,
-    SignedManifest,
     WindowClose,
     WindowOpen,
     beacon_commitment,
@@ -58,6 +57,7 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier.evidence import Auditor, ConfiguredKey, ReceiptFile
 from ragseal.verifier.verification import Environment, Verdict, audit
+from tests.simulator.entries import beacon_commit, beacon_seal, signed_manifest
 from tests.simulator.estimates import binding
 from tests.simulator.evidence import SimulatedEvidence
 from tests.simulator.parties import (
@@ -160,21 +160,17 @@ class World:
         )
         self.manifest = replace(manifest, **changes)
         self.digest = self.manifest.digest()
-        self.messages.append(
-            SignedManifest(self.manifest, signature.sign(self.provider, "manifest", self.manifest.encode()))
-        )
+        self.messages.append(signed_manifest(self.manifest, self.provider))
         self.nonces.setdefault(self.digest, hashlib.sha256(b"auditor" + self.digest).digest())
         self.ctrs: dict[str, int] = {}
         self.last: dict[str, bytes] = {}
         self.seq = 0
 
     def commit_entry(self, owner: str, nonce: bytes, key: Ed25519PrivateKey) -> BeaconCommit:
-        body = BeaconCommit(self.digest, owner, signature.public_bytes(key), beacon_commitment(owner, nonce), bytes(64))
-        return replace(body, signature=signature.sign(key, "beacon-commit", body.body()))
+        return beacon_commit(self.digest, owner, nonce, key)
 
     def seal_entry(self, *owners: str) -> BeaconSeal:
-        body = BeaconSeal(self.digest, owners, bytes(64))
-        return replace(body, signature=signature.sign(self.provider, "beacon-seal", body.body()))
+        return beacon_seal(self.digest, owners, self.provider)
 
     def enter_beacon(self) -> None:
         observer = hashlib.sha256(b"observer").digest()
