@@ -39,6 +39,8 @@ from tests.simulator.provider import (
     window_on,
 )
 
+pytestmark = pytest.mark.slow
+
 N_MAX = 3
 
 

@@ -19,6 +19,8 @@ from ragseal.verifier.patience import final
 from tests.attacks.old_windows import auditor_of, old_windows
 from tests.simulator import provider as scene
 
+pytestmark = pytest.mark.slow
+
 
 def registry_ask(manifest: bytes, time: float = scene.NOW) -> RegistryAsk:
     return RegistryAsk(manifest, int(time), secrets.token_bytes(16))

@@ -19,6 +19,8 @@ from tests.attacks.checks import EXACT, HINTS, LINK, without
 from tests.attacks.removal import Check
 from tests.attacks.world import AttackWorld, accepted, queried, refused
 
+pytestmark = pytest.mark.slow
+
 #: another batch of the same window, made honestly
 OTHERS: dict[str, Callable[[AttackWorld], ProofBatch]] = {
     "another_batch": lambda world: world.batch(world.digest, [0]),

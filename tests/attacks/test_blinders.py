@@ -37,6 +37,8 @@ from tests.simulator.provider import (
     serving_on,
 )
 
+pytestmark = pytest.mark.slow
+
 QUERIES = (("alice", "report about topic 5"), ("carol", "globex"), ("alice", "report about topic 5"))
 BATCHES: Sequence[list[int]] = ([], [0], [0, 1], [1, 2], [0, 2])
 

@@ -19,6 +19,8 @@ from ragseal.kernel.params import R
 from tests.attacks.forgeries import left_out, loser_returned, winner_with_chosen_noise
 from tests.attacks.world import AttackWorld, Cheat, Draft, Query, accepted, machine, queried, refused
 
+pytestmark = pytest.mark.slow
+
 
 def _packed(draft: Draft, h: Sequence[int]) -> bytes:
     values = [*draft.public(h), *draft.seed, draft.salt]

@@ -39,6 +39,8 @@ from tests.simulator import DIMENSION, KEY, TENANTS
 from tests.simulator.coined import CoinedWorld, placed, policy, recommitted, seed_of
 from tests.simulator.keys import thinning_backend as backend
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600
 
 

@@ -30,6 +30,8 @@ from tests.attacks.world import accepted, refused, undecided
 from tests.simulator import CLS, NOW, OPENS, key_of
 from tests.simulator.coined import CoinedWorld, policy
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600
 
 

@@ -39,6 +39,8 @@ from tests.simulator import World, policy, pseudonym
 from tests.simulator.estimates import GROUP, SIZE, Case, Estimator, Lie
 from tests.simulator.keys import block_backend as backend
 
+pytestmark = pytest.mark.slow
+
 NORTH = "north"
 LINKED = [(0, 1), (2, 3)]  #: by rank: alice and bob ask alike, twice
 

@@ -37,6 +37,8 @@ from ragseal.verifier.state import State
 from tests.runtime.certificates import Authority
 from tests.simulator import provider as scene
 
+pytestmark = pytest.mark.slow
+
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 
 # --- descriptors -----------------------------------------------------------------------------------------------------

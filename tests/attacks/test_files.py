@@ -34,6 +34,8 @@ from tests.simulator import SimulatedEvidence, World, key_of
 from tests.simulator.live import live
 from tests.simulator.provider import TrigramEmbedder
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "127.0.0.1:9"
 
 

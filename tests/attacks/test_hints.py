@@ -16,6 +16,8 @@ from ragseal.kernel.params import R
 from tests.attacks.checks import HINTS, predictable, without
 from tests.attacks.world import AttackWorld, Cheat, accepted, queried, refused
 
+pytestmark = pytest.mark.slow
+
 OTHER_SEED = (11, 12)
 
 

@@ -24,6 +24,8 @@ from tests.attacks.checks import POINTS_ON_THE_CURVE, RESPONSES_CANONICAL, witho
 from tests.attacks.removal import Check
 from tests.attacks.world import DIMENSION, AttackWorld, Cheat, accepted, machine, outside_subgroup, queried, refused
 
+pytestmark = pytest.mark.slow
+
 
 def _plus(data: bytes, at: int, amount: int) -> bytes:
     """32 bytes at ``at`` as an integer, raised."""

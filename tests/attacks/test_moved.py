@@ -30,6 +30,8 @@ from tests.attacks.world import (
     undecided,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def _deliver(world: AttackWorld, seq: int, entry: ProofEntry) -> None:
     record = world.records()[seq]

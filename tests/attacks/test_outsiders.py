@@ -34,6 +34,8 @@ from ragseal.verifier.steps.sample import Sample
 from tests.simulator import GROUP, NOW, ORIGIN, SimulatedEvidence, World, key_of, policy, resign
 from tests.simulator.entries import signed_manifest
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
 )

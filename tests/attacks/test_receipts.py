@@ -25,6 +25,8 @@ from tests.attacks.removal import Removable
 from tests.attacks.world import AttackWorld, accepted, queried, refused
 from tests.simulator import resign
 
+pytestmark = pytest.mark.slow
+
 Shown = list[ReceiptFile]
 
 

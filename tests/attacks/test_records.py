@@ -45,6 +45,8 @@ from tests.attacks.world import (
 )
 from tests.simulator import account, pseudonym
 
+pytestmark = pytest.mark.slow
+
 NOTHING_DONE = "the entries do not hash to the signed root"
 
 

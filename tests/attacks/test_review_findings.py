@@ -34,6 +34,8 @@ from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy
 from tests.simulator import provider as scene
 from tests.verifier.test_verdicts import Desk, bad
 
+pytestmark = pytest.mark.slow
+
 # --- strangers take every place of a server --------------------------------------------------------------------------
 
 

@@ -29,6 +29,8 @@ from ragseal.verifier.verification import Environment, Verdict
 from tests import simulator
 from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, policy, refused
 
+pytestmark = pytest.mark.slow
+
 BAD = 3  #: the record that has no proof
 SIZE = 2
 

@@ -27,6 +27,8 @@ from tests.attacks.removal import Removable
 from tests.simulator import ORIGIN
 from tests.simulator.coined import CoinedWorld, seed_of
 
+pytestmark = pytest.mark.slow
+
 Messages = list[Message]
 
 

@@ -26,6 +26,8 @@ from tests.attacks.timing_scene import welch
 from tests.attacks.world import ROOT
 from tests.simulator.provider import Asker, make_policy, open_provider, open_window, opened, retrieved
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = 1200  #: of each class
 MOST = 5.0  #: |t| beyond which two classes differ (dudect takes 4.5 as a hint, 10 as proof)
 LEAST = 8.0  #: |t| that the leaking engine must reach

@@ -44,6 +44,8 @@ from tests.attacks.raw import RawCaller
 from tests.attacks.test_exhaustion import no_descriptors
 from tests.simulator import provider as scene
 
+pytestmark = pytest.mark.slow
+
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 SERVICE = "/ragseal.v1.LedgerService"
 WATCH = "/grpc.health.v1.Health/Watch"

@@ -47,6 +47,8 @@ from tests.simulator.live import Live, live
 from tests.verifier.wire import provider as simulated
 from tests.verifier.wire import served
 
+pytestmark = pytest.mark.slow
+
 METHODS = methods()
 REQUESTS = 40  #: of each method
 

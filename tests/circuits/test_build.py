@@ -28,6 +28,8 @@ from tests.circuits.drafts import Setting
 from tests.circuits.r1cs import P
 from tests.circuits.scene import CACHE, probe
 
+pytestmark = pytest.mark.slow
+
 CLASSES = load_classes()
 DOMAINS = {"tiny": 15, "small": 16, "base": 17, "large": 18}
 

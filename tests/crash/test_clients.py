@@ -36,6 +36,8 @@ from ragseal.v1 import provider_pb2
 from tests.crash.crash_scene import examine, open_copy
 from tests.simulator import provider as scene
 
+pytestmark = pytest.mark.slow
+
 Copy = Callable[..., Path]
 
 

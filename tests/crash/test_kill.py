@@ -24,6 +24,8 @@ from ragseal.runtime.keyfile import load_key
 from tests.crash.crash_scene import open_copy
 from tests.simulator import provider as scene
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 30
 
 

@@ -26,6 +26,8 @@ from ragseal.runtime import durable
 from tests.crash.crash_scene import examine, open_copy
 from tests.simulator import provider as scene
 
+pytestmark = pytest.mark.slow
+
 Copy = Callable[..., Path]
 IN_W2 = scene.NOW + 180
 READER = Path(__file__).with_name("full_disk_child.py")

@@ -29,6 +29,8 @@ from ragseal.kernel.squarednorm import (
 )
 from tests import apart
 
+pytestmark = pytest.mark.slow
+
 R = apart.ORDER
 CONTEXT = b"context of the squared norm"
 D = 4

@@ -51,6 +51,8 @@ from tests.simulator.provider import (
     window_on,
 )
 
+pytestmark = pytest.mark.slow
+
 Scene = Callable[[Serving], Awaitable[None]]
 
 

@@ -23,6 +23,8 @@ from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window, coarse
 from tests.simulator.provider import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
 
+pytestmark = pytest.mark.slow
+
 Enter = Callable[[Callable[[], Any]], Awaitable[Any]]
 OWN = Ed25519PrivateKey.generate()
 NAMED = {"ours": signature.public_bytes(OWN)}

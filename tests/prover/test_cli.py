@@ -26,6 +26,8 @@ from ragseal.prover.storage.state import State
 from tests.simulator.provider import AUDITOR as AUDITOR_BYTES
 from tests.simulator.provider import account_key
 
+pytestmark = pytest.mark.slow
+
 AUDITOR = AUDITOR_BYTES.hex()
 SMALL = (
     'class = "tiny"\nclaim = "every-list"\nlo = 0.3\nhi = 0.7\ngain = 1\nn_max = 25\nk_max = 2\ndelta = "1/1000000"\n'

@@ -55,6 +55,8 @@ from tests.simulator.provider import (
     serving_on,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def view(tiny: CircuitClass, keys: KeyPaths) -> KeyView:

@@ -45,6 +45,8 @@ from tests.simulator.provider import (
     serving_on,
 )
 
+pytestmark = pytest.mark.slow
+
 SIZE = CLASSES["estimate-6"]
 QUERIES = (
     ("alice", "report about topic 5"), ("bob", "report about topic 5"), ("carol", "globex"),

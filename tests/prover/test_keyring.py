@@ -33,6 +33,8 @@ from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from tests.prover.zkeys import sections, written
 from tests.simulator.provider import AUDITOR
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Sender(verifier_pb2_grpc.VerifierServiceServicer):

@@ -27,6 +27,8 @@ from tests.simulator.provider import (
     window_on,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_prepares_without_a_retrieve_end(tmp_path: Path) -> None:
     async def run() -> None:

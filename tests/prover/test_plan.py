@@ -33,6 +33,8 @@ from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.workload import load_workload, pseudo_queries
 from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
+pytestmark = pytest.mark.slow
+
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 
 

@@ -23,6 +23,8 @@ from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from tests.simulator.provider import account_key, make_policy
 
+pytestmark = pytest.mark.slow
+
 
 def coined(tiny: CircuitClass, **changes: Any) -> Policy:
     """A policy of claim until-delivered that the noise of class tiny can keep."""

@@ -35,6 +35,8 @@ from tests.simulator.provider import (
     window_on,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @asynccontextmanager
 async def asked(tmp_path: Path, eager: bool = False) -> AsyncIterator[Serving]:

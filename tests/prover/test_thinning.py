@@ -36,6 +36,8 @@ from tests.simulator.provider import (
     window_on,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def play(scene: Callable[[Serving], Awaitable[None]], directory: Path) -> None:
     """Run a scene against a fresh provider with an open window that has a coin."""

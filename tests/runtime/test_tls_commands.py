@@ -19,6 +19,8 @@ import pytest
 
 from tests.runtime.certificates import Authority
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 KEYS = ROOT / "var" / "keys"
 ELSEWHERE = "198.51.100.7:7800"

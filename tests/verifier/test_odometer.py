@@ -28,6 +28,8 @@ from ragseal.verifier.steps import period as periods
 from ragseal.verifier.verification import Verdict
 from tests.simulator import CLS, NOW, OPENS, World, policy
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600
 
 

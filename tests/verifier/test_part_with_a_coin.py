@@ -14,6 +14,8 @@ from tests.simulator import OPENS, TENANTS
 from tests.simulator.coined import CoinedWorld
 from tests.verifier.test_beacon import SimulatedState, opens, participant, seal
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_whole_way_of_a_window_with_a_coin(tmp_path: Path) -> None:
     """Placed columns are checked under the thinning key before this auditor commits, which is what coins need."""

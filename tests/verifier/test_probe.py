@@ -24,6 +24,8 @@ from ragseal.verifier.steps.log import read_log
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
 
+pytestmark = pytest.mark.slow
+
 QUERIES = 40
 LOCATING = 40  #: left to find the planted slot outside
 TINY = load_classes()["tiny"]

@@ -27,6 +27,8 @@ from ragseal.kernel.statement import Returned, seed_commitment
 from ragseal.verifier.state import State
 from tests.simulator import CLS, GROUP, Kept, Tenant, World, key_of
 
+pytestmark = pytest.mark.slow
+
 SEED = (12345, 67890)
 
 

@@ -39,6 +39,8 @@ from tests.simulator import (
     pseudonym,
 )
 
+pytestmark = pytest.mark.slow
+
 # --- honest ----------------------------------------------------------------------------------------------------------
 
 
