@@ -274,9 +274,9 @@ def attempt(module: str, code: CodeType | None, tests: Sequence[str], limit: flo
     if select.select([read], [], [], limit)[0]:
         said = os.read(read, 1 << 16)
     os.close(read)
-    for end in (lambda: os.killpg(child, signal.SIGKILL), lambda: os.kill(child, signal.SIGKILL)):
+    for end in (os.killpg, os.kill):
         try:
-            end()
+            end(child, signal.SIGKILL)
             break
         except ProcessLookupError:
             continue

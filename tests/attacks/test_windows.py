@@ -103,7 +103,9 @@ def opened_twice() -> AttackWorld:
 def dated_back() -> AttackWorld:
     """The window's times lie before the moment at which this auditor drew the nonce, by the auditor's own clock."""
     world = queried()
-    world.drawn[world.digest] = world.messages[world.at(WindowOpen)].time + 601
+    opening = world.messages[world.at(WindowOpen)]
+    assert isinstance(opening, WindowOpen)
+    world.drawn[world.digest] = opening.time + 601
     return world
 
 

@@ -141,11 +141,11 @@ async def test_links_and_blocks(tmp_path: Path, block_keys: KeyPaths) -> None:
         with pytest.raises(ProofError, match="does not hold"):
             check(serving, block_keys, signed, [[0, 1, 2, 3], *wanted[1:]], data)
         again = BlockBatch.decode(await blocks(serving, window.digest, block_keys.digest, "acme", wanted))
-        for one, other in zip(BlockBatch.decode(data).blocks, again.blocks, strict=True):
-            assert one.c_g != other.c_g
-            assert one.c_s != other.c_s
-            assert one.norm.announcement != other.norm.announcement
-            assert one.norm.linear != other.norm.linear
+        for first, second in zip(BlockBatch.decode(data).blocks, again.blocks, strict=True):
+            assert first.c_g != second.c_g
+            assert first.c_s != second.c_s
+            assert first.norm.announcement != second.norm.announcement
+            assert first.norm.linear != second.norm.linear
 
 
 @in_loop

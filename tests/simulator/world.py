@@ -12,7 +12,7 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -295,7 +295,7 @@ class World:
         self.messages.append(WindowClose(self.digest, self.seq, OPENS + 3000))
 
     @classmethod
-    def honest(cls, **changes: Any) -> World:
+    def honest(cls, **changes: Any) -> Self:
         """Seven queries of three accounts in one closed window."""
         world = cls()
         world.commit(**changes)
