@@ -144,7 +144,7 @@ def test_a_reused_nonce_unblinds_the_hints(monkeypatch: pytest.MonkeyPatch, tmp_
     record = world.ask("alice")
     item = world.item(record)
     query = world.kept[world.digest, 0]
-    monkeypatch.setattr("tests.attacks.world.packed_random", lambda rng, n: scalars.pack(range(7, n + 7)))
+    monkeypatch.setattr("tests.simulator.world.scalars", lambda rng, n: scalars.pack(range(7, n + 7)))
     found: list[int] = []
     real = opening.challenge
 
