@@ -75,9 +75,9 @@ def check_prepared(
         ProofError: C_e is no point of the curve, or the identity.
     """
     if prepared.request_id != prepare.request_id:
-        raise AttestationError("the provider prepared another request id than the one that was sent")
+        raise AttestationError("the provider prepared a request id different from the one that was sent")
     if prepared.index_digest != window.index.digest():
-        raise AttestationError("the provider prepared another index version than the manifest's for this tenant")
+        raise AttestationError("the provider prepared an index version different from the manifest's for this tenant")
     e = decode_embedding(prepared.embedding)
     check_embedding(e, window.manifest.policy.dimension)
     group.check(prepared.c_e)
@@ -149,7 +149,7 @@ def check_record(group: Group, mine: SignedRequest, record: Record) -> None:
         ProofError: C_y is no point of the curve, or the identity.
     """
     if record.signed != mine:
-        raise AttestationError("the record carries another request than the one this account signed")
+        raise AttestationError("the record carries a request different from the one this account signed")
     group.check(record.c_y)
 
 
@@ -210,11 +210,11 @@ def check_receipt(
     if body.request_digest != record.signed.request.digest():
         raise AttestationError("the receipt is for another request")
     if body.record_digest != record.digest():
-        raise AttestationError("the receipt is for another record than the one delivered with it")
+        raise AttestationError("the receipt is for a record different from the one delivered with it")
     if body.seq != record.seq:
         raise AttestationError(f"the receipt says seq {body.seq}, the record {record.seq}")
     if openings_digest is not None and body.openings_digest != openings_digest:
-        raise AttestationError("the receipt is for other openings than the ones delivered with it")
+        raise AttestationError("the receipt is for openings different from the ones delivered with it")
     if log.name != manifest.origin:
         raise LedgerError(f"the window is kept in the log {manifest.origin!r}, the pinned log key is of {log.name!r}")
     try:

@@ -85,7 +85,7 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
         ConfigurationError: no such folder, or no such file in it.
     """
     if not directory.is_dir():
-        raise ConfigurationError(f"{directory} is no folder")
+        raise ConfigurationError(f"{directory} is not a folder")
     found = sorted(path for path in directory.rglob("*") if path.suffix in RECEIPT_SUFFIXES and path.is_file())
     if not found:
         raise ConfigurationError(f"{directory} holds no file that ends in {' or '.join(RECEIPT_SUFFIXES)}")

@@ -55,7 +55,7 @@ class State(KeyStore):
 
     def __init__(self, directory: Path) -> None:
         if not (directory / IDENTITY).is_file():
-            raise ConfigurationError(f"{directory} is no auditor's folder: make one with `ragseal-verifier init`")
+            raise ConfigurationError(f"{directory} is not an auditor's folder: make one with `ragseal-verifier init`")
         super().__init__(directory, load_identity(directory / IDENTITY))
 
     @classmethod
@@ -180,7 +180,7 @@ class State(KeyStore):
         for path in sorted((self.directory / NONCES).glob("*.json")):
             at = read_json(path, {}).get("drawn_at", 0)
             if not isinstance(at, int):
-                raise ConfigurationError(f"{path} is damaged: drawn_at is no time")
+                raise ConfigurationError(f"{path} is damaged: drawn_at is not a time")
             out[read_digest(path.stem)] = at
         return out
 

@@ -145,7 +145,7 @@ def read_beir_qrels(folder: Path, split: str = "test", *, limits: Limits = DEFAU
         EncodingError: a line without three columns, a grade that is no integer, a pair judged twice.
     """
     if not split or not all(ch.isalnum() or ch in "-_" for ch in split):
-        raise ConfigurationError(f"{split!r} is no name of a split, such as test")
+        raise ConfigurationError(f"{split!r} is not the name of a split, such as test")
     path = inside(folder, os.path.join("qrels", f"{split}.tsv"))
     require_file(path, limits)
     out: dict[str, dict[str, int]] = {}
@@ -159,7 +159,7 @@ def read_beir_qrels(folder: Path, split: str = "test", *, limits: Limits = DEFAU
             raise EncodingError(f"{path}, line {number}: expected query, document and grade between tabs")
         query, document, grade = cells
         if len(grade) > 9 or not grade.removeprefix("-").isascii() or not grade.removeprefix("-").isdigit():
-            raise EncodingError(f"{path}, line {number}: the grade is no integer")
+            raise EncodingError(f"{path}, line {number}: the grade is not an integer")
         if document in out.setdefault(query, {}):
             raise EncodingError(f"{path}, line {number}: query {query!r} and document {document!r} are judged twice")
         out[query][document] = int(grade)

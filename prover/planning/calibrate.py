@@ -120,7 +120,7 @@ def _lines(path: Path) -> list[str]:
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise EncodingError(f"{path} is no UTF-8 text") from None
+        raise EncodingError(f"{path} is not UTF-8 text") from None
 
 
 def _asking(qrels: dict[str, dict[str, int]], ids: dict[str, int]) -> list[list[int]]:
@@ -384,7 +384,7 @@ def calibrate(
     try:
         share = Fraction(target)
     except (ValueError, ZeroDivisionError):
-        raise ConfigurationError(f"--target {target!r} is no rate such as 1/20") from None
+        raise ConfigurationError(f"--target {target!r} is not a rate such as 1/20") from None
     if not 0 < share < 1:
         raise ConfigurationError("--target is a rate between 0 and 1, such as 1/20")
     texts = read_queries(queries, paraphrases)

@@ -139,13 +139,13 @@ CTR_GAPLESS = Guard(records, "_follow", "jumps to request")
 BUDGET = Guard(records, "_follow", "exceeds its")
 NONCE_ONCE = Guard(records, "_follow", "was used by this account before")
 INDEX_OF_THE_MANIFEST = Both(
-    (Guard(records, "_placed", "an index that no tenant"), Guard(records, "_logged", "another index than that"))
+    (Guard(records, "_placed", "an index that no tenant"), Guard(records, "_logged", "an index other than that"))
 )
-COUNT_AT_CLOSE = Guard(records, "check_order", "counts other records")
+COUNT_AT_CLOSE = Guard(records, "check_order", "the closing entry counts")
 
 # --- step 7: receipts ------------------------------------------------------------------------------------------------
 
-RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "another record than the one promised")
+RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "not the record that was promised")
 ONE_RECEIPT = Guard(receipts, "check_promises", "another receipt was given")
 SLOTS_IN_ORDER = Guard(receipts, "_openings", "slots in increasing order")
 SLOTS_COMMITTED = Guard(receipts, "_openings", "not those that the record commits to")
@@ -169,7 +169,7 @@ PROVIDER_CTR = Both(
     )
 )
 PROVIDER_NONCE = Guard(Admission, "due", "nonce was used before")
-PROVIDER_C_E = Guard(Admission, "due", "another query or C_e")
+PROVIDER_C_E = Guard(Admission, "due", "a query or C_e different")
 PROVIDER_ONE_AWAY = Guard(EmbeddingCommitter, "_fix", "the embedding sent is not this query")
 
 # --- step 9: the coalition estimate ----------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ LINK_HASHES_PROOF = _hash_without("thinning-link", 2)
 THINNED_ONCE = Guard(coins, "check_thinning_entry", "thinned once, not")
 THINNED_IN_TIME = Guard(coins, "check_thinning_entry", "between the beacon's last opening")
 THINNED_TENANTS = Guard(coins, "check_thinning_entry", "not those of the manifest")
-NO_COIN_NO_THINNING = Guard(coins, "check_thinning_entry", "has no coin for")
+NO_COIN_NO_THINNING = Guard(coins, "check_thinning_entry", "although the claim")
 THINNED_FILE_OF_THE_LOG = Guard(coins, "_thinned_file", "not the one that the log names")
 THINNED_COLUMNS = Check(coins, "verify_thinning")
 THINNING_CAPACITY = Guard(coins, "check_thinning_key", "made for another capacity")
@@ -230,7 +230,7 @@ SHARE_OF_THE_CLAIM = Guard(Policy, "_validate_claim", "needs a coin that hides")
 NO_COIN_NO_SHARE = Guard(Policy, "_validate_claim", "hidden must be 0")
 EVERY_LIST_GATES = Guard(Policy, "_validate_claim", "must gate the verdict")
 ABANDONED_COUNT = Check(period, "_abandoned", lambda *_: ((), ()))
-ONE_CLAIM = Guard(delivered, "_account", "make another claim")
+ONE_CLAIM = Guard(delivered, "_account", "make a claim other")
 PLACES_OF_THE_PERIOD = Guard(delivered, "known_class", "places are not proven enough")
 DELIVERED_ADVERTISED = Guard(delivered, "check_delivered_advertised", "advertises epsilon")
 

@@ -105,7 +105,7 @@ CHEATS: dict[Callable[[Scene], Awaitable[Answer]], tuple[type[AuditError], str, 
     signed_by_another_account: (AttestationError, "request signature does not hold", PROVIDER_SIGNATURE),
     ctr_gap: (AttestationError, "does not follow 1: send requests in order", PROVIDER_CTR),
     nonce_again: (AttestationError, "nonce was used before", PROVIDER_NONCE),
-    another_c_e: (AttestationError, "another query or C_e than its Prepare", PROVIDER_C_E),
+    another_c_e: (AttestationError, "a query or C_e different from its Prepare", PROVIDER_C_E),
     wild_embedding: (AttestationError, "the embedding sent is not this query's", PROVIDER_ONE_AWAY),
 }
 

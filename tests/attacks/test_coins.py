@@ -127,7 +127,7 @@ ENTRIES: dict[str, tuple[Callable[[CoinedWorld], None], int, str, Removable | No
     "a tenant dropped": (a_tenant_dropped, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
     "a tenant added": (a_tenant_added, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
     "a tenant renamed": (a_tenant_renamed, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
-    "tenants reordered": (tenants_reordered, 1, "is no message", None),
+    "tenants reordered": (tenants_reordered, 1, "is not a message", None),
 }
 ACCEPTED_WITHOUT = {"twice", "twice in other ways", "early", "late"}
 
@@ -154,7 +154,7 @@ def test_a_window_without_a_coin_is_not_thinned() -> None:
         world.messages.insert(world.at(WindowOpen), Thinning(world.digest, tuple(entries)))
 
     world = told(lie, policy_=simulator.policy())
-    refused(world, 5, "which the claim every-list has no coin for")
+    refused(world, 5, "although the claim every-list has no coin")
     with without(checks.NO_COIN_NO_THINNING):
         assert accepted(world).budget.claim == "every-list"  # type: ignore[union-attr]
 
@@ -340,7 +340,7 @@ def test_claim_and_coin_belong_together(stated: Policy, coins: Sequence[CoinComm
         Manifest.decode(world.manifest.encode())
     with without(check):
         assert Manifest.decode(world.manifest.encode()) == world.manifest
-    refused(world, 1, "entry 0 is no message of this protocol", window="w1")
+    refused(world, 1, "entry 0 is not a message of this protocol", window="w1")
 
 
 def test_a_manifest_with_two_coins_is_no_message() -> None:

@@ -197,7 +197,7 @@ def test_a_period_makes_one_claim() -> None:
     world = CoinedWorld()
     window(world, 0, claim="every-list")
     window(world, 1)
-    match = "make another claim than until-delivered"
+    match = "make a claim other than until-delivered"
     verdict = refused(world, 11, match, now=NOW + 100 * HOUR)
     assert verdict.failure is not None
     assert "w0; begin a new period with period_start = the time at which the window opens" in verdict.failure.message
@@ -215,7 +215,7 @@ def test_an_auditors_own_beginning_of_the_period_fails_nobody() -> None:
     window(world, 0, claim="every-list")
     window(world, 1, period_start=OPENS + HOUR)
     own = replace(world.auditor(), since=OPENS)
-    undecided(world, 11, "make another claim", auditor=own, now=NOW + 100 * HOUR)
+    undecided(world, 11, "make a claim other", auditor=own, now=NOW + 100 * HOUR)
     loud = CoinedWorld()
     window(loud, 0, gain=24, n_max=10**9, epsilon_account="1000000", delta="1/10000000")
     window(loud, 1, period_start=OPENS + HOUR)

@@ -279,7 +279,7 @@ def restate(change: Callable[[TenantLinks], TenantLinks]) -> Callable[[LinkList]
 )
 def test_links_about_other_records(change: Any) -> None:
     world = window(Lie(body=restate(change), listed=lambda tenant, links: []), asked=ASKED[::3])
-    refused(world, "are about other records than those in the log")
+    refused(world, "are about records different from those in the log")
     with without(LINKS_OF_THE_RECORDS):
         accepted(world)
 

@@ -81,7 +81,7 @@ def test_client_refuses_a_record_of_another_query_commitment() -> None:
         {"query_digest": bytes(32)},
     ):
         other = replace(record, signed=replace(record.signed, request=replace(request, **change)))
-        with pytest.raises(AttestationError, match="another request than the one this account signed"):
+        with pytest.raises(AttestationError, match="a request different from the one this account signed"):
             client.check_record(GROUP, record.signed, other)
 
 

@@ -128,7 +128,7 @@ def sealed_again_for_a_better_beacon() -> AttackWorld:
 
 CHEATS: dict[Callable[[], AttackWorld], tuple[int, str, Removable]] = {
     forked_ledger: (1, "the log was forked", LOG_EXTENDS),
-    policy_shown_is_another: (2, "shows another manifest of this window", MANIFEST_OF_THE_LOG),
+    policy_shown_is_another: (2, "shows a manifest of this window different", MANIFEST_OF_THE_LOG),
     policy_changed_after_opening: (2, "occurs in two manifests: it was opened again", WINDOW_NAME_ONCE),
     reopened_with_the_same_seed: (2, "the seed commitment was used by an earlier window", SEED_ONCE),
     opened_twice: (2, "the window was opened 2 times", OPENED_ONCE),

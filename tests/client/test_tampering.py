@@ -219,8 +219,8 @@ def same_seq(bench: Any, answer: Answer) -> Answer:
 
 
 LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
-    "another request of mine": (earlier_request, "another request than the one this account signed"),
-    "a forged request signature": (forged_request, "another request than the one this account signed"),
+    "another request of mine": (earlier_request, "a request different from the one this account signed"),
+    "a forged request signature": (forged_request, "a request different from the one this account signed"),
     "C_y the identity": (
         lambda b, a: relogged(b, a, dataclasses.replace(a.record, c_y=bytes(64))),
         "identity",
@@ -364,7 +364,7 @@ def entries(prepared: Prepared) -> list[int]:
 PREPARED_LIES: dict[str, tuple[Callable[[Any, Prepared], Prepared], str]] = {
     "another e within one": (
         lambda b, p: recommitted(b, p, [entries(p)[0] - 1, *entries(p)[1:]]),
-        "another embedding than the one this client computed",
+        "an embedding different from the one this client computed",
     ),
     "a long e": (lambda b, p: recommitted(b, p, [127] * 16), "norm"),
     "e = 0": (lambda b, p: dataclasses.replace(p, embedding=bytes(16)), "norm"),
@@ -373,7 +373,7 @@ PREPARED_LIES: dict[str, tuple[Callable[[Any, Prepared], Prepared], str]] = {
     "C_e the identity": (lambda b, p: dataclasses.replace(p, c_e=bytes(64)), "identity|point"),
     "another tenant's index": (
         lambda b, p: dataclasses.replace(p, index_digest=b.provider.index("other").digest()),
-        "another index version",
+        "an index version different",
     ),
     "another request's answer": (lambda b, p: dataclasses.replace(p, request_id=bytes(16)), "another request id"),
     "another blinder": (lambda b, p: dataclasses.replace(p, blinder=p.blinder + 1), "does not open"),

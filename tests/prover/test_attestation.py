@@ -190,7 +190,7 @@ def test_every_field_of_a_request_is_checked(tmp_path: Path) -> None:
             "ctr": (AttestationError, "does not follow"),
             "request_id": (AttestationError, "no Prepare"),
             "query_digest": (AttestationError, "another query"),
-            "c_e": (AttestationError, "another query or C_e"),
+            "c_e": (AttestationError, "a query or C_e different"),
             "index_digest": (AttestationError, "index version"),
             "last_receipt": (AttestationError, "acknowledge"),
             "nonce": (AttestationError, "nonce was used before"),

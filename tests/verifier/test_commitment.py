@@ -50,7 +50,7 @@ def nothing_opened() -> Any:
     return world
 
 
-@attack(2, "signed and shows another manifest of this window")
+@attack(2, "signed and shows a manifest of this window different")
 def other_manifest_shown() -> Any:
     world = World.honest()
     shown = replace(world.manifest, policy=policy(gain=2))

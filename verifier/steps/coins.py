@@ -87,7 +87,7 @@ def check_thinning_entry(
     if not manifest.policy.coined:
         if found:
             raise Refused(
-                f"the indices were thinned, which the claim {manifest.policy.claim} has no coin for", entries=at
+                f"the indices were thinned, although the claim {manifest.policy.claim} has no coin", entries=at
             )
         return None
     say(thinned_at_entries=at)

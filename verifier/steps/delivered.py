@@ -97,7 +97,7 @@ def _account(auditor: Auditor, window: Window, span: Period, delta: Fraction) ->
     other = [one.window for one in span.windows if not one.policy.coined]  # abandoned ones have coins
     if other:
         raise PolicyError(
-            f"windows of this budget period make another claim than {UNTIL_DELIVERED} and have no coin, so nothing "
+            f"windows of this budget period make a claim other than {UNTIL_DELIVERED} and have no coin, so nothing "
             f"bounds what absence tells over the period: {', '.join(other[:_NAMED])}; begin a new period with "
             "period_start = the time at which the window opens, once those of the other claim have closed"
         )
