@@ -116,7 +116,7 @@ def _identity(state: State) -> dict[str, Any]:
 @STATE
 @click.option("--tenant", required=True, help="Whose documents these are.")
 @click.option("--corpus", required=True, help=f"{KINDS}.")
-@click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most so many characters.")
+@click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most this length.")
 @JSON
 def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json: bool) -> None:
     """Embed documents and put them into random slots of a tenant's index.
@@ -125,9 +125,9 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
     the window is committed.
 
     \b
-    jsonl  one JSON object a line, UTF-8:
+    jsonl  one JSON object per line, UTF-8:
              {"id": "d1", "title": "may be left out", "text": "what is retrieved"}
-           id (or _id) is a text or an integer, once in the corpus; the title is put in front of the text.
+           id (or _id) is text or an integer, unique in the corpus; the title is put before the text.
     csv    the same by columns: the first row names them (id, title, text), RFC 4180, UTF-8.
     beir   a folder with corpus.jsonl: _id, title, text.
     text   every .txt and .md file below a folder; its path is its id. Links are not followed.
@@ -180,9 +180,7 @@ def policy(directory: Path) -> None:
     help="policy.toml; `ragseal-provider policy` prints one to start from.",
 )  # fmt: skip
 @click.option("--window", required=True, help="A name that was never used before.")
-@click.option(
-    "--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default whose proving key it is."
-)
+@click.option("--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default of the key's maker.")
 @click.option(
     "--yes-epsilon-is", "agreed", type=float, metavar="N",
     help=f"Commit although epsilon is above {consent.ASK_ABOVE} over the budget period; N is at least that epsilon.",
@@ -252,11 +250,11 @@ def commit(
 @click.option("--proofs", type=click.Choice(["eager", "on-demand"]), default="eager", show_default=True,
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
-              help="Answers leave at multiples of so many seconds, so that their time says little.")  # fmt: skip
+              help="Answers leave at multiples of this many seconds, so that their time says little.")  # fmt: skip
 @click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
-              help="A beacon participant with a place of its own, its public key in hexadecimal. Repeat.")  # fmt: skip
+              help="A beacon participant that a place is kept for, and its key in hexadecimal. Repeatable.")  # fmt: skip
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
-              help="An observer's public key: strangers cannot displace its cosignatures. Repeat.")  # fmt: skip
+              help="An observer's public key: strangers cannot displace its cosignatures. Repeatable.")  # fmt: skip
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
@@ -315,7 +313,7 @@ def close(directory: Path, address: str, window: str, tls: ClientTls, as_json: b
 @STATE
 @JSON
 def status(directory: Path, as_json: bool) -> None:
-    """What this provider holds.  It must not be serving; ask a serving one with its GetManifest."""
+    """What this provider holds.  It must not be serving; one that serves is asked by GetManifest."""
     with _running(directory) as provider:
         proven = {
             digest: provider.state.row("SELECT COUNT(*) FROM proofs WHERE manifest = ?", (digest,))

@@ -88,7 +88,7 @@ def fetch_keys(
 def release_key(directory: Path, digest: str, as_json: bool) -> None:
     """Prove again under a key (64 hexadecimal digits) that a failed proof stopped.
 
-    A failure can be a full disk, a damaged file or a key that was crafted to learn something from it: know which first.
+    A full disk, a damaged file or a key that was crafted to learn from it can make a proof fail: find out which, first.
     """
     key_digest = hexadecimal(digest, 32, "DIGEST")
     with State(directory) as state:

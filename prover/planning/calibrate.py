@@ -357,11 +357,14 @@ def _text(found: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.option("--queries", required=True, help="beir:FOLDER, jsonl:FILE or lines:FILE.  Public queries, or paid for.")
+@click.option(
+    "--queries", required=True,
+    help="beir:FOLDER, jsonl:FILE or lines:FILE: public queries, or queries whose owners were paid.",
+)  # fmt: skip
 @click.option(
     "--paraphrases",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Two texts a line with a tab between: what one question looks like in other words.",
+    help="Two texts per line, separated by a tab: a question and the same question in other words.",
 )
 @click.option("--embedder", default=DEFAULT, show_default=True, help="Whose theta it is.")
 @click.option("--target", default="1/20", show_default=True, help="False alarms of an honest window at most.")
