@@ -180,7 +180,8 @@ def policy(directory: Path) -> None:
     help="policy.toml; `ragseal-provider policy` prints one to start from.",
 )  # fmt: skip
 @click.option("--window", required=True, help="A name that was never used before.")
-@click.option("--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default of the key's maker.")
+@click.option("--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default that of the auditor "
+              "who made the proving key.")  # fmt: skip
 @click.option(
     "--yes-epsilon-is", "agreed", type=float, metavar="N",
     help=f"Commit although epsilon is above {consent.ASK_ABOVE} over the budget period; N is at least that epsilon.",
@@ -252,7 +253,8 @@ def commit(
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
               help="Answers leave at multiples of this many seconds, so that their time says little.")  # fmt: skip
 @click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
-              help="A beacon participant that a place is kept for, and its key in hexadecimal. Repeatable.")  # fmt: skip
+              help="A beacon participant that has a place kept free, and its key in hexadecimal. "
+              "Repeatable.")  # fmt: skip
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
               help="An observer's public key: strangers cannot displace its cosignatures. Repeatable.")  # fmt: skip
 @server_tls
