@@ -110,7 +110,7 @@ OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries befo
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 
-MANIFEST_OF_THE_LOG = Guard(manifest, "check_face", "than the one in the log")
+MANIFEST_OF_THE_LOG = Guard(manifest, "check_face", "different from the one in the log")
 WINDOW_NAME_ONCE = Guard(manifest, "_never_seen", "it was opened again")
 SEED_ONCE = Guard(manifest, "_never_seen", "the seed commitment was used")
 OPENED_ONCE = Guard(lifespan, "check_life", "the window was opened {len(opens)} times")
@@ -179,7 +179,7 @@ BLOCK_NORM = Check(certificate, "verify_squared_norm")
 BLOCK_OPENING = Check(certificate, "verify_products")
 LINKS_SIGNED = Check(certificate.SignedLinks, "verify")
 LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of another window")
-LINKS_OF_THE_RECORDS = Guard(estimate, "_about_the_records", "are about other records")
+LINKS_OF_THE_RECORDS = Guard(estimate, "_about_the_records", "are about records different")
 COALITION = Check(verification, "check_coalition")
 
 

@@ -35,7 +35,7 @@ EVERYBODY = ("provider", "observer-x", "auditor")
 OBSERVER_COMMIT, AUDITOR_COMMIT, SEAL, PROVIDER, OBSERVER, AUDITOR, OPEN = range(7)  #: in an honest beacon
 THINNED_ONCE = Guard(opening, "find_opening", "thinned twice")
 THINNED = Guard(opening, "_thinned", "opened without its coins")
-NO_COIN_NO_THINNING = Guard(opening, "_thinned", "does not provide for")
+NO_COIN_NO_THINNING = Guard(opening, "_thinned", "although its claim")
 THINNED_TENANTS = Guard(opening, "_thinned", "not those of the manifest")
 MALLORY = Ed25519PrivateKey.from_private_bytes(b"m" * 32)
 
@@ -376,7 +376,7 @@ def lines(bench: Any) -> dict[str, tuple[Callable[[Membership], Membership], str
         "no path": (lambda m: dataclasses.replace(m, path=()), "not in the registry"),
         "a place beyond": (lambda m: dataclasses.replace(m, index=3), "not in the registry"),
         "another tenant": (own(tenant="other"), "not in the registry"),
-        "another key": (own(public_key=bob.public_key), "another public key"),
+        "another key": (own(public_key=bob.public_key), "a public key different"),
         "another pseudonym": (own(salt=bytes(32)), "not in the registry"),
         "another's name": (own(name="bob"), "line of an account other"),
     }

@@ -297,9 +297,9 @@ LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
         lambda b, a: resigned(b, a, request_digest=bytes(32)),
         "receipt is for another request",
     ),
-    "a receipt for another record": (lambda b, a: resigned(b, a, record_digest=bytes(32)), "for another record"),
+    "a receipt for another record": (lambda b, a: resigned(b, a, record_digest=bytes(32)), "for a record different"),
     "a receipt with another seq": (lambda b, a: resigned(b, a, seq=a.record.seq + 1), "the receipt says seq"),
-    "a receipt for other openings": (lambda b, a: resigned(b, a, openings_digest=bytes(32)), "for other openings"),
+    "a receipt for other openings": (lambda b, a: resigned(b, a, openings_digest=bytes(32)), "for openings different"),
     "a receipt for other sealed bytes": (
         lambda b, a: resigned(b, a, sealed_digest=bytes(32)),
         "for other sealed openings",
@@ -375,7 +375,7 @@ PREPARED_LIES: dict[str, tuple[Callable[[Any, Prepared], Prepared], str]] = {
         lambda b, p: dataclasses.replace(p, index_digest=b.provider.index("other").digest()),
         "an index version different",
     ),
-    "another request's answer": (lambda b, p: dataclasses.replace(p, request_id=bytes(16)), "another request id"),
+    "another request's answer": (lambda b, p: dataclasses.replace(p, request_id=bytes(16)), "a request id different"),
     "another blinder": (lambda b, p: dataclasses.replace(p, blinder=p.blinder + 1), "does not open"),
 }
 
@@ -426,7 +426,7 @@ def test_windows_that_are_not_for_this_account(bench: Any) -> None:
     provider.people = [dataclasses.replace(mine, public_key=others[0].public_key), others[1]]
     provider.open("stolen")
     provider.account = lambda canonical, signed: line(provider, "alice").encode()
-    with pytest.raises(CommitmentError, match="another public key"):
+    with pytest.raises(CommitmentError, match="a public key different"):
         client.ask("json")
     del provider.account
     provider.people = [mine, *others]

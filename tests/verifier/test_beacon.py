@@ -419,7 +419,7 @@ def test_a_second_manifest_that_was_shown_while_taking_part_stays(world: World, 
     other = replace(world.manifest, policy=policy(gain=2))
     world.shown_manifest = signed_manifest(other, world.provider).encode()
     part = participant(world, state)
-    with pytest.raises(Refused, match="shows another manifest"):
+    with pytest.raises(Refused, match="shows a manifest of this window different"):
         part.advance()
     world.shown_manifest = None
     assert part.advance()[0] is Stage.COMMITTED
