@@ -210,11 +210,11 @@ def check_receipt(
     if body.request_digest != record.signed.request.digest():
         raise AttestationError("the receipt is for another request")
     if body.record_digest != record.digest():
-        raise AttestationError("the receipt is for a record different from the one delivered with it")
+        raise AttestationError("the receipt is for another record than the one delivered with it")
     if body.seq != record.seq:
         raise AttestationError(f"the receipt says seq {body.seq}, the record {record.seq}")
     if openings_digest is not None and body.openings_digest != openings_digest:
-        raise AttestationError("the receipt is for openings different from the ones delivered with it")
+        raise AttestationError("the receipt is for other openings than the ones delivered with it")
     if log.name != manifest.origin:
         raise LedgerError(f"the window is kept in the log {manifest.origin!r}, the pinned log key is of {log.name!r}")
     try:

@@ -297,9 +297,9 @@ LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
         lambda b, a: resigned(b, a, request_digest=bytes(32)),
         "receipt is for another request",
     ),
-    "a receipt for another record": (lambda b, a: resigned(b, a, record_digest=bytes(32)), "for a record different"),
+    "a receipt for another record": (lambda b, a: resigned(b, a, record_digest=bytes(32)), "for another record"),
     "a receipt with another seq": (lambda b, a: resigned(b, a, seq=a.record.seq + 1), "the receipt says seq"),
-    "a receipt for other openings": (lambda b, a: resigned(b, a, openings_digest=bytes(32)), "for openings different"),
+    "a receipt for other openings": (lambda b, a: resigned(b, a, openings_digest=bytes(32)), "for other openings"),
     "a receipt for other sealed bytes": (
         lambda b, a: resigned(b, a, sealed_digest=bytes(32)),
         "for other sealed openings",
