@@ -157,7 +157,7 @@ async def _close_window(address: str, tls: ClientTls, key: Ed25519PrivateKey, wi
         signed = SignedManifest.decode(shown.canonical)
         signed.verify()
         if signed.manifest.provider_key != signature.public_bytes(key):
-            raise CommitmentError(f"the provider at {address} has another key than this state: check the address")
+            raise CommitmentError(f"the provider at {address} has a key different from this state's: check the address")
         digest = signed.manifest.digest()
         request = provider_pb2.CloseWindowRequest(manifest=digest, signature=signature.sign(key, "close", digest))
         closed = await call(stub.CloseWindow, request, address, CLOSE_TIMEOUT)

@@ -49,7 +49,7 @@ LOG_KEY = click.option(
     "--log-key",
     required=True,
     help="The log's public key as the provider printed it (name+id+base64), or a file with it. "
-    "Get it from somebody you trust: it is what the whole audit hangs on.",
+    "Get it from somebody you trust: the whole audit rests on it.",
 )
 
 

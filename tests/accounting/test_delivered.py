@@ -33,6 +33,8 @@ from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 from ragseal.kernel.params import LAWS, CircuitClass, class_from_mapping
 from ragseal.kernel.params import R as FIELD_ORDER
 
+pytestmark = pytest.mark.slow
+
 DELTA = Fraction(1, 10**6)
 GEOMETRIC = CircuitClass("test-geo", "geometric", 5184, 10, 44, 12, 16, 14, 8, Fraction(3, 2), Fraction(1, 2))
 GAUSSIAN = replace(GEOMETRIC, name="test", law="gaussian")

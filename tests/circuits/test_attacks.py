@@ -22,6 +22,8 @@ from tests.circuits.drafts import Draft, DraftPlace, Setting, multiplier
 from tests.circuits.r1cs import P, R1cs
 from tests.circuits.scene import compiled
 
+pytestmark = pytest.mark.slow
+
 
 def fractions(r1cs: R1cs, *patterns: str) -> tuple[set[int], set[int]]:
     """Defining rows of the fractions that match, and all of those wires but one a pattern, which shall be 0."""

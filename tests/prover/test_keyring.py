@@ -30,8 +30,10 @@ from ragseal.prover.remote import fetch_key
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from tests.prover.provider_scene import AUDITOR
 from tests.prover.zkeys import sections, written
+from tests.simulator.provider import AUDITOR
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass
@@ -194,7 +196,7 @@ def send(sender: Sender, data: bytes) -> None:
 
 
 def test_a_key_whose_failures_tell_a_score_is_refused(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, keys: KeyPaths
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass
 ) -> None:
     """The verifying key, its digest and every consistency of the file are untouched."""
     assert with_predicate(sender.data, 1, 0) != sender.data
@@ -235,9 +237,7 @@ def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
     assert leftovers(ring) == []
 
 
-def test_a_key_of_another_class_is_refused(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, tmp_path: Path
-) -> None:
+def test_a_key_of_another_class_is_refused(sender: Sender, ring: AttestationKeys, tmp_path: Path) -> None:
     other = load_classes()["tiny-geo"]
     (tmp_path / "geo").mkdir()
     geo = attestation_keys(tmp_path / "geo", other, lambda: tmp_path, lambda folder: None)  # type: ignore[arg-type, return-value]
