@@ -136,6 +136,16 @@ impl R1cs {
         (self.n_rows + self.n_public + 1).next_power_of_two()
     }
 
+    /// As [`R1cs::domain`] of a key in which only the first `kept` public wires have a row of their own.
+    pub fn domain_with(&self, kept: usize) -> Result<usize> {
+        ensure!(
+            (1..=self.n_public).contains(&kept),
+            "rows for {kept} public wires of {}",
+            self.n_public
+        );
+        Ok((self.n_rows + kept + 1).next_power_of_two())
+    }
+
     /// The three forms of a row as (wire, canonical little-endian coefficient).
     pub fn constraint(&self, row: usize) -> [Vec<(u32, [u8; 32])>; 3] {
         [&self.a, &self.b, &self.c].map(|f| {
