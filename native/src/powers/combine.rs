@@ -94,11 +94,10 @@ impl Columns {
     }
 
     fn together<F: Field>(&self, range: std::ops::Range<usize>, points: &[Pt<F>], values: &[Fr]) -> Vec<Pt<F>> {
-        let columns = range.len();
-        let mut jobs = Vec::new();
-        // Terms with coefficient 1 or -1 wait; the others become a point (its sign taken in) and a shifted magnitude.
-        let (mut units, mut unit_counts) = (Vec::new(), vec![0u32; columns]);
+        // Terms with coefficient 1 or -1 wait; of the others a point, its sign taken in, and a shifted magnitude stay.
+        let (mut units, mut unit_counts) = (Vec::new(), vec![0u32; range.len()]);
         let (mut first_multiples, mut shifted, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+        let mut multiplied: Vec<usize> = Vec::new();
         let offset = [u64::from_le_bytes([0x88; 8]); 4];
         for (at, column) in range.enumerate() {
             for &(point, k) in self.column(column) {
@@ -110,34 +109,43 @@ impl Columns {
                         let (negative, magnitude) = sign_and_magnitude(&values[k as usize]);
                         first_multiples.push(if negative { p.neg() } else { p });
                         shifted.push(add_limbs(&magnitude, &offset));
-                        owners.push(at);
+                        if multiplied.last() != Some(&at) {
+                            multiplied.push(at);
+                        }
+                        owners.push(multiplied.len() - 1);
                         continue;
                     }
                 }
                 unit_counts[at] += 1;
             }
         }
-        let mut sums = vec![Pt::IDENTITY; columns];
-        if !owners.is_empty() {
-            let multiples = multiples_of(first_multiples);
-            let mut chosen = Vec::new();
-            let mut counts = vec![0u32; columns];
-            for window in (0..256 / WIDTH).rev() {
-                for _ in 0..WIDTH {
-                    double_all(&mut sums);
-                }
-                chosen.clear();
-                counts.fill(0);
-                for (term, (limbs, &owner)) in shifted.iter().zip(&owners).enumerate() {
-                    let digit = bits(limbs, window * WIDTH, WIDTH) as i32 - HALF;
-                    if digit != 0 {
-                        let p = &multiples[digit.unsigned_abs() as usize - 1][term];
-                        chosen.push(if digit < 0 { p.neg() } else { *p });
-                        counts[owner] += 1;
-                    }
-                }
-                add_sums(&mut sums, &mut chosen, &mut counts, &mut jobs);
+        let mut jobs = Vec::new();
+        let mut products = vec![Pt::IDENTITY; multiplied.len()];
+        let multiples = multiples_of(first_multiples);
+        let mut chosen = Vec::new();
+        let mut counts = vec![0u32; multiplied.len()];
+        for window in (0..256 / WIDTH).rev() {
+            if multiplied.is_empty() {
+                break;
             }
+            for _ in 0..WIDTH {
+                double_all(&mut products);
+            }
+            chosen.clear();
+            counts.fill(0);
+            for (term, (limbs, &owner)) in shifted.iter().zip(&owners).enumerate() {
+                let digit = bits(limbs, window * WIDTH, WIDTH) as i32 - HALF;
+                if digit != 0 {
+                    let p = &multiples[digit.unsigned_abs() as usize - 1][term];
+                    chosen.push(if digit < 0 { p.neg() } else { *p });
+                    counts[owner] += 1;
+                }
+            }
+            add_sums(&mut products, &mut chosen, &mut counts, &mut jobs);
+        }
+        let mut sums = vec![Pt::IDENTITY; unit_counts.len()];
+        for (at, product) in multiplied.iter().zip(products) {
+            sums[*at] = product;
         }
         add_sums(&mut sums, &mut units, &mut unit_counts, &mut jobs);
         sums

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const HEADER: u32 = 1;
+pub const HEADER: u32 = 1;
 pub const TAU_1: u32 = 2;
 pub const TAU_2: u32 = 3;
 pub const ALPHA_TAU_1: u32 = 4;
@@ -26,7 +26,7 @@ pub const LAGRANGE_ALPHA_TAU_1: u32 = 14;
 pub const LAGRANGE_BETA_TAU_1: u32 = 15;
 
 /// Bytes of the header section: size of a field element, modulus, power, power of the ceremony.
-const HEADER_BYTES: u64 = 4 + 32 + 4 + 4;
+pub const HEADER_BYTES: u64 = 4 + 32 + 4 + 4;
 const MAX_POWER: u32 = 28;
 
 /// An open file and where its sections lie.
@@ -42,10 +42,21 @@ struct Section {
     size: u64,
 }
 
-fn size_of_point(kind: u32) -> usize {
+pub fn size_of_point(kind: u32) -> usize {
     match kind {
         TAU_2 | BETA_2 | LAGRANGE_TAU_2 => G2_BYTES,
         _ => G1_BYTES,
+    }
+}
+
+/// Points of a section in a file for n rows.
+pub fn points_of(kind: u32, n: usize) -> usize {
+    match kind {
+        TAU_1 => 2 * n - 1,
+        BETA_2 => 1,
+        LAGRANGE_TAU_1 => 4 * n - 1,
+        LAGRANGE_TAU_2 | LAGRANGE_ALPHA_TAU_1 | LAGRANGE_BETA_TAU_1 => 2 * n - 1,
+        _ => n,
     }
 }
 
@@ -100,14 +111,7 @@ impl PtauFile {
 
     /// Points that a section must have.
     pub fn points(&self, kind: u32) -> usize {
-        let n = self.domain();
-        match kind {
-            TAU_1 => 2 * n - 1,
-            BETA_2 => 1,
-            LAGRANGE_TAU_1 => 4 * n - 1,
-            LAGRANGE_TAU_2 | LAGRANGE_ALPHA_TAU_1 | LAGRANGE_BETA_TAU_1 => 2 * n - 1,
-            _ => n,
-        }
+        points_of(kind, self.domain())
     }
 
     /// Whether it has Lagrange bases.

@@ -54,6 +54,11 @@ impl Powers {
 
     /// The bases over a domain of n points, n at most that of these powers.
     pub fn bases(&self, n: usize) -> Result<Bases> {
+        self.read_bases(n)
+            .map_err(|e| Error(format!("{}: {e}", self.path.display())))
+    }
+
+    fn read_bases(&self, n: usize) -> Result<Bases> {
         ensure!(
             self.file.prepared(),
             "the file is not prepared for keys: run `snarkjs powersoftau prepare phase2 FILE.ptau PREPARED.ptau`"

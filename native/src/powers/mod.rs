@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Powers of tau (snarkjs' .ptau files): what a Groth16 key of any circuit can be made of, and checked against.
 
+mod alone;
 mod check;
 mod combine;
 mod contribution;
@@ -9,6 +10,7 @@ mod initial;
 mod key;
 mod lagrange;
 
+pub use alone::make_powers;
 pub use contribution::contribute;
 
 use crate::curve::{G1, G2};
@@ -16,7 +18,7 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use file::{PtauFile, ALPHA_TAU_1, BETA_2, BETA_TAU_1, TAU_1, TAU_2};
 use sha2::{Digest, Sha256};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Powers up to a domain, checked: they are those of one tau, alpha and beta.
 pub struct Powers {
@@ -30,6 +32,7 @@ pub struct Powers {
     tau2: G2,
     beta2: G2,
     file: PtauFile,
+    path: PathBuf,
 }
 
 impl Powers {
@@ -61,6 +64,7 @@ impl Powers {
             tau2: two[1],
             beta2: file.g2(BETA_2, 0, 1)?[0],
             file,
+            path: path.to_path_buf(),
         };
         check::check_powers(&powers, &two[0])?;
         Ok(powers)

@@ -44,7 +44,15 @@ fn contribute(py: Python<'_>, initial_path: PathBuf, zkey_path: PathBuf) -> PyRe
     detached(py, || powers::contribute(&initial_path, &zkey_path))
 }
 
+/// Make powers alone, with secrets from the operating system that are forgotten.  `entropy` is for tests.
+#[pyfunction]
+#[pyo3(signature = (path, power, entropy=None))]
+fn make_powers(py: Python<'_>, path: PathBuf, power: u32, entropy: Option<&[u8]>) -> PyResult<()> {
+    detached(py, || powers::make_powers(&path, power, entropy))
+}
+
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Powers>()?;
+    m.add_function(wrap_pyfunction!(make_powers, m)?)?;
     m.add_function(wrap_pyfunction!(contribute, m)?)
 }
