@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from ragseal.groth16.container import Container, Cursor, read_container, write_container
+from ragseal.circuits.container import Container, Cursor, read_container, write_container
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import P, R

@@ -27,7 +27,7 @@ pub struct ProvingKey {
     pub verifying: VerifyingKey,
     pub beta1: G1,
     pub delta1: G1,
-    /// Rows of the matrices A and B, snarkjs' extra row for every public input included.
+    /// Rows of the matrices A and B, public inputs' own rows included.
     pub rows_a: Forms,
     pub rows_b: Forms,
     pub values: Vec<Fr>,

@@ -6,6 +6,7 @@
 
 use super::check::{one_1, one_2};
 use super::combine::Columns;
+use super::lagrange::domain_of_key;
 use super::Powers;
 use crate::curve::G1;
 use crate::ensure;
@@ -29,7 +30,7 @@ impl Powers {
     /// `kept`: the first public wires, which get a row of their own in A beside the constant.
     pub fn initial_key(&self, r1cs: &Path, kept: usize, zkey: &Path) -> Result<()> {
         let system = R1cs::load(r1cs)?;
-        let n = system.domain_with(kept)?;
+        let n = domain_of_key(&system, kept)?;
         ensure!(
             n <= self.domain,
             "{}: the circuit needs powers for {n} rows and they were read for {}: read them for more",

@@ -6,7 +6,7 @@
 //! powers.  A wrong point passes with probability 2^-128.
 
 use super::check::{one_2, same_product};
-use super::lagrange::{at_tau, domain_of};
+use super::lagrange::{at_tau, domain_of, domain_of_key};
 use super::Powers;
 use crate::curve::{Pt, G1};
 use crate::error::{Error, Result};
@@ -96,7 +96,7 @@ impl Powers {
     }
 
     fn compare(&self, key: &ProvingKey, system: &R1cs, kept: usize) -> Result<()> {
-        let n = system.domain_with(kept)?;
+        let n = domain_of_key(system, kept)?;
         ensure!(
             (key.n_vars, key.n_public, key.domain) == (system.n_wires, system.n_public, n),
             "the key has {} wires, {} public inputs and a domain of {}, the circuit {}, {} and {n}: it is of other \

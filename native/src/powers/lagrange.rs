@@ -8,6 +8,7 @@ use crate::curve::{Pt, G1, G2};
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::msm::msm;
+use crate::r1cs::R1cs;
 use crate::scalars;
 use ark_bn254::{g1, Fr};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
@@ -24,6 +25,16 @@ pub struct Bases {
 
 pub fn domain_of(n: usize) -> Result<Radix2EvaluationDomain<Fr>> {
     Radix2EvaluationDomain::new(n).ok_or_else(|| Error("the domain is too large for the field".into()))
+}
+
+/// Rows of a circuit's key whose first `kept` public wires have one of their own.
+pub fn domain_of_key(system: &R1cs, kept: usize) -> Result<usize> {
+    ensure!(
+        kept <= system.n_public,
+        "{kept} public inputs with a row of their own, the circuit has {}",
+        system.n_public
+    );
+    Ok(system.domain(kept))
 }
 
 /// sum_k values[k] L_k(tau) for the Lagrange basis over values.len() points: a combination of powers instead.
