@@ -2,10 +2,10 @@
 """How a ceremony of snarkjs makes a key without a row for each hidden input.
 
 ``snarkjs groth16 setup`` gives every public input a row ``wire * 0 = 0``.  Here only the clear inputs and the blinder
-have one, and the hidden inputs, which live in commitments, have none.  So the ceremony is told of a circuit whose hidden
-inputs are private (:func:`hide_inputs`), and in the key that it begins with their points move from section 8 (C) to
-section 3 (IC) (:func:`show_inputs`).  Before the first contribution gamma = delta = 1, and both sections hold the very
-same points.  Contributions follow as ever.  ``docs/how-to/ceremony.md`` has the commands.
+have one, and the hidden inputs, which live in commitments, have none.  So the ceremony is told of a circuit whose
+hidden inputs are private (:func:`hide_inputs`), and in the key that it begins with their points move from section 8 (C)
+to section 3 (IC) (:func:`show_inputs`).  Before the first contribution gamma = delta = 1, and both sections hold the
+very same points.  Contributions follow as ever.  ``docs/how-to/ceremony.md`` has the commands.
 """
 
 from __future__ import annotations
