@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``ragseal-verifier ceremony``: keys that several parties make with snarkjs, and what one of them is.  SPEC A.9.6."""
+"""``ragseal-verifier ceremony``: powers of tau, keys that several parties make with snarkjs, what one of them is.  SPEC A.9.6."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import click
 
 from ragseal.backends.native import native, native_errors
 from ragseal.circuits.build import DEFAULT_CACHE, compiled
-from ragseal.circuits.circuit import circuit_of
+from ragseal.circuits.circuit import Shape, circuit_of, fitting
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16.coefficients import check_coefficients
-from ragseal.groth16.powers import PowersFile
+from ragseal.groth16.powers import PowersFile, key_domain
 from ragseal.groth16.resection import hide_inputs, show_inputs
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.thinning import thinning_class
 from ragseal.runtime.terminal import JSON, tell_result, telling
-from ragseal.verifier.audit import find_shape
+from ragseal.verifier.audit import class_build, find_shape
+from ragseal.verifier.state import find_class
 
 CLASS = click.option(
     "--class",
@@ -43,6 +45,35 @@ def ceremony() -> None:
     snarkjs makes a key of the circuit that `circuit` writes; `begin` gives it its public inputs back, before anybody
     contributes; `check` says whether the last key is of this circuit and these powers.
     """
+
+
+@ceremony.command("powers")
+@click.option("--class", "class_name", required=True, help="Circuit class that the powers must serve, such as base.")
+@CACHE
+@click.argument("target", type=_TARGET)
+@JSON
+def powers_(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
+    """Make powers of tau alone, where no public ceremony's will do.
+
+    tau comes from the operating system and is forgotten: keys of them are sound for whoever ran this, and a provider
+    that gets the file can check every point.  For the estimate's and the coins' circuit they suffice as well.
+    """
+    cls, _ = find_class(class_build(), class_name)
+    shapes: list[Shape] = [cls, fitting(class_name), thinning_class(cls.N)]
+    with telling(f"class {class_name}: compiling") as tell:
+        domain = 0
+        for shape in shapes:
+            tell(f"{shape.name}: compiling")
+            domain = max(domain, key_domain(read_r1cs(compiled(shape, cache, tell)), circuit_of(shape).kept))
+        power = domain.bit_length() - 1
+        tell(f"making powers for 2^{power} rows")
+        with native_errors():
+            native.make_powers(str(target), power)
+    tell_result(
+        as_json,
+        {"class": class_name, "powers": str(target), "power": power},
+        f"{target}: powers for 2^{power} rows; give the file to the provider with the keys that you make of it",
+    )
 
 
 @ceremony.command()
