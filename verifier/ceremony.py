@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``ragseal-verifier ceremony``: powers of tau, keys that several parties make with snarkjs, what one of them is.  SPEC A.9.6."""
+"""``ragseal-verifier ceremony``: powers of tau, keys that several parties make with snarkjs, and their checks.  A.9."""
 
 from __future__ import annotations
 

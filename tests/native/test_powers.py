@@ -254,6 +254,8 @@ def test_truncated_extended_and_mislabelled_files(made: Made, tmp_path: Path) ->
     refused(tmp_path, data[:4] + struct.pack("<I", 2) + data[8:], "version")
     refused(tmp_path, data[:8] + struct.pack("<I", 2**32 - 1) + data[12:], "sections")
     refused(tmp_path, data[:16] + struct.pack("<Q", 2**64 - 1) + data[24:], "truncated")
+    again = struct.pack("<IQ", 6, G2) + bytes(G2)
+    refused(tmp_path, data[:8] + struct.pack("<I", 12) + data[12:] + again, "section 6 occurs twice")
     with pytest.raises(native.NativeError, match="regular file"):
         native.Powers.load(tmp_path, DOMAIN)
     with pytest.raises(native.NativeError, match="input/output"):
