@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ragseal.circuits.circuit import class_digest
+from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover import assembly, remote
 from ragseal.prover.attestation import proofs as proofs_of_records
@@ -27,36 +28,49 @@ from ragseal.runtime.tls import ClientTls
 @click.option("--verifier", required=True, help="host:port of the auditor's service.")
 @click.option("--class", "class_name", help="Circuit class; must be this provider's (default).")
 @click.option("--digest", help="Only this key, 64 hexadecimal digits.")
+@click.option(
+    "--powers",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The .ptau file that the auditor made its keys of (`keygen --powers`): every point is checked against it.",
+)
 @client_tls
 @JSON
 def fetch_keys(
-    directory: Path, verifier: str, class_name: str | None, digest: str | None, tls: ClientTls, as_json: bool
+    directory: Path,
+    verifier: str,
+    class_name: str | None,
+    digest: str | None,
+    powers: Path | None,
+    tls: ClientTls,
+    as_json: bool,
 ) -> None:
     """Get the auditor's proving keys; check and keep them.
 
     One is for attestations, one for the coalition estimate, one for the coins that hide documents.
     Whoever makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
-    protect its secrets.
+    protect its secrets.  Without --powers the points of a key stay unchecked: its maker may have made it so that a
+    proof fails where its guess at a score is right, which tells it so, once.
     """
     wanted = None if digest is None else hexadecimal(digest, 32, "--digest")
     with State(directory) as state, progress_bars() as bars:
         if class_name not in (None, state.settings.class_name):
             raise ConfigurationError(f"this provider has the class {state.settings.class_name!r}, not {class_name!r}")
         cls = assembly.circuit_class(state.settings.class_name)
+        first_phase = None if powers is None else PowersFile(powers)
         ring = assembly.open_keys(state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         task = bars.add_task("fetching the key", total=None)
 
         def moved(done: int, total: int) -> None:
             bars.update(task, completed=done, total=total)
 
-        fetched = remote.fetch_key(verifier, tls, cls, class_digest(cls), wanted, ring, moved)
+        fetched = remote.fetch_key(verifier, tls, cls, class_digest(cls), wanted, ring, moved, first_phase)
         paths = fetched.paths
         state.remember_auditor(paths.digest, fetched.auditor_key)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
         size = assembly.fitting_estimate(cls)
         rings = assembly.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
         (blocks,) = [
-            remote.fetch_key(verifier, tls, size, class_digest(size), None, one, moved).paths
+            remote.fetch_key(verifier, tls, size, class_digest(size), None, one, moved, first_phase).paths
             for one in rings
             if one.cls == size
         ]
@@ -64,11 +78,13 @@ def fetch_keys(
         coins = assembly.open_thinning_keys(
             state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True)
         )
-        thin = remote.fetch_key(verifier, tls, coins.cls, class_digest(coins.cls), None, coins, moved).paths
+        thin = remote.fetch_key(
+            verifier, tls, coins.cls, class_digest(coins.cls), None, coins, moved, first_phase
+        ).paths
     values = {
         "class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey),
         "estimate_key_digest": blocks.digest.hex(), "thinning_key_digest": thin.digest.hex(),
-        "auditor_key": fetched.auditor_key.hex(),
+        "auditor_key": fetched.auditor_key.hex(), "points_checked": powers is not None,
     }  # fmt: skip
     tell_result(
         as_json,
@@ -76,8 +92,14 @@ def fetch_keys(
         f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}\n"
         f"key {blocks.digest.hex()} of the coalition estimate is in {blocks.directory}\n"
         f"key {thin.digest.hex()} of the coins is in {thin.directory}\n"
-        f"auditor {fetched.auditor_key.hex()}: windows committed under this key name it, and give it their proofs and "
-        "links; compare it with the one that the auditor told you",
+        + (
+            "their points are NOT CHECKED: whoever made the keys may have made them so that a proof fails where a "
+            "guess at a score is right (SPEC A.9.6); keys of public powers can be checked with --powers\n"
+            if powers is None
+            else f"every point of theirs is the one that the circuits and {powers} give\n"
+        )
+        + f"auditor {fetched.auditor_key.hex()}: windows committed under this key name it, and give it their proofs "
+        "and links; compare it with the one that the auditor told you",
     )
 
 
