@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel import noise
+from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import (
     BeaconOpening,
@@ -212,6 +213,26 @@ def test_an_index_thinned_by_other_coins_is_refused(name: str) -> None:
     refused(world, 4, "thinned index of tenant 'north': ")
     with without(checks.THINNED_COLUMNS):
         accepted(world)
+
+
+def _fewer(columns: bytes) -> bytes:
+    return columns[:-POINT_BYTES]
+
+
+def _more(columns: bytes) -> bytes:
+    return columns + columns[:POINT_BYTES]
+
+
+@pytest.mark.parametrize("change", [_fewer, _more, lambda _: b"", lambda columns: columns[:-1]])
+def test_thinned_columns_of_another_number_are_the_providers_lie(change: Callable[[bytes], bytes]) -> None:
+    """The log names this very file: nobody else made it, so asking again for another one is no way out."""
+
+    def lie(world: CoinedWorld) -> None:
+        at = world.digest, "north"
+        world.thinned[at] = replace(world.thinned[at], columns=change(world.thinned[at].columns))
+        world.put_thinning(world.thinned[at].entry("north"), _entries(world)[1])
+
+    refused(told(lie), 4, "thinned index of tenant 'north': there are ")
 
 
 def _with_other_blinders(world: CoinedWorld) -> None:
@@ -512,9 +533,17 @@ def _sealed_again(world: CoinedWorld) -> CoinedWorld:
     return world
 
 
+def _forgotten() -> CoinedWorld:
+    """The auditor's folder was restored from a copy that is older than this window."""
+    world = begun(opened=False)
+    del world.beacons[world.digest], world.nonces[world.digest]
+    return world
+
+
 THROWN: dict[str, Callable[[], CoinedWorld]] = {
     "the auditor's opening is in the log": lambda: begun(opened=True),
     "the auditor's nonce was released and withheld": lambda: begun(opened=False),
+    "the auditor's folder does not know what became of its nonce": _forgotten,
     "of another auditor, complete but for its opening": of_another_auditor,
     "of another auditor, complete": lambda: of_another_auditor(opened=True),
     "of another auditor, sealed again": lambda: _sealed_again(of_another_auditor()),
@@ -647,7 +676,10 @@ def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
     first = world.digest
     window(world, 1, gain=gain, epsilon_account="1000000", delta=str(delta))
     undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
+    nonce = world.nonces.pop(first)
     del world.beacons[first]
+    undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
+    world.nonces[first] = nonce
     assert coins_of(audited(world)) == ONCE
 
 
