@@ -8,6 +8,7 @@ the test says; with the one check that it names removed the same evidence passes
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel import noise
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import (
@@ -32,8 +34,11 @@ from ragseal.kernel.errors import CommitmentError, EncodingError, PolicyError
 from ragseal.kernel.noise import TOTAL
 from ragseal.kernel.policy import Policy
 from ragseal.prover.spending import spending
+from ragseal.verifier.evidence import Undecided
 from ragseal.verifier.outcome import FAIL
 from ragseal.verifier.report import document, page
+from ragseal.verifier.steps.coins import check_thinned
+from ragseal.verifier.steps.manifest import Entered
 from ragseal.verifier.verification import Verdict
 from tests.attacks import checks
 from tests.attacks.checks import without
@@ -45,7 +50,7 @@ from tests.attacks.test_withheld import audit as audited_over
 from tests.attacks.world import accepted, refused, undecided
 from tests.verifier import simulator
 from tests.verifier.coined import CoinedWorld, backend, placed, policy, recommitted, seed_of
-from tests.verifier.simulator import CLS, DIMENSION, KEY, NOW, OPENS, TENANTS, key_of
+from tests.verifier.simulator import CLS, DIMENSION, GROUP, KEY, NOW, OPENS, TENANTS, SimulatedEvidence, key_of
 
 HOUR = 3600
 
@@ -213,6 +218,15 @@ def test_an_index_thinned_by_other_coins_is_refused(name: str) -> None:
     refused(world, 4, "thinned index of tenant 'north': ")
     with without(checks.THINNED_COLUMNS):
         accepted(world)
+
+
+def test_without_an_entry_there_are_no_columns_that_records_are_made_of() -> None:
+    """Never the placed ones instead, whoever calls."""
+    world = CoinedWorld.honest()
+    entered = Entered(0, SignedManifest(world.manifest, bytes(64)), world.digest)
+    placed_columns = {name: tenant.file.columns for name, tenant in placed().items()}
+    with pytest.raises(Undecided, match="no entry of the log names thinned columns"):
+        check_thinned(GROUP, KEY, backend().key, entered, placed_columns, None, world.beacon, SimulatedEvidence(world))
 
 
 def _fewer(columns: bytes) -> bytes:
@@ -707,6 +721,19 @@ def test_an_earlier_window_counts_the_accounts_that_asked_though_its_manifest_na
     assert verdict.budget is not None
     assert [one.accounts for one in verdict.budget.windows] == [3, 3]
     assert verdict.budget.queries == 2 * 3 * policy().n_max
+
+
+def test_an_earlier_window_counts_the_queries_that_an_account_asked_though_its_policy_allows_fewer() -> None:
+    world = CoinedWorld()
+    world.commit("w0", policy_=policy(n_max=1))
+    world.queries()
+    world.messages.append(WindowClose(world.digest, world.seq, OPENS + 600))
+    asked = Counter(m.signed.request.account for m in world.messages if isinstance(m, Record))
+    window(world, 1)
+    verdict = audited(world)
+    assert verdict.budget is not None
+    assert [one.queries for one in verdict.budget.windows] == [max(asked.values()), policy().n_max]
+    assert max(asked.values()) > 1
 
 
 def test_every_window_of_the_period_throws_its_own_coins() -> None:
