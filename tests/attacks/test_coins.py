@@ -518,6 +518,13 @@ def begun(name: str = "w0", *, opened: bool, **changes: Any) -> CoinedWorld:
     return world
 
 
+def _only_the_log_knows() -> CoinedWorld:
+    """The auditor's folder was restored from a copy that was made before it released the nonce."""
+    world = begun(opened=True)
+    del world.beacons[world.digest]
+    return world
+
+
 def of_another_auditor(*, opened: bool = False) -> CoinedWorld:
     """Window w0 names somebody else, whose nonce this auditor does not know."""
     world = CoinedWorld()
@@ -556,6 +563,7 @@ def _forgotten() -> CoinedWorld:
 
 THROWN: dict[str, Callable[[], CoinedWorld]] = {
     "the auditor's opening is in the log": lambda: begun(opened=True),
+    "the auditor's opening is in the log, its folder has no record of it": _only_the_log_knows,
     "the auditor's nonce was released and withheld": lambda: begun(opened=False),
     "the auditor's folder does not know what became of its nonce": _forgotten,
     "of another auditor, complete but for its opening": of_another_auditor,
@@ -577,6 +585,16 @@ def test_coins_that_were_thrown_and_thrown_again_count_twice(name: str) -> None:
     assert coins_of(audited(world)) == AGAIN
     with without(checks.ABANDONED_COUNT):
         assert coins_of(audited(world)) == ONCE
+
+
+@pytest.mark.parametrize("start", [OPENS - 100_000, OPENS + 2 * HOUR])
+def test_an_unsigned_manifest_of_a_window_that_never_opened_is_refused(start: int) -> None:
+    """Inside the period and before it: a policy that nobody signed says nothing of its coins."""
+    world = begun(opened=True)
+    world.messages[world.at(SignedManifest)] = SignedManifest(world.manifest, bytes(64))
+    window(world, 1)
+    window(world, 2, period_start=start)
+    refused(world, 11, "an earlier window's manifest", now=NOW + 100 * HOUR)
 
 
 @pytest.mark.parametrize("name", NOT_THROWN)
@@ -631,6 +649,18 @@ def test_the_first_window_of_a_period_answers_for_what_was_given_up_for_it() -> 
     world = begun(opened=True)
     window(world, 1, period_start=OPENS + HOUR)
     assert coins_of(audited(world)) == AGAIN
+
+
+def test_what_an_open_window_still_shows_ends_no_window_that_never_opened() -> None:
+    """Attack: coins are thrown while an earlier window is open, so that its closing follows them, with an old time."""
+    world = CoinedWorld()
+    window(world, 0)
+    closing = world.messages.pop()
+    world.enter_manifest("beside")
+    world.enter_sealed()
+    world.messages.append(closing)
+    window(world, 2, period_start=OPENS + 2 * HOUR)
+    assert coins_of(audited(world)) == (2, 2.9017, ["beside"])
 
 
 def test_dating_a_log_back_hides_no_coins_that_were_thrown_since() -> None:
