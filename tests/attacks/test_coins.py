@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.delivered_period import delivered_window
 from ragseal.kernel import noise
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES
@@ -472,6 +473,22 @@ def test_less_advertised_than_coin_or_noise_give_is_refused(changes: dict[str, A
     refused(world, 11, "the policy advertises epsilon 1, its coin and noise give")
     with without(checks.DELIVERED_ADVERTISED):
         accepted(world)
+
+
+def test_what_is_advertised_is_for_documents_of_all_their_slots() -> None:
+    """One slot's unseen would be 1.45."""
+    match = "the policy advertises epsilon 2, its coin and noise give 2.90167"
+    refused(CoinedWorld.honest(policy_=policy(chunks_max=2, epsilon_account="2")), 11, match)
+
+
+def test_what_is_advertised_is_for_the_queries_of_all_accounts() -> None:
+    """delta is about all of them: that of one account's alone would leave the noise more."""
+    stated = policy(gain=2, hidden=250)
+    one, all_of_them = (delivered_window(stated, CLS, n, Fraction(stated.delta)).epsilon for n in (1, 3))
+    assert one < all_of_them
+    between = Fraction((one + all_of_them) / 2).limit_denominator(10**6)
+    world = CoinedWorld.honest(policy_=replace(stated, epsilon_account=str(between)))
+    refused(world, 11, "the policy advertises epsilon")
 
 
 def test_a_noise_without_a_finite_return_is_refused() -> None:
