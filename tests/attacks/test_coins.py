@@ -10,14 +10,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from ragseal.accounting.delivered_period import delivered_window
+from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import (
     CoinCommitment,
     Manifest,
+    SignedManifest,
     ThinnedIndex,
     Thinning,
     WindowClose,
@@ -25,8 +29,11 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import CommitmentError, EncodingError, PolicyError
 from ragseal.kernel.policy import Policy
+from ragseal.verifier.evidence import Undecided
 from ragseal.verifier.outcome import FAIL
 from ragseal.verifier.report import document
+from ragseal.verifier.steps.coins import check_thinned
+from ragseal.verifier.steps.manifest import Entered
 from tests import simulator
 from tests.attacks import checks
 from tests.attacks.checks import gone, without
@@ -35,7 +42,7 @@ from tests.attacks.test_outsiders import Between
 from tests.attacks.test_withheld import Silent
 from tests.attacks.test_withheld import audit as audited_over
 from tests.attacks.world import accepted, refused, undecided
-from tests.simulator import DIMENSION, KEY, TENANTS
+from tests.simulator import CLS, DIMENSION, GROUP, KEY, TENANTS, SimulatedEvidence
 from tests.simulator.coined import CoinedWorld, placed, policy, recommitted, seed_of
 from tests.simulator.keys import thinning_backend as backend
 
@@ -197,6 +204,35 @@ def test_an_index_thinned_by_other_coins_is_refused(name: str) -> None:
     refused(world, 4, "thinned index of tenant 'north': ")
     with without(checks.THINNED_COLUMNS):
         accepted(world)
+
+
+def test_without_an_entry_there_are_no_columns_that_records_are_made_of() -> None:
+    """Never the placed ones instead, whoever calls."""
+    world = CoinedWorld.honest()
+    entered = Entered(0, SignedManifest(world.manifest, bytes(64)), world.digest)
+    placed_columns = {name: tenant.file.columns for name, tenant in placed().items()}
+    with pytest.raises(Undecided, match="no entry of the log names thinned columns"):
+        check_thinned(GROUP, KEY, backend().key, entered, placed_columns, None, world.beacon, SimulatedEvidence(world))
+
+
+def _fewer(columns: bytes) -> bytes:
+    return columns[:-POINT_BYTES]
+
+
+def _more(columns: bytes) -> bytes:
+    return columns + columns[:POINT_BYTES]
+
+
+@pytest.mark.parametrize("change", [_fewer, _more, lambda _: b"", lambda columns: columns[:-1]])
+def test_thinned_columns_of_another_number_are_the_providers_lie(change: Callable[[bytes], bytes]) -> None:
+    """The log names this very file: nobody else made it, so asking again for another one is no way out."""
+
+    def lie(world: CoinedWorld) -> None:
+        at = world.digest, "north"
+        world.thinned[at] = replace(world.thinned[at], columns=change(world.thinned[at].columns))
+        world.put_thinning(world.thinned[at].entry("north"), _entries(world)[1])
+
+    refused(told(lie), 4, "thinned index of tenant 'north': there are ")
 
 
 def _with_other_blinders(world: CoinedWorld) -> None:
@@ -422,6 +458,22 @@ def test_less_advertised_than_coin_or_noise_give_is_refused(changes: dict[str, A
     refused(world, 11, "the policy advertises epsilon 1, its coin and noise give")
     with without(checks.DELIVERED_ADVERTISED):
         accepted(world)
+
+
+def test_what_is_advertised_is_for_documents_of_all_their_slots() -> None:
+    """One slot's unseen would be 1.45."""
+    match = "the policy advertises epsilon 2, its coin and noise give 2.90167"
+    refused(CoinedWorld.honest(policy_=policy(chunks_max=2, epsilon_account="2")), 11, match)
+
+
+def test_what_is_advertised_is_for_the_queries_of_all_accounts() -> None:
+    """delta is about all of them: that of one account's alone would leave the noise more."""
+    stated = policy(gain=2, hidden=250)
+    one, all_of_them = (delivered_window(stated, CLS, n, Fraction(stated.delta)).epsilon for n in (1, 3))
+    assert one < all_of_them
+    between = Fraction((one + all_of_them) / 2).limit_denominator(10**6)
+    world = CoinedWorld.honest(policy_=replace(stated, epsilon_account=str(between)))
+    refused(world, 11, "the policy advertises epsilon")
 
 
 def test_a_noise_without_a_finite_return_is_refused() -> None:

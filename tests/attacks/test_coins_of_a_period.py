@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel import noise
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import (
     BeaconOpening,
     SignedManifest,
@@ -70,6 +72,13 @@ def begun(name: str = "w0", *, opened: bool, **changes: Any) -> CoinedWorld:
     return world
 
 
+def _only_the_log_knows() -> CoinedWorld:
+    """The auditor's folder was restored from a copy that was made before it released the nonce."""
+    world = begun(opened=True)
+    del world.beacons[world.digest]
+    return world
+
+
 def of_another_auditor(*, opened: bool = False) -> CoinedWorld:
     """Window w0 names somebody else, whose nonce this auditor does not know."""
     world = CoinedWorld()
@@ -99,9 +108,18 @@ def _sealed_again(world: CoinedWorld) -> CoinedWorld:
     return world
 
 
+def _forgotten() -> CoinedWorld:
+    """The auditor's folder was restored from a copy that is older than this window."""
+    world = begun(opened=False)
+    del world.beacons[world.digest], world.nonces[world.digest]
+    return world
+
+
 THROWN: dict[str, Callable[[], CoinedWorld]] = {
     "the auditor's opening is in the log": lambda: begun(opened=True),
+    "the auditor's opening is in the log, its folder has no record of it": _only_the_log_knows,
     "the auditor's nonce was released and withheld": lambda: begun(opened=False),
+    "the auditor's folder does not know what became of its nonce": _forgotten,
     "of another auditor, complete but for its opening": of_another_auditor,
     "of another auditor, complete": lambda: of_another_auditor(opened=True),
     "of another auditor, sealed again": lambda: _sealed_again(of_another_auditor()),
@@ -121,6 +139,16 @@ def test_coins_that_were_thrown_and_thrown_again_count_twice(name: str) -> None:
     assert coins_of(audited(world)) == AGAIN
     with without(checks.ABANDONED_COUNT):
         assert coins_of(audited(world)) == ONCE
+
+
+@pytest.mark.parametrize("start", [OPENS - 100_000, OPENS + 2 * HOUR])
+def test_an_unsigned_manifest_of_a_window_that_never_opened_is_refused(start: int) -> None:
+    """Inside the period and before it: a policy that nobody signed says nothing of its coins."""
+    world = begun(opened=True)
+    world.messages[world.at(SignedManifest)] = SignedManifest(world.manifest, bytes(64))
+    window(world, 1)
+    window(world, 2, period_start=start)
+    refused(world, 11, "an earlier window's manifest", now=NOW + 100 * HOUR)
 
 
 @pytest.mark.parametrize("name", NOT_THROWN)
@@ -175,6 +203,18 @@ def test_the_first_window_of_a_period_answers_for_what_was_given_up_for_it() -> 
     world = begun(opened=True)
     window(world, 1, period_start=OPENS + HOUR)
     assert coins_of(audited(world)) == AGAIN
+
+
+def test_what_an_open_window_still_shows_ends_no_window_that_never_opened() -> None:
+    """Attack: coins are thrown while an earlier window is open, so that its closing follows them, with an old time."""
+    world = CoinedWorld()
+    window(world, 0)
+    closing = world.messages.pop()
+    world.enter_manifest("beside")
+    world.enter_sealed()
+    world.messages.append(closing)
+    window(world, 2, period_start=OPENS + 2 * HOUR)
+    assert coins_of(audited(world)) == (2, 2.9017, ["beside"])
 
 
 def test_dating_a_log_back_hides_no_coins_that_were_thrown_since() -> None:
@@ -234,7 +274,10 @@ def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
     first = world.digest
     window(world, 1, gain=gain, epsilon_account="1000000", delta=str(delta))
     undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
+    nonce = world.nonces.pop(first)
     del world.beacons[first]
+    undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
+    world.nonces[first] = nonce
     assert coins_of(audited(world)) == ONCE
 
 
@@ -262,6 +305,19 @@ def test_an_earlier_window_counts_the_accounts_that_asked_though_its_manifest_na
     assert verdict.budget is not None
     assert [one.accounts for one in verdict.budget.windows] == [3, 3]
     assert verdict.budget.queries == 2 * 3 * policy().n_max
+
+
+def test_an_earlier_window_counts_the_queries_that_an_account_asked_though_its_policy_allows_fewer() -> None:
+    world = CoinedWorld()
+    world.commit("w0", policy_=policy(n_max=1))
+    world.queries()
+    world.messages.append(WindowClose(world.digest, world.seq, OPENS + 600))
+    asked = Counter(m.signed.request.account for m in world.messages if isinstance(m, Record))
+    window(world, 1)
+    verdict = audited(world)
+    assert verdict.budget is not None
+    assert [one.queries for one in verdict.budget.windows] == [max(asked.values()), policy().n_max]
+    assert max(asked.values()) > 1
 
 
 def test_every_window_of_the_period_throws_its_own_coins() -> None:

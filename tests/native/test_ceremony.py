@@ -29,9 +29,12 @@ POWER = 5
 KEPT, PUBLIC = 2, 12  #: a and the blinder; ten hidden inputs
 BEACON = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
-pytestmark = pytest.mark.skipif(
-    not (PROGRAM.exists() and shutil.which("node")), reason="snarkjs is not installed (npm ci in circuits/)"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (PROGRAM.exists() and shutil.which("node")), reason="snarkjs is not installed (npm ci in circuits/)"
+    ),
+]
 
 
 def snarkjs(*arguments: object) -> str:

@@ -133,17 +133,17 @@ def check_thinned(
     columns: dict[str, bytes] = {}
     for one in thinning.tenants:
         file = _thinned_file(window, one, evidence)
-        statement = ThinningStatement(
-            thinning_key=thinning_key.digest,
-            attestation_key=key.digest,
-            manifest=window.digest,
-            c_coin=manifest.coin.c_coin,
-            context=coin_context(window.digest, beacon, one.tenant),
-            hidden=manifest.policy.hidden,
-            placed=placed[one.tenant],
-            thinned=file.columns,
-        )
         with held(f"thinned index of tenant {one.tenant!r}: ", tenant=one.tenant):
+            statement = ThinningStatement(
+                thinning_key=thinning_key.digest,
+                attestation_key=key.digest,
+                manifest=window.digest,
+                c_coin=manifest.coin.c_coin,
+                context=coin_context(window.digest, beacon, one.tenant),
+                hidden=manifest.policy.hidden,
+                placed=placed[one.tenant],
+                thinned=file.columns,
+            )
             verify_thinning(group, statement, thinning_key, key.scores, file)
         columns[one.tenant] = file.columns
         say(**{f"thinned_columns[{one.tenant}]": one.columns_digest})

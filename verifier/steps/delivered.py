@@ -111,9 +111,10 @@ def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, 
     """No finite epsilon: the provider's doing if the log and its policies alone give none.
 
     Which windows count may also rest on this auditor's own beginning of the period and on what its folder says of its
-    nonces: when they were drawn, and whether they were released.
+    nonces: when they were drawn, whether they were released, and that it has them.
     """
-    alone = period(log, window, replace(auditor, since=None, drawn={}, beacons={}))
+    kept = {signed.manifest.digest(): b"" for _, signed in log.manifests()}  # no nonce of its own was lost
+    alone = period(log, window, replace(auditor, since=None, drawn={}, beacons={}, nonces=kept))
     try:
         _account(auditor, window, alone, delta)
     except PolicyError:
