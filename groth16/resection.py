@@ -6,10 +6,15 @@ have one, and the hidden inputs, which live in commitments, have none.  So the c
 hidden inputs are private (:func:`hide_inputs`), and in the key that it begins with their points move from section 8 (C)
 to section 3 (IC) (:func:`show_inputs`).  Before the first contribution gamma = delta = 1, and both sections hold the
 very same points.  Contributions follow as ever.  ``docs/how-to/ceremony.md`` has the commands.
+
+Nobody may contribute to the key as it was before the move: what comes out holds every hidden input's point divided by delta,
+with which anybody changes that input under a proof.  A contribution's proof of knowledge covers the key's circuit hash
+and no points, so the moved key has another circuit hash: a contribution to the one is none to the other.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from pathlib import Path
 
@@ -25,6 +30,7 @@ _PUBLIC = 2 * _FIELD + 4  #: where a key's header counts its public inputs
 _GAMMA = 2 * _FIELD + 12 + 2 * POINT_BYTES + G2_BYTES
 _DELTA_2 = _GAMMA + G2_BYTES + POINT_BYTES
 _CIRCUIT_HASH = 64  #: bytes before the number of contributions
+_MOVED = b"ragseal.key-with-hidden-inputs.v1"
 
 
 def hide_inputs(r1cs: Path, kept: int, target: Path) -> None:
@@ -86,4 +92,8 @@ def _moved(key: Container, public: int) -> dict[int, bytes | memoryview]:
     c = key.array(_C, wires - declared - 1, POINT_BYTES)
     cut = (public - declared) * POINT_BYTES
     changed = bytes(header[:_PUBLIC]) + public.to_bytes(4, "little") + bytes(header[_PUBLIC + 4 :])
-    return {**key.sections, 2: changed, _IC: bytes(ic) + bytes(c[:cut]), _C: c[cut:]}
+    moved = {2: changed, _IC: bytes(ic) + bytes(c[:cut]), _C: bytes(c[cut:])}
+    digest = hashlib.blake2b(_MOVED + bytes(listed[:_CIRCUIT_HASH]))
+    for part in moved.values():
+        digest.update(part)
+    return {**key.sections, **moved, _CONTRIBUTIONS: digest.digest() + bytes(4)}

@@ -173,6 +173,39 @@ def test_points_are_moved_before_anybody_contributes(held: Ceremony, tmp_path: P
     assert not list(tmp_path.glob("no.*"))
 
 
+def test_a_contribution_to_the_key_before_the_move_is_none_to_the_key_after_it(held: Ceremony, tmp_path: Path) -> None:
+    """Attack: an honest party is handed what snarkjs wrote; its contribution holds each hidden input's point over delta.
+
+    Moved into IC's company those points would let anybody change hidden inputs under a proof.
+    """
+    powers = PowersFile(held.powers)
+    hide_inputs(held.r1cs, KEPT, tmp_path / "hidden.r1cs")
+    assert "ZKey Ok" in snarkjs("zkey", "verify", tmp_path / "hidden.r1cs", held.powers, held.setup), "what it looks at"
+    with pytest.raises((ProofError, native.NativeError)):  # what it should look at
+        powers.check_key(held.setup, held.r1cs, KEPT)
+    snarkjs("zkey", "contribute", held.setup, tmp_path / "given.zkey", "-e=for tests only")
+    given, begun = (read_container(path, b"zkey", 1).sections for path in (tmp_path / "given.zkey", held.begin))
+    cut = (PUBLIC - KEPT) * 64
+    header = bytes(begun[2][:-192]) + bytes(given[2][-192:])  # delta is the party's
+    parts = {**given, 2: header, 3: begun[3], 8: given[8][cut:]}
+
+    def accepted(hash_of: dict[int, memoryview]) -> bool:
+        listed = bytes(hash_of[10][:64]) + bytes(given[10][64:])
+        write_container(tmp_path / "final.zkey", b"zkey", 1, {**parts, 10: listed})
+        write_container(tmp_path / "begin.zkey", b"zkey", 1, {**begun, 10: listed[:64] + bytes(4)})
+        powers.check_key(tmp_path / "final.zkey", held.r1cs, KEPT)  # the key itself is as it should be
+        command = [
+            "node",
+            str(PROGRAM),
+            "zkvi",
+            *map(str, (tmp_path / "begin.zkey", held.powers, tmp_path / "final.zkey")),
+        ]
+        return "ZKey Ok" in subprocess.run(command, capture_output=True, text=True, timeout=500, check=False).stdout
+
+    assert accepted(given), "with the circuit hash as it was nobody would notice"
+    assert not accepted(begun)
+
+
 def test_class_tiny(tmp_path: Path) -> None:
     """The same on a circuit of ragseal's own, upon powers that one party made.  Nearly all the time is snarkjs'."""
     tiny = load_classes()["tiny"]
