@@ -7,9 +7,9 @@ hidden inputs are private (:func:`hide_inputs`), and in the key that it begins w
 to section 3 (IC) (:func:`show_inputs`).  Before the first contribution gamma = delta = 1, and both sections hold the
 very same points.  Contributions follow as ever.  ``docs/how-to/ceremony.md`` has the commands.
 
-Nobody may contribute to the key as it was before the move: what comes out holds every hidden input's point divided by delta,
-with which anybody changes that input under a proof.  A contribution's proof of knowledge covers the key's circuit hash
-and no points, so the moved key has another circuit hash: a contribution to the one is none to the other.
+Nobody may contribute to the key as it was before the move: what comes out holds every hidden input's point divided by
+delta, with which anybody changes that input under a proof.  A contribution's proof of knowledge covers the key's circuit
+hash and no points, so the moved key has another circuit hash: a contribution to the one is none to the other.
 """
 
 from __future__ import annotations

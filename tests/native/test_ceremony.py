@@ -174,7 +174,7 @@ def test_points_are_moved_before_anybody_contributes(held: Ceremony, tmp_path: P
 
 
 def test_a_contribution_to_the_key_before_the_move_is_none_to_the_key_after_it(held: Ceremony, tmp_path: Path) -> None:
-    """Attack: an honest party is handed what snarkjs wrote; its contribution holds each hidden input's point over delta.
+    """Attack: an honest party is handed what snarkjs wrote; its contribution holds hidden inputs' points over delta.
 
     Moved into IC's company those points would let anybody change hidden inputs under a proof.
     """
