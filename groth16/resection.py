@@ -8,8 +8,8 @@ to section 3 (IC) (:func:`show_inputs`).  Before the first contribution gamma = 
 very same points.  Contributions follow as ever.  ``docs/how-to/ceremony.md`` has the commands.
 
 Nobody may contribute to the key as it was before the move: what comes out holds every hidden input's point divided by
-delta, with which anybody changes that input under a proof.  A contribution's proof of knowledge covers the key's circuit
-hash and no points, so the moved key has another circuit hash: a contribution to the one is none to the other.
+delta, with which anybody changes that input under a proof.  A contribution's proof of knowledge covers the circuit
+hash and no points, so the moved key has another one: a contribution to the one key is none to the other.
 """
 
 from __future__ import annotations
