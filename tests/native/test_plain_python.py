@@ -283,7 +283,7 @@ def test_hostile_key_files(tmp_path: Path, made: Any, repack: Repack, outside_su
     edit(2, put(76, struct.pack("<I", 5)), "section 3")
     edit(2, put(80, struct.pack("<I", 12)), "domain")
     edit(2, put(80, struct.pack("<I", 2**28)), "domain")
-    edit(2, put(80, struct.pack("<I", 4)), "domain")
+    edit(2, put(80, struct.pack("<I", 4)), "section 9")
     edit(2, put(80, struct.pack("<I", 32)), "section 9")
     edit(2, lambda h: h + b"\0", "too many")
     edit(2, put(alpha, bytes(64)), "alpha is the identity")
