@@ -346,7 +346,7 @@ def test_any_bytes_from_an_auditor_to_a_provider(
     def fetch(address: str, folder: Path) -> str:
         folder.mkdir(exist_ok=True)
         ring = attestation_keys(folder, tools.cls, None, None)  # type: ignore[arg-type]
-        monkeypatch.setattr(KeyRing, "install", lambda self, part, digest: (part.unlink(), digest)[1])
+        monkeypatch.setattr(KeyRing, "install", lambda self, part, digest, powers: (part.unlink(), digest)[1])
         provider_remote.fetch_key(
             address, BY_DEFAULT, tools.cls, class_digest(tools.cls), None, ring, lambda done, total: None
         )

@@ -301,7 +301,7 @@ def test_hostile_key_files(tmp_path: Path, made: Any, repack: Repack, outside_su
     for at in (alpha, beta1, delta1):
         edit(2, put(at, raw(1, 3)), "not on the curve")
     edit(2, put(alpha, b"\xff" * 32), "reduced")
-    edit(3, lambda ic: ic[:-64] + bytes(64), "base B) is the identity")
+    edit(3, lambda ic: ic[:-64] + bytes(64), "IC point 4 is the identity")
     edit(3, lambda ic: bytes(64) + ic[64:], "IC point 0 is the identity")
     for kind in (3, 5, 6, 8, 9):
         edit(kind, put(0, raw(1, 3)), "not on the curve")

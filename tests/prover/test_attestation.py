@@ -182,14 +182,14 @@ def test_every_field_of_a_request_is_checked(tmp_path: Path) -> None:
         other = await alice.prepare(alice.message("third"))
         globex = serving.provider.window_secrets(message.manifest).versions["globex"].committed.digest()
         cases: dict[str, tuple[type[AuditError], str]] = {
-            "origin": (AttestationError, "another ledger"),
+            "origin": (AttestationError, "a ledger or window different from"),
             "window": (AttestationError, "window"),
             "manifest": (CommitmentError, "no window"),
             "account": (AttestationError, "signature"),
             "seal_key": (AttestationError, "nothing can be sealed"),
             "ctr": (AttestationError, "does not follow"),
             "request_id": (AttestationError, "no Prepare"),
-            "query_digest": (AttestationError, "another query"),
+            "query_digest": (AttestationError, "a query or C_e different from"),
             "c_e": (AttestationError, "a query or C_e different"),
             "index_digest": (AttestationError, "index version"),
             "last_receipt": (AttestationError, "acknowledge"),
