@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragseal.backends.group import default_group
-from ragseal.kernel import certificate, commitment, signature
+from ragseal.kernel import certificate, commitment, estimate, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.certificate import (
@@ -31,6 +31,7 @@ from ragseal.kernel.certificate import (
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
+from ragseal.kernel.policy import rational
 from ragseal.kernel.squarednorm import SquaredNorm, prove_squared_norm
 
 GROUP = default_group()
@@ -126,7 +127,7 @@ class Estimator:
 
     def links_of(self, tenant: str) -> Links:
         policy, rows = self.world.manifest.policy, [k.e for _, k in self.records(tenant)]
-        threshold = certificate.link_threshold(certificate.rational(policy.theta, "theta"))
+        threshold = estimate.link_threshold(rational(policy.theta, "theta"))
         found = [
             (a, b)
             for a in range(len(rows))
