@@ -111,10 +111,10 @@ template Ranked(N, K, R, m, q, c, sides, uniformBits, G, CUT) {
         block[k].first2 <== (C17[2] + k + TAG_COARSE() * 2 ** 32) ** 5;
         for (var e = 0; e < count; e++) {
             for (var j = 0; j < q; j++) { block[k].value[e][j] <== slot[(B * k + e) * q + j][1]; }
-            for (var j = 0; j < fillC; j++) { block[k].filler[e][j] <== coarseFiller[B * k + e][j]; }
+            for (var j = 0; j < fillC; j++) { block[k].rest[e][j] <== coarseFiller[B * k + e][j]; }
             for (var j = 0; j < topC - 1; j++) {
-                block[k].top[e][j] <== coarseTop[B * k + e][j];
-                block[k].room[e][j] <== coarseRoom[B * k + e][j];
+                block[k].rest[e][fillC + j] <== coarseTop[B * k + e][j];
+                block[k].rest[e][fillC + topC - 1 + j] <== coarseRoom[B * k + e][j];
             }
         }
         ranges += block[k].range;
@@ -134,10 +134,10 @@ template Ranked(N, K, R, m, q, c, sides, uniformBits, G, CUT) {
                     fineBlock[k].value[e][p * nf + j] <== placeFine[(B * k + e) * PER + p][j];
                 }
             }
-            for (var j = 0; j < fillF; j++) { fineBlock[k].filler[e][j] <== fineFiller[B * k + e][j]; }
+            for (var j = 0; j < fillF; j++) { fineBlock[k].rest[e][j] <== fineFiller[B * k + e][j]; }
             for (var j = 0; j < topF - 1; j++) {
-                fineBlock[k].top[e][j] <== fineTop[B * k + e][j];
-                fineBlock[k].room[e][j] <== fineRoom[B * k + e][j];
+                fineBlock[k].rest[e][fillF + j] <== fineTop[B * k + e][j];
+                fineBlock[k].rest[e][fillF + topF - 1 + j] <== fineRoom[B * k + e][j];
             }
         }
         ranges += fineBlock[k].range;

@@ -9,15 +9,15 @@ include "poseidon.circom";
 // less one, are looked up. The highest chunk of each is derived.
 //
 // count: outputs used (16, fewer in the last block). The values are looked up elsewhere.
+// rest: of each output its filler chunks, then the lower chunks of its top, then those of what the top leaves. One array,
+// since the compiler fails on components of several shapes that have an empty one.
 // first1, first2: first S-boxes of the key (shared by all blocks) and of the block number (a constant).
 template WideElements(count, values, width, chunks, c, fill, tc) {
     signal input alpha;
     signal input first1;
     signal input first2;
     signal input value[count][values * chunks];
-    signal input filler[count][fill];
-    signal input top[count][tc - 1];
-    signal input room[count][tc - 1];
+    signal input rest[count][fill + 2 * (tc - 1)];
     signal output range;
 
     var C[17 * 8 + POSEIDON_PARTIAL(17)] = POSEIDON_C(17);
@@ -36,27 +36,26 @@ template WideElements(count, values, width, chunks, c, fill, tc) {
     signal f[count][each];
     var sum = 0;
     for (var e = 0; e < count; e++) {
-        var rest = 0;
-        for (var j = 0; j < 17; j++) { rest += M[j][e + 1] * core.last[j]; }
+        var above = 0;
+        for (var j = 0; j < 17; j++) { above += M[j][e + 1] * core.last[j]; }
         for (var v = 0; v < values; v++) {
-            for (var j = 0; j < chunks; j++) { rest -= value[e][v * chunks + j] * 2 ** (v * width + c * j); }
+            for (var j = 0; j < chunks; j++) { above -= value[e][v * chunks + j] * 2 ** (v * width + c * j); }
         }
-        for (var j = 0; j < fill; j++) { rest -= filler[e][j] * 2 ** (used + c * j); }
-        rest = rest * (1 / 2 ** position);
-        var high = rest;
-        var gap = limit - rest;
+        for (var j = 0; j < fill; j++) { above -= rest[e][j] * 2 ** (used + c * j); }
+        above = above * (1 / 2 ** position);
+        var high = above;
+        var gap = limit - above;
         for (var j = 0; j < tc - 1; j++) {
-            high -= top[e][j] * 2 ** (c * j);
-            gap -= room[e][j] * 2 ** (c * j);
+            high -= rest[e][fill + j] * 2 ** (c * j);
+            gap -= rest[e][fill + tc - 1 + j] * 2 ** (c * j);
         }
         high = high * (1 / 2 ** (c * (tc - 1)));
         gap = gap * (1 / 2 ** (c * (tc - 1)));
         for (var k = 0; k < each; k++) {
             var x;
-            if (k < fill) { x = filler[e][k]; }
-            else if (k < fill + tc - 1) { x = top[e][k - fill]; }
+            if (k < fill + tc - 1) { x = rest[e][k]; }
             else if (k == fill + tc - 1) { x = high; }
-            else if (k < each - 1) { x = room[e][k - fill - tc]; }
+            else if (k < each - 1) { x = rest[e][k - 1]; }
             else { x = gap; }
             f[e][k] <-- 1 / (alpha - x);
             f[e][k] * (alpha - x) === 1;
