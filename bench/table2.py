@@ -25,7 +25,7 @@ import numpy as np
 
 from bench.experiment import RESULTS, ROOT, Cell, pyplot, run, table
 from ragseal.circuits.build import _constants, build, compile_main, find_compiler, header
-from ragseal.circuits.circuit import class_digest, load_classes, sources
+from ragseal.circuits.circuit import circuit_of, class_digest, load_classes, sources
 from ragseal.kernel.errors import ConfigurationError
 
 DIMENSION = 384
@@ -80,7 +80,7 @@ def ours(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         zkey = Path(folder) / "key.zkey"
         began = time.perf_counter()
-        native.setup(str(built.r1cs), str(zkey))
+        native.setup(str(built.r1cs), str(zkey), circuit_of(cls).kept)
         setup_s, key_bytes = time.perf_counter() - began, zkey.stat().st_size
         proving = native.ProvingKey.load(str(zkey))
     r1cs = native.R1cs.load(str(built.r1cs))

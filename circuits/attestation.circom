@@ -11,8 +11,8 @@ include "places.circom";
 
 // Phase B's statement: T is the top K of committed scores plus committed noise (SPEC B.6.1 to B.6.6).
 //
-// Public, in this order: clear inputs; scores w and hints h, which enter only through their commitments; a blinder that
-// no constraint uses. Order and names are those of kernel/statement.py. Sizes that a class leaves at 0 declare nothing.
+// Public, in this order: clear inputs; a blinder that no constraint uses; scores w and hints h, which enter only through
+// their commitments. Order and names are those of kernel/statement.py. Sizes that a class leaves at 0 declare nothing.
 // G: threshold grid. CUT: largest noise. The rest are the class's parameters.
 template Attestation(N, K, R, m, q, c, s, G, CUT) {
     var L = 0;
@@ -41,6 +41,7 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     signal input t_commit;
     signal input alpha;
     signal input beta;
+    signal input blind;
 
     signal input w[N];
 
@@ -87,7 +88,6 @@ template Attestation(N, K, R, m, q, c, s, G, CUT) {
     signal input vt;
     signal input t[K];
     signal input tdc[K - 1][nt - 1];
-    signal input blind;
 
     signal input s_hi;
     signal input s_lo;

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From a circuit class to its compiled R1CS: generated main component, compiler, cache.
 
-A build lies in ``<cache>/<class>-<content digest>/``: <noun>.r1cs, <noun>.wasm (witness generator), <noun>.sym (wire
-names; the noun is "attestation", "ranked", "estimate" or "thinning"), main.circom (the generated main component and
-constant tables) and class.json.  The digest covers every source, parameter and the compiler's version, so a build is
-never stale.  Builds appear whole or not at all, and two processes never build the same class at once.
+A build lies in ``<cache>/<class>-<content digest>/``: <noun>.r1cs (its factors ordered for provers, its commitments
+checked to have one opening each), <noun>.wasm (witness generator), <noun>.sym (wire names; the noun is "attestation",
+"ranked", "estimate" or "thinning"), main.circom (the generated main component and constant tables) and class.json.  The
+digest covers every source, parameter and the compiler's version, so a build is never stale.  Builds appear whole or not
+at all, and two processes never build the same class at once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ragseal.circuits.circuit import HERE, Circuit, circuit_of, hash_parts, library_integrity, read_source
+from ragseal.circuits.independence import check_independent
+from ragseal.circuits.orientation import RULE, orient
 from ragseal.circuits.packages import node_modules, user_cache, way_out
+from ragseal.circuits.r1cs import read_r1cs
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
@@ -179,7 +183,8 @@ def _locked(path: Path) -> Iterator[None]:
 def cached(circuit: Circuit, label: str, cache_dir: Path, progress: Progress | None = None) -> Path:
     """Folder of a compiled circuit: found in the cache, or built and moved there in one step."""
     compiler = find_compiler()
-    parts = [circuit.main.encode(), compiler.version.encode(), " ".join(FLAGS).encode(), library_integrity().encode()]
+    texts = (circuit.main, compiler.version, " ".join(FLAGS), RULE, library_integrity())
+    parts = [text.encode() for text in texts]
     for path in circuit.sources:
         parts += [path.name.encode(), read_source(path)]
     digest = hash_parts(parts).hexdigest()[:16]
@@ -201,6 +206,8 @@ def cached(circuit: Circuit, label: str, cache_dir: Path, progress: Progress | N
             work.mkdir()
             files = [*circuit.sources, *([_constants()] if circuit.library else [])]
             compile_main(circuit.main, work, compiler, files, circuit.noun)
+            orient(work / f"{circuit.noun}.r1cs")
+            check_independent(read_r1cs(work / f"{circuit.noun}.r1cs"), circuit.kept, circuit.relations)
             seconds = round(time.monotonic() - began, 1)
             about = {**circuit.about, "compiler": compiler.version, "flags": list(FLAGS), "seconds": seconds}
             (work / "class.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

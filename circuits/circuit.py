@@ -33,7 +33,7 @@ CLASS_TAG = b"ragseal.circuit-class.v1"
 RANKED_TAG = b"ragseal.ranked-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
-_ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, norm, product, s, blind"
+_ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
 _THINNING_LIBRARY = ("constants.circom", "poseidon.circom")
 _RANKED_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.circom")
 
@@ -50,7 +50,17 @@ class Circuit:
     library: bool  #: whether it includes circomlib's constants
     main: str  #: source of the generated main component
     public: int  #: public inputs, committed ones among them
+    clear: int  #: the first public inputs, which a verifier knows; the blinder follows, then what is committed to
+    relations: tuple[range, ...]  #: wires that one commitment is opened over, besides the blinder
     digest: bytes  #: which statement is proven, 32 bytes: over parameters, tables and sources; not over the compiler
+
+    @property
+    def kept(self) -> int:
+        """Wires 1..kept have a row of their own in a key, as the constant has: clear inputs and the blinder.
+
+        All other public inputs are bound by the circuit's rows alone (:mod:`ragseal.circuits.independence`).
+        """
+        return self.clear + 1
 
     @property
     def about(self) -> dict[str, object]:
@@ -95,7 +105,15 @@ def _attestation(cls: CircuitClass) -> Circuit:
     parts.append(library_integrity().encode())
     for path in files:
         parts += [path.name.encode(), read_source(path)]
-    return Circuit(cls, ATTESTATION, tuple(files), True, main, Layout(cls).public, hash_parts(parts).digest())
+    layout = Layout(cls)
+    relations = _wires(layout.scores_at, cls.N), _wires(layout.hints_at, layout.size)
+    digest = hash_parts(parts).digest()
+    return Circuit(cls, ATTESTATION, tuple(files), True, main, layout.public, layout.clear, relations, digest)
+
+
+def _wires(at: int, count: int) -> range:
+    """Wires of ``count`` public inputs from ``at`` on; wire 0 is the constant."""
+    return range(1 + at, 1 + at + count)
 
 
 def _attestation_main(cls: CircuitClass) -> str:
@@ -104,7 +122,7 @@ def _attestation_main(cls: CircuitClass) -> str:
     bounds = ", ".join(map(str, noise.coarse_bounds(table, cls.m, cls.s)))
     cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
     layout = Layout(cls)
-    public = [*CLEAR_NAMES, "w", *(group.name for group in layout.groups), "blind"]
+    public = [*CLEAR_NAMES, "blind", "w", *(group.name for group in layout.groups)]
     sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.s, layout.grid, table.cut)
     return (
         f"// Generated for circuit class {cls.name}.\npragma circom 2.1.6;\n\n"
@@ -128,7 +146,11 @@ def _ranked(cls: RankedClass) -> Circuit:
     parts.append(library_integrity().encode())
     for path in files:
         parts += [path.name.encode(), read_source(path)]
-    return Circuit(cls, RANKED, tuple(files), True, main, RankedLayout(cls).public, hash_parts(parts).digest())
+    layout = RankedLayout(cls)
+    groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
+    relations = tuple(_wires(at, count) for at, count in groups)
+    digest = hash_parts(parts).digest()
+    return Circuit(cls, RANKED, tuple(files), True, main, layout.public, layout.clear, relations, digest)
 
 
 def _ranked_main(cls: RankedClass) -> str:
@@ -154,12 +176,13 @@ def _estimate(cls: EstimateClass) -> Circuit:
         f'include "{source.name}";\n\ncomponent main {{public [{_ESTIMATE_PUBLIC}]}} = Estimate({cls.n});\n'
     )
     digest = hash_parts([ESTIMATE_TAG, cls.name.encode(), main.encode(), read_source(source)]).digest()
-    return Circuit(cls, ESTIMATE, (source,), False, main, cls.public, digest)
+    relations = _wires(cls.products_at, cls.hidden), _wires(cls.form_at, 1)
+    return Circuit(cls, ESTIMATE, (source,), False, main, cls.public, cls.clear, relations, digest)
 
 
 def _thinning(cls: ThinningClass) -> Circuit:
     files = (HERE / "thinning.circom", *(HERE / "lib" / name for name in _THINNING_LIBRARY))
-    public = ", ".join((*THINNING_CLEAR, "placed", "thinned", "blind"))
+    public = ", ".join((*THINNING_CLEAR, "blind", "placed", "thinned"))
     main = (
         f"// Generated for thinning class {cls.name}.\npragma circom 2.1.6;\n\n"
         f'include "{files[0].name}";\n\ncomponent main {{public [{public}]}} = Thinning({cls.N});\n'
@@ -167,7 +190,9 @@ def _thinning(cls: ThinningClass) -> Circuit:
     parts = [THINNING_TAG, cls.name.encode(), main.encode(), library_integrity().encode()]
     for path in files:
         parts += [path.name.encode(), read_source(path)]
-    return Circuit(cls, THINNING, files, True, main, cls.public, hash_parts(parts).digest())
+    relations = _wires(cls.placed_at, cls.N), _wires(cls.thinned_at, cls.N)
+    digest = hash_parts(parts).digest()
+    return Circuit(cls, THINNING, files, True, main, cls.public, cls.clear, relations, digest)
 
 
 def load_classes(path: Path | None = None) -> dict[str, CircuitClass]:

@@ -5,8 +5,8 @@ pragma circom 2.1.6;
 // the side of the threshold that the signed list of links says, norms are those of quantised unit vectors, and s is the
 // quadratic form of the products at r.  That the products are those of the ledger's vectors is proven outside, for s alone.
 //
-// Public, in this order: clear inputs; norms and products, then s, which enter only through two commitments; a blinder
-// that no constraint uses.  Order and names are those of kernel/certificate.py.  Only the last template reads r, and of
+// Public, in this order: clear inputs; a blinder that no constraint uses; norms and products, then s, which enter only
+// through two commitments.  Order and names are those of kernel/certificate.py.  Only the last template reads r, and of
 // what a prover assigns it reads committed inputs alone.
 
 // value in [0, 2^16): 15 bits are given, the highest is what they leave.
@@ -84,11 +84,11 @@ template Estimate(n) {
     signal input r[n];
     signal input present[n];
     signal input sign[pairs];
+    signal input blind;
 
     signal input norm[n];
     signal input product[pairs];
     signal input s;
-    signal input blind;
 
     signal input lowBits[n][15];
     signal input highBits[n][15];

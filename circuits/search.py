@@ -34,22 +34,22 @@ COARSE_BITS_MAX = 208  #: q * m at most (params.CircuitClass)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What one class costs.  Groth16's domain holds constraints + public inputs + 1 (the constant)."""
+    """What one class costs.  Groth16's domain holds the constraints and a row each of constant, clear inputs, blinder."""
 
     constraints: int
-    public: int  #: clear inputs, scores (placed and thinned ones), hints, blinder
+    public: int  #: clear inputs, blinder, scores (placed and thinned ones), hints
     hidden: int  #: public inputs that nobody publishes
     clear: int
     scaling: int  #: rows that grow with N: see :func:`count_rows`
 
     @property
     def rows(self) -> int:
-        return self.constraints + self.public
+        return self.constraints + self.clear + 2
 
     @property
     def domain(self) -> int:
         """The power of two that a Groth16 key of this class has."""
-        return 1 << self.rows.bit_length()  # smallest 2^k >= rows + 1
+        return 1 << (self.rows - 1).bit_length()
 
 
 def _permute(width: int) -> int:
@@ -84,25 +84,25 @@ def count_rows(cls: Shape) -> Rows:
 def _thinning_rows(cls: ThinningClass) -> Rows:
     """Fixed are the seed's commitment, the key and its first S-box; all else is of slots, elements and blocks.
 
-    Of a slot: two public inputs, bits of the distance, the product.  Of an element: its bits, and those of the gap.
+    Of a slot: bits of the distance, the product.  Of an element: its bits, and those of the gap.
     """
     fixed = _poseidon(2) + _poseidon(3) + 3
     element = MODULUS_BITS + MODULUS_BITS - COINS_PER_ELEMENT * COIN_BITS
     blocks = -(-cls.elements // ELEMENTS_PER_BLOCK)
     scaling = (COIN_BITS + 2) * cls.N + element * cls.elements + _permute(17) * blocks
-    return Rows(fixed + scaling, cls.public, cls.public - cls.clear, cls.clear, scaling + 2 * cls.N)
+    return Rows(fixed + scaling, cls.public, cls.public - cls.clear, cls.clear, scaling)
 
 
 def _estimate_rows(cls: EstimateClass) -> Rows:
     """18 constraints per pair (distance, 16 bits, product with r), 36 per record, one for s."""
-    return Rows(18 * cls.pairs + 36 * cls.n + 1, cls.public, cls.hidden + 2, cls.clear, 0)
+    return Rows(18 * cls.pairs + 36 * cls.n + 1, cls.public, cls.public - cls.clear, cls.clear, 0)
 
 
 def _attestation_rows(cls: CircuitClass) -> Rows:
     """Of an attestation.
 
-    Scaling rows are those of slots, coarse elements and blocks: the score and four hints of a slot and its six
-    constraints, hints and range checks of an element, permutations, and the partial sums over slots.  Everything else,
+    Scaling rows are those of slots, coarse elements and blocks: the six constraints of a slot, range checks of an
+    element, permutations, and the partial sums over slots.  Everything else,
     the places included, is fixed for given K, R, m, c, s.
     """
     layout = Layout(cls)
@@ -110,7 +110,6 @@ def _attestation_rows(cls: CircuitClass) -> Rows:
     elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
     slots = 6 * n + 2 * _total(n) + _total(2 * n)
     blocks = cls.blocks * (_permute(17) + 1)
-    element_hints = cls.elements * (cls.coarse_filler + 2 * (cls.coarse_top - 1))
 
     secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + cls.packed_elements
     keys = 3 + 3  # the key's first S-boxes, for blocks and places
@@ -134,9 +133,9 @@ def _attestation_rows(cls: CircuitClass) -> Rows:
     return Rows(
         constraints=fixed + scaling,
         public=layout.public,
-        hidden=layout.public - layout.scores_at,
-        clear=layout.scores_at,
-        scaling=scaling + 5 * n + element_hints,
+        hidden=layout.public - layout.clear,
+        clear=layout.clear,
+        scaling=scaling,
     )
 
 
@@ -147,7 +146,7 @@ def _exact_range(bits: int, c: int) -> int:
 
 
 def _ranked_rows(cls: RankedClass) -> Rows:
-    """Of the ranked circuit, under a key whose only own rows are those of the constant, clear inputs and blinder.
+    """Of the ranked circuit.
 
     Scaling rows are those of slots, coarse elements and blocks.  Everything else is fixed for given K, R, m, c.
     """
@@ -176,11 +175,6 @@ def _ranked_rows(cls: RankedClass) -> Rows:
     return Rows(fixed + scaling, layout.public, layout.public - layout.clear, layout.clear, scaling)
 
 
-def kept_rows(rows: Rows) -> int:
-    """What a key's domain has to hold where only the constant, clear inputs and the blinder have rows of their own."""
-    return rows.constraints + rows.clear + 2
-
-
 def largest_q(m: int, c: int) -> int:
     """Slots a coarse element: as many as fit 208 bits and leave the canonical top whole."""
     return min(COARSE_BITS_MAX, MODULUS_BITS - COARSE_CANONICAL_BITS) // m
@@ -203,13 +197,13 @@ def fill(name: str, law: str, K: int, m: int, q: int, c: int, s: int, domain: in
         PolicyError: not even one block fits.
     """
     block = 16 * q
-    low, high = 0, domain // (9 * block) + 1  # a slot costs more than nine rows
+    low, high = 0, domain // (6 * block) + 1  # a slot costs more than six rows
     best: CircuitClass | None = None
     while high - low > 1:
         middle = (low + high) // 2
         try:
             cls = complete(name, law, middle * block, K, m, q, c, s)
-            fits = count_rows(cls).rows + 1 <= domain
+            fits = count_rows(cls).rows <= domain
         except PolicyError:
             # Few slots for K: larger ones may do.  A class too large for its bound does not exist.
             low = middle
@@ -235,7 +229,7 @@ def complete_ranked(name: str, law: str, N: int, K: int, m: int, q: int, c: int)
 
 
 def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int) -> RankedClass:
-    """The largest ranked class of this shape, in whole Poseidon blocks, that a kept key of a domain can hold.
+    """The largest ranked class of this shape, in whole Poseidon blocks, whose rows fit a domain.
 
     Raises:
         PolicyError: not even one block fits.
@@ -248,7 +242,7 @@ def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int) -> Ran
         middle = (low + high) // 2
         try:
             cls = complete_ranked(name, law, middle * block, K, m, q, c)
-            fits = kept_rows(count_rows(cls)) <= domain
+            fits = count_rows(cls).rows <= domain
         except PolicyError:
             low = middle  # few slots for K: larger ones may do
             continue

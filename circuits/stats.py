@@ -2,8 +2,8 @@
 """What each circuit class costs, as lines of circuits/stats.csv: a change of a circuit is a change of a line.
 
 Definitions.  hidden: public inputs that nobody publishes (scores, hints, blinder).  clear: the other public inputs.
-domain: the power of two that holds constraints + public inputs + 1, which a Groth16 key pays for.  rows: constraints
-and public inputs.  rows_per_slot: the rows of slots, elements (of coarse bits or coins) and Poseidon blocks, divided by
+rows: constraints, and a row each for the constant, the clear inputs and the blinder.  domain: the power of two that
+holds them, which a Groth16 key pays for.  rows_per_slot: the rows of slots, elements (of coarse bits or coins) and Poseidon blocks, divided by
 N; fixed_rows: all others.  Constraints and public inputs are read from the compiled R1CS and must equal the formula of
 search.py that splits them.
 """

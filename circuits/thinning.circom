@@ -8,8 +8,8 @@ include "poseidon.circom";
 // exactly if its coin, by the committed seed and the context, lies below eta.  w and w' are combinations of the columns at
 // weights that this circuit does not know.
 //
-// Public, in this order: clear inputs; w and w', which enter only through two commitments; a blinder that no constraint
-// uses.  Order and names are those of kernel/thinning.py.  There is no challenge here: everything is by bits, and every bit
+// Public, in this order: clear inputs; a blinder that no constraint uses; w and w', which enter only through two
+// commitments.  Order and names are those of kernel/thinning.py.  There is no challenge here: everything is by bits, and every bit
 // is determined by seed, context and eta.  A slot costs 10 rows, an element of 26 coins 300, a block of 16 elements 561.
 
 // One block of coins: output e + 1 of the permutation of [0, key, block + TAG_COINS 2^32, 0, ...] as 254 bits, that as a
@@ -68,9 +68,9 @@ template Thinning(N) {
     signal input c_coin;
     signal input context;
     signal input eta;
+    signal input blind;
     signal input placed[N];
     signal input thinned[N];
-    signal input blind;
 
     signal input s_hi;
     signal input s_lo;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
-Wire order of an attestation: clear, scores, hints, blinder, then the private seed limbs and salt.  Of a thinning:
-clear, placed and thinned scores, blinder, then the private seed limbs and bits.
+Wire order of an attestation: clear, blinder, scores, hints, then the private seed limbs and salt.  Of a thinning:
+clear, blinder, placed and thinned scores, then the private seed limbs and bits.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Assignment:
         """Wire order, 32 bytes an input."""
         return b"".join(
             (
-                field.pack(self.clear),
+                field.pack((*self.clear, self.blind)),
                 field.pack(self.w),
                 self.h,
-                field.pack((self.blind, *self.seed, self.t_salt)),
+                field.pack((*self.seed, self.t_salt)),
             )
         )
 
@@ -97,15 +97,15 @@ class BlockAssignment:
 
     def packed(self) -> bytes:
         """Wire order, 32 bytes an input."""
-        plain = field.pack((*self.clear, *self.norms, *self.products, self.form, self.blind))
+        plain = field.pack((*self.clear, self.blind, *self.norms, *self.products, self.form))
         return plain + _pack_bits(self.low) + _pack_bits(self.high) + _pack_bits(self.sides)
 
     def named(self, cls: EstimateClass) -> dict[str, Any]:
         """As circom's input file wants it: decimal strings by signal name."""
-        text = [str(x % R) for x in (*self.clear, *self.norms, *self.products, self.form, self.blind)]
+        text = [str(x % R) for x in (*self.clear, self.blind, *self.norms, *self.products, self.form)]
         names = (
             ("threshold", 0), ("normLow", 0), ("normHigh", 0), ("r", cls.n), ("present", cls.n), ("sign", cls.pairs),
-            ("norm", cls.n), ("product", cls.pairs), ("s", 0), ("blind", 0),
+            ("blind", 0), ("norm", cls.n), ("product", cls.pairs), ("s", 0),
         )  # fmt: skip
         out: dict[str, Any] = {}
         at = 0
@@ -155,7 +155,7 @@ class ThinningAssignment:
 
     def packed(self) -> bytes:
         """Wire order, 32 bytes an input."""
-        plain = field.pack((*self.clear, *self.placed, *self.thinned, self.blind, *self.seed))
+        plain = field.pack((*self.clear, self.blind, *self.placed, *self.thinned, *self.seed))
         return plain + b"".join(_pack_bits(bits) for bits in (self.coin, self.top, self.gap, self.distance))
 
     def named(self, cls: ThinningClass) -> dict[str, Any]:

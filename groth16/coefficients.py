@@ -4,7 +4,7 @@
 A .zkey carries the coefficients that its prover evaluates.  Its verifying key says nothing about them, so whoever made
 the key may have changed one: proofs then fail unless some wire has a guessed value, and the failure tells.  A random
 statement does not show it where the guess is what most statements have.  Here the whole section must be what the
-provider's own R1CS says, with the row that Groth16 adds for the constant and for every public input.
+provider's own R1CS says, with the row of its own that the constant, every clear input and the blinder have.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.groth16.container import Container, Cursor, read_container
+from ragseal.circuits.container import Container, Cursor, read_container
+from ragseal.circuits.r1cs import read_r1cs
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import P, R
 
 COEFFICIENT_BYTES = 44  #: u32 matrix, row, wire; 32 bytes of the value times 2^512 (Montgomery, twice)
-TERM_BYTES = 36  #: of an R1CS form: u32 wire, 32 bytes of the value
 
 _ENTRY = np.dtype([("matrix", "<u4"), ("row", "<u4"), ("wire", "<u4"), ("value", "u1", 32)])
-_TERM = np.dtype([("wire", "<u4"), ("value", "u1", 32)])
 _SCALE = pow(2, 512, R)
 
 Entries = npt.NDArray[Any]
@@ -58,51 +57,30 @@ def _keys(matrix: int, rows: npt.NDArray[Any], wires: npt.NDArray[Any]) -> npt.N
     return (np.uint64(matrix) << np.uint64(60)) | (rows.astype(np.uint64) << np.uint64(29)) | wires.astype(np.uint64)
 
 
-def _forms(body: memoryview, rows: int) -> list[tuple[npt.NDArray[Any], Entries]]:
-    """The forms A and B of an R1CS: the row of every term, and the terms."""
-    parts: list[list[memoryview]] = [[], []]
-    cursor = Cursor(body)
-    for _ in range(rows):
-        for form in parts:
-            form.append(cursor.take(TERM_BYTES * cursor.u32()))
-        cursor.take(TERM_BYTES * cursor.u32())
-    cursor.end()
-    found = []
-    for form in parts:
-        terms = np.frombuffer(b"".join(form), dtype=_TERM)
-        numbers = np.repeat(np.arange(rows), [len(part) // TERM_BYTES for part in form])
-        present = terms["value"].any(axis=1)
-        found.append((numbers[present], terms[present]))
-    return found
-
-
-def check_coefficients(zkey: Path, r1cs: Path) -> None:
+def check_coefficients(zkey: Path, r1cs: Path, kept: int) -> None:
     """The matrices of a proving key are exactly those of a circuit.  About a second for class base.
+
+    Args:
+        kept: public inputs 1..kept have a row of their own (:attr:`ragseal.circuits.circuit.Circuit.kept`).
 
     Raises:
         ConfigurationError: a file cannot be read.
         ProofError: they are not, or a file is malformed.
     """
-    key, circuit = read_container(zkey, b"zkey", 1), read_container(r1cs, b"r1cs", 1)
+    key, circuit = read_container(zkey, b"zkey", 1), read_r1cs(r1cs)
     header = Cursor(key.section(2))
     header.modulus(P)
     header.modulus(R)
     held = header.u32(), header.u32(), header.u32()
-    head = Cursor(circuit.section(1))
-    head.modulus(R)
-    wires, outputs, inputs = head.u32(), head.u32(), head.u32()
-    head.take(4 + 8)  # private inputs, labels
-    rows = head.u32()
-    head.end()
-    public = outputs + inputs
-    if held != (wires, public, 1 << (rows + public).bit_length()):
+    rows = circuit.rows
+    if held != (circuit.wires, circuit.public, 1 << (rows + kept).bit_length()):
         raise ProofError(
-            f"the key has {held[0]} wires, {held[1]} public inputs and a domain of {held[2]}, the circuit {wires} "
-            f"wires, {public} public inputs and {rows} rows: it is of other circuit sources"
+            f"the key has {held[0]} wires, {held[1]} public inputs and a domain of {held[2]}, the circuit "
+            f"{circuit.wires} wires, {circuit.public} public inputs and {rows} rows: it is of other circuit sources"
         )
-    (rows_a, terms_a), (rows_b, terms_b) = _forms(circuit.section(2), rows)
-    added = np.arange(public + 1)
-    one = np.zeros((public + 1, 32), dtype=np.uint8)
+    (rows_a, terms_a), (rows_b, terms_b), _ = circuit.matrices
+    added = np.arange(kept + 1)
+    one = np.zeros((kept + 1, 32), dtype=np.uint8)
     one[:, 0] = 1
     wanted = np.concatenate(
         [_keys(0, rows_a, terms_a["wire"]), _keys(1, rows_b, terms_b["wire"]), _keys(0, rows + added, added)]

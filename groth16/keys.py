@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import overload
 
 from ragseal.backends.native import available, native, native_errors
-from ragseal.circuits.circuit import Shape
+from ragseal.circuits.circuit import Shape, circuit_of
+from ragseal.circuits.independence import check_independent
+from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16 import zkey as plain_zkey
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import EstimateView as EstimateView
@@ -114,15 +116,17 @@ def install_key(zkey: Path, cls: Shape, directory: Path) -> KeyPaths:
 def make_keys(
     r1cs: Path, cls: Shape, class_digest: bytes, directory: Path, progress: Callable[[str], None] | None = None
 ) -> KeyPaths:
-    """One-party keys for a compiled class, made once per class digest and directory.
+    """One-party keys for a compiled class, made once per circuit and directory.
 
     Whoever makes keys can forge proofs under them: an auditor makes its own (keys=auditor), a provider's are UNSAFE.
 
     Raises:
         ConfigurationError: no native module (an auditor needs it), or a damaged index of keys.
+        ProofError: no such circuit, or one whose commitments have more than one opening.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    index = directory / f"{cls.name}-{class_digest.hex()[:24]}.json"
+    system, circuit = read_r1cs(r1cs), circuit_of(cls)
+    index = directory / f"{cls.name}-{system.digest.hex()[:24]}-{circuit.kept}.json"
     if index.exists():
         try:
             digest = bytes.fromhex(json.loads(index.read_text())["key_digest"])
@@ -133,12 +137,13 @@ def make_keys(
             return paths
     if progress:
         progress(f"making keys for class {cls.name} (one party, once)")
+    check_independent(system, circuit.kept, circuit.relations)
     handle, name = tempfile.mkstemp(dir=directory, suffix=".zkey.part")
     os.close(handle)
     part = Path(name)
     try:
         with native_errors():
-            native.setup(str(r1cs), str(part))
+            native.setup(str(r1cs), str(part), circuit.kept)
         paths = install_key(part, cls, directory)
     finally:
         part.unlink(missing_ok=True)

@@ -149,7 +149,7 @@ class EstimateView(View):
     @cached_property
     def products(self) -> bytes:
         """Y_ab: of norms, then of products."""
-        return self.bases(self.cls.clear, self.cls.hidden)
+        return self.bases(self.cls.products_at, self.cls.hidden)
 
     @cached_property
     def form(self) -> bytes:
@@ -159,7 +159,7 @@ class EstimateView(View):
     @cached_property
     def blinder(self) -> bytes:
         """B."""
-        return self.bases(self.cls.form_at + 1, 1)
+        return self.bases(self.cls.blind_at, 1)
 
     def verify(self, clear: Sequence[int], c_g: bytes, c_s: bytes, proof: bytes) -> None:
         """The pairing check of one block; ProofError if it does not hold."""

@@ -16,9 +16,9 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
+from ragseal.circuits.container import Container, Cursor, read_container
 from ragseal.groth16 import g2, pairing
 from ragseal.groth16.coefficients import read_coefficients
-from ragseal.groth16.container import Container, Cursor, read_container
 from ragseal.groth16.pairing import G2_BYTES, G2Point
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.kernel.bn254 import POINT_BYTES
@@ -139,7 +139,7 @@ def _parse(file: Container) -> VerifyingKey:
     wires, public, domain = header.u32(), header.u32(), header.u32()
     if not 1 <= public < wires <= MAX_WIRES:
         raise ProofError(f"{wires} wires with {public} public inputs")
-    if domain & (domain - 1) or not public < domain <= MAX_DOMAIN:
+    if domain & (domain - 1) or not 0 < domain <= MAX_DOMAIN:
         raise ProofError(f"a domain of {domain}")
     points: list[Affine] = []
     points2: list[G2Point | None] = []
@@ -157,13 +157,12 @@ def _parse(file: Container) -> VerifyingKey:
         _section(file, kind, count, name)
     b1 = _section(file, 6, wires, "B1")
     b2 = _section_g2(file, 7, wires)
-    where = [" (the blinder's base B)" if at == public else "" for at in range(public + 1)]
     key = VerifyingKey(
         _proper(alpha1, "alpha"),
         _proper_g2(beta2, "beta"),
         _proper_g2(gamma2, "gamma"),
         _proper_g2(delta2, "delta"),
-        tuple(_proper(point, f"IC point {at}{where[at]}") for at, point in enumerate(ic)),
+        tuple(_proper(point, f"IC point {at}") for at, point in enumerate(ic)),
     )
     read_coefficients(file, wires, domain)
     for point in (key.beta2, key.gamma2, key.delta2):  # last, as all that takes long

@@ -72,13 +72,23 @@ class EstimateClass:
         return self.n + self.pairs
 
     @property
+    def blind_at(self) -> int:
+        """Index of the blinder among the public inputs."""
+        return self.clear
+
+    @property
+    def products_at(self) -> int:
+        """Index of the first norm."""
+        return self.blind_at + 1
+
+    @property
     def form_at(self) -> int:
-        """Index of s among the public inputs; the blinder follows."""
-        return self.clear + self.hidden
+        """Index of s."""
+        return self.products_at + self.hidden
 
     @property
     def public(self) -> int:
-        return self.form_at + 2
+        return self.form_at + 1
 
     @cached_property
     def order(self) -> tuple[Link, ...]:

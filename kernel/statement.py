@@ -77,22 +77,28 @@ class Layout:
         return {g.name: g for g in self.groups}
 
     @property
-    def public(self) -> int:
-        """All public inputs of the circuit: clear, scores, hints, blinder."""
-        return CLEAR + self.cls.N + self.size + 1
-
-    @property
-    def scores_at(self) -> int:
-        """Index of w_0 among the public inputs (IC index is one more)."""
+    def clear(self) -> int:
+        """Public inputs that a verifier knows."""
         return CLEAR
 
     @property
-    def hints_at(self) -> int:
-        return CLEAR + self.cls.N
+    def public(self) -> int:
+        """All public inputs of the circuit: clear, blinder, scores, hints."""
+        return self.hints_at + self.size
 
     @property
     def blind_at(self) -> int:
-        return CLEAR + self.cls.N + self.size
+        """Index of the blinder among the public inputs (IC index is one more)."""
+        return self.clear
+
+    @property
+    def scores_at(self) -> int:
+        """Index of w_0."""
+        return self.blind_at + 1
+
+    @property
+    def hints_at(self) -> int:
+        return self.scores_at + self.cls.N
 
 
 def seed_commitment(seed: tuple[int, int]) -> int:

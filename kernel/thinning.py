@@ -44,7 +44,7 @@ CLEAR_NAMES = ("c_coin", "context", "eta")  #: the circuit's clear inputs, in or
 
 @dataclass(frozen=True)
 class ThinningClass:
-    """One size of circuits/thinning.circom.  Its public inputs, in order: clear, w[N], w'[N], blind."""
+    """One size of circuits/thinning.circom.  Its public inputs, in order: clear, blind, w[N], w'[N]."""
 
     name: str
     N: int  #: capacity in slots, that of the attestation's class
@@ -63,22 +63,23 @@ class ThinningClass:
         return len(CLEAR_NAMES)
 
     @property
-    def placed_at(self) -> int:
-        """Index of w_0 among the public inputs."""
+    def blind_at(self) -> int:
+        """Index of the blinder among the public inputs."""
         return self.clear
+
+    @property
+    def placed_at(self) -> int:
+        """Index of w_0."""
+        return self.blind_at + 1
 
     @property
     def thinned_at(self) -> int:
         """Index of w'_0."""
-        return self.clear + self.N
-
-    @property
-    def blind_at(self) -> int:
-        return self.clear + 2 * self.N
+        return self.placed_at + self.N
 
     @property
     def public(self) -> int:
-        return self.blind_at + 1
+        return self.thinned_at + self.N
 
 
 def thinning_class(capacity: int) -> ThinningClass:

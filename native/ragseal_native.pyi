@@ -170,8 +170,18 @@ class ProvingKey:
         r, s: blinding scalars for tests; fresh ones from the operating system otherwise.
         """
 
-def setup(r1cs_path: str | PathLike[str], zkey_path: str | PathLike[str], entropy: bytes | None = None) -> None:
-    """Make a one-party Groth16 key (gamma = 1) that snarkjs reads.  entropy is for tests: it makes forging possible."""
+def setup(
+    r1cs_path: str | PathLike[str],
+    zkey_path: str | PathLike[str],
+    kept: int | None = None,
+    entropy: bytes | None = None,
+) -> None:
+    """Make a one-party Groth16 key (gamma = 1) that snarkjs reads.
+
+    kept: public inputs 1..kept get a row of their own, as the constant does; all of them by default.  The columns of
+    the others must be independent by the circuit's rows alone (ragseal.circuits.independence).
+    entropy is for tests: it makes forging possible.
+    """
 
 def proof_check(proof: bytes) -> None:
     """The proof is canonical, on its curves and in the subgroup, without identity."""
@@ -200,9 +210,6 @@ class R1cs:
     def n_private_inputs(self) -> int: ...
     @property
     def n_constraints(self) -> int: ...
-    @property
-    def domain(self) -> int:
-        """Size of the Groth16 domain."""
 
     @staticmethod
     def load(path: str | PathLike[str]) -> R1cs: ...

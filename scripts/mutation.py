@@ -168,7 +168,7 @@ TESTS: dict[str, list[str]] = {
     "ledger/remote.py": ["ledger/test_service.py", "runtime/test_rpc_tls.py"],
     "runtime/tokenbucket.py": ["runtime/test_tokenbucket.py"],
     "groth16/zkey.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
-    "groth16/container.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
+    "circuits/container.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
     "groth16/coefficients.py": ["native/test_coefficients.py"],
     "groth16/g2.py": ["native/test_plain_python.py"],
     "kernel/printable.py": ["attacks/test_hostile_names.py"],

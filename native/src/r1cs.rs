@@ -131,9 +131,9 @@ impl R1cs {
         }))
     }
 
-    /// Size of the Groth16 domain: one more row for the constant and every public input.
-    pub fn domain(&self) -> usize {
-        (self.n_rows + self.n_public + 1).next_power_of_two()
+    /// Size of the Groth16 domain: one more row for the constant and each of the first `kept` public inputs.
+    pub fn domain(&self, kept: usize) -> usize {
+        (self.n_rows + kept + 1).next_power_of_two()
     }
 
     /// The three forms of a row as (wire, canonical little-endian coefficient).

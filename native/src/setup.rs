@@ -112,10 +112,19 @@ fn columns_at(forms: &Forms, values: &[Fr], basis: &[Fr], rows: usize, wires: us
 }
 
 /// Make a key for a circuit and write it.  With `entropy` the key is reproducible and therefore worthless but for tests.
-pub fn setup(r1cs_path: &Path, zkey_path: &Path, entropy: Option<&[u8]>) -> Result<()> {
+///
+/// The constant and the first `kept` public inputs have a row of their own, which makes their IC points independent; for
+/// public inputs after them the circuit's rows must do that, which the caller has checked.
+pub fn setup(r1cs_path: &Path, zkey_path: &Path, kept: Option<usize>, entropy: Option<&[u8]>) -> Result<()> {
     let system = R1cs::load(r1cs_path)?;
     ensure!(system.n_public >= 1, "the circuit has no public inputs");
-    let (n, wires, rows) = (system.domain(), system.n_wires, system.n_rows);
+    let kept = kept.unwrap_or(system.n_public);
+    ensure!(
+        kept <= system.n_public,
+        "{kept} public inputs with a row of their own, the circuit has {}",
+        system.n_public
+    );
+    let (n, wires, rows) = (system.domain(kept), system.n_wires, system.n_rows);
     ensure!(n <= 1 << 27, "{rows} constraints are too many for the field");
     let toxic = Toxic::draw(entropy)?;
     let double_root = root_of_unity(2 * n);
@@ -134,8 +143,7 @@ pub fn setup(r1cs_path: &Path, zkey_path: &Path, entropy: Option<&[u8]>) -> Resu
             )
         },
     );
-    // One row more for the constant and each public input keeps the IC points independent.
-    for s in 0..=system.n_public {
+    for s in 0..=kept {
         a[s] += basis[rows + s];
     }
     let mut k: Zeroizing<Vec<Fr>> = Zeroizing::new(
@@ -167,7 +175,7 @@ pub fn setup(r1cs_path: &Path, zkey_path: &Path, entropy: Option<&[u8]>) -> Resu
         ic.to_vec(),
     )?;
 
-    let extra = system.n_public as u32 + 1;
+    let extra = kept as u32 + 1;
     let form = |matrix: u32, forms: &'_ Forms| -> Vec<(u32, u32, u32, Fr)> {
         (0..rows)
             .flat_map(|row| forms.row(row).map(move |(w, k)| (matrix, row as u32, w, k)))

@@ -101,9 +101,7 @@ impl VerifyingKey {
         ensure!(gamma2 != delta2, "gamma equals delta: such a key proves anything");
         ensure!((2..=1 << 28).contains(&ic.len()), "a key with {} IC points", ic.len());
         if let Some(at) = ic.iter().position(Pt::is_identity) {
-            let last = at == ic.len() - 1;
-            let what = if last { " (the blinder's base B)" } else { "" };
-            crate::bail!("IC point {at}{what} is the identity");
+            crate::bail!("IC point {at} is the identity");
         }
         Ok(VerifyingKey {
             alpha1,

@@ -27,7 +27,7 @@ pub struct ProvingKey {
     pub verifying: VerifyingKey,
     pub beta1: G1,
     pub delta1: G1,
-    /// Rows of the matrices A and B, snarkjs' extra row for every public input included.
+    /// Rows of the matrices A and B, public inputs' own rows included.
     pub rows_a: Forms,
     pub rows_b: Forms,
     pub values: Vec<Fr>,
@@ -92,7 +92,7 @@ impl ProvingKey {
             "{n_vars} wires with {n_public} public inputs"
         );
         ensure!(
-            domain.is_power_of_two() && domain <= 1 << 27 && domain > n_public,
+            domain.is_power_of_two() && domain <= 1 << 27,
             "a domain of {domain}"
         );
         let alpha1 = g1_raw(h.take(G1_BYTES)?)?;

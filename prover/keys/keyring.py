@@ -13,7 +13,9 @@ from typing import Generic, TypeVar, cast
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
-from ragseal.circuits.circuit import Shape
+from ragseal.circuits.circuit import Shape, circuit_of
+from ragseal.circuits.independence import check_independent
+from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16.assignments import Assignment, BlockAssignment, ThinningAssignment
 from ragseal.groth16.coefficients import check_coefficients
 from ragseal.groth16.keys import EstimateView, KeyPaths, KeyView, ThinningView, install_key, read_key
@@ -107,7 +109,8 @@ class KeyRing(Generic[V, A]):
     def install(self, zkey: Path, announced: bytes) -> KeyPaths:
         """Take in a downloaded .zkey, which must hold the key that was announced; ``zkey`` is moved or removed.
 
-        Its coefficients must be those of this provider's own circuit, and it proves two made-up statements first.
+        Its coefficients must be those of this provider's own circuit, whose commitments must have one opening each, and
+        it proves two made-up statements first.
 
         Raises:
             ProofError: another key, of another class, malformed, one that breaks a rule of SPEC A.9, one for
@@ -118,7 +121,10 @@ class KeyRing(Generic[V, A]):
             made = install_key(zkey, self.cls, incoming)
             if made.digest != announced:
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
-            check_coefficients(made.zkey, self._circuit())
+            circuit = circuit_of(self.cls)
+            own = self._circuit()
+            check_coefficients(made.zkey, own, circuit.kept)
+            check_independent(read_r1cs(own), circuit.kept, circuit.relations)
             self._rehearse(self._open_backend(made.directory))
             target = self.folder(made.digest)
             if target.exists():

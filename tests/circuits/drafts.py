@@ -262,7 +262,7 @@ class Draft:
     def public(self, h: Sequence[int] | None = None) -> list[int]:
         t = statement.places_commitment(self.cls, self.salt, self.returned())
         clear = [statement.seed_commitment(self.seed), self.beacon, self.ctx, self.hmax, t, self.alpha, self.beta]
-        return [*clear, *self.w, *(self.hints() if h is None else h), self.blind]
+        return [*clear, self.blind, *self.w, *(self.hints() if h is None else h)]
 
     def inputs(self) -> dict[int, int]:
         """Values of the circuit's input wires: public, then s_hi, s_lo, t_salt."""

@@ -11,7 +11,7 @@ import pytest
 
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import circuit_of, ranked_sources
-from ragseal.circuits.search import count_rows, fill_ranked, kept_rows
+from ragseal.circuits.search import count_rows, fill_ranked
 from ragseal.kernel.params import RANKED_LAWS
 from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import select_ranked
@@ -121,7 +121,7 @@ def test_capacities_that_were_asked_for(law: str, K: int, m: int, c: int, bits: 
     cls = fill_ranked("test", law, K, m, c, 1 << bits)
     rows = count_rows(cls)
     assert least <= cls.N
-    assert kept_rows(rows) <= 1 << bits
+    assert rows.rows <= 1 << bits
     assert rows.scaling <= 8 * cls.N
 
 

@@ -158,7 +158,7 @@ def _square() -> dict[str, bytes]:
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
         (folder / "c.r1cs").write_bytes(circuit.encode())
-        native.setup(str(folder / "c.r1cs"), str(folder / "c.zkey"), bytes(range(32)))
+        native.setup(str(folder / "c.r1cs"), str(folder / "c.zkey"), entropy=bytes(range(32)))
         native.Witness.from_bytes(be(1) + be(9) + be(3)).to_wtns(str(folder / "c.wtns"))
         key = native.ProvingKey.load(str(folder / "c.zkey")).verifying_key()
         files = {name: (folder / f"c.{name}").read_bytes() for name in ("r1cs", "zkey", "wtns")}

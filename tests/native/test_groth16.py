@@ -162,7 +162,7 @@ def test_blinding(made: Any, key: Any, tmp_path: Path) -> None:
 
 def test_setups_are_fresh_unless_told_otherwise(made: Any, tmp_path: Path) -> None:
     def digest(name: str, entropy: bytes | None) -> bytes:
-        native.setup(made.r1cs, tmp_path / name, entropy)
+        native.setup(made.r1cs, tmp_path / name, entropy=entropy)
         return bytes(native.ProvingKey.load(tmp_path / name).verifying_key().digest())
 
     assert digest("a", b"x") == digest("b", b"x") != digest("c", b"y")

@@ -55,11 +55,6 @@ impl R1cs {
         self.system.n_rows
     }
 
-    #[getter]
-    fn domain(&self) -> usize {
-        self.system.domain()
-    }
-
     /// A, B and C of a row as lists of (wire, coefficient).
     fn constraint<'py>(&self, py: Python<'py>, row: usize) -> PyResult<(Row<'py>, Row<'py>, Row<'py>)> {
         if row >= self.system.n_rows {

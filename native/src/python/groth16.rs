@@ -245,9 +245,15 @@ impl Witness {
 
 /// Make a one-party key.  `entropy` is for tests: it makes the toxic values predictable.
 #[pyfunction]
-#[pyo3(signature = (r1cs_path, zkey_path, entropy=None))]
-fn setup(py: Python<'_>, r1cs_path: PathBuf, zkey_path: PathBuf, entropy: Option<&[u8]>) -> PyResult<()> {
-    detached(py, || maker::setup(&r1cs_path, &zkey_path, entropy))
+#[pyo3(signature = (r1cs_path, zkey_path, kept=None, entropy=None))]
+fn setup(
+    py: Python<'_>,
+    r1cs_path: PathBuf,
+    zkey_path: PathBuf,
+    kept: Option<usize>,
+    entropy: Option<&[u8]>,
+) -> PyResult<()> {
+    detached(py, || maker::setup(&r1cs_path, &zkey_path, kept, entropy))
 }
 
 /// snarkjs' proof.json of a 256-byte proof.
