@@ -16,6 +16,8 @@ pub mod msm;
 pub mod poseidon;
 pub mod prove;
 mod python;
+mod ranges;
+pub mod ranked;
 pub mod r1cs;
 pub mod scalars;
 pub mod scores;
