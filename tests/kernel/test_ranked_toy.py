@@ -2,9 +2,9 @@
 """The ranked statement over a small field, every prover: whatever is accepted is true.
 
 Three slots, three places, one winner, chunks of two bits, one coarse bit, in the field of 2,503 elements.  Look-ups
-hold as equalities of multisets, as they do at a challenge that no one foresaw.  For fixed coarse bits and noise by rank,
-every list of records that fits the rows of places is tried, out-of-range slots included, against every remainder and
-distance of every slot.  docs/proofs/ranked.md, section 5.
+hold as equalities of multisets, as they do at a challenge that no one foresaw.  For fixed coarse bits and noise by
+rank, every list of records that fits the rows of places is tried, out-of-range slots included, against every remainder
+and distance of every slot.  docs/proofs/ranked.md, section 5.
 """
 
 from __future__ import annotations
