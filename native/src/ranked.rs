@@ -150,7 +150,16 @@ impl Ranked {
         (negative, folded, low)
     }
 
-    fn place(&self, fine_elements: &[BigInt<4>], rank: usize, slot: usize, u: u32, w: i64, h: i64, full: bool) -> Place {
+    fn place(
+        &self,
+        fine_elements: &[BigInt<4>],
+        rank: usize,
+        slot: usize,
+        u: u32,
+        w: i64,
+        h: i64,
+        full: bool,
+    ) -> Place {
         let (fb, digit) = (self.fine_bits(), w >> self.c);
         let fine = bits(&fine_elements[rank / PER], fb * (rank % PER), fb);
         let (negative, _, magnitude) = self.noise(u128::from(u) << fb | fine);

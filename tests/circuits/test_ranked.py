@@ -64,6 +64,7 @@ CASES: dict[str, Callable[[random.Random, int], tuple[list[int] | None, int]]] =
     "one far out": lambda rng, n: ([-1300] * (n - 1) + [1500], 128),
     "two clusters": lambda rng, n: ([rng.choice((0, 90)) for _ in range(n)], 128),
     "extreme": lambda rng, n: ([rng.choice((-1500, 1500)) for _ in range(n)], 400),
+    "at the class's limits": lambda rng, n: ([rng.choice((128 - 2047, 2048, 0)) for _ in range(n)], 128),
     "narrowest window": lambda rng, n: ([rng.randrange(-2, 4) for _ in range(n)], 1),
     "empty slots": lambda rng, n: ([-900 if i % 3 else rng.randrange(-200, 150) for i in range(n)], 96),
 }

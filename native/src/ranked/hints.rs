@@ -89,20 +89,10 @@ impl Ranked {
             );
             let remainder = counts.ranges.look((w[i] - (digit << c)) as u128)?;
             let looked = counts.ranges.look(distance as u128)?;
-            h.extend([
-                Fr::from(remainder),
-                Fr::from(u),
-                signed(bound.into()),
-                Fr::from(looked),
-            ]);
+            h.extend([Fr::from(remainder), Fr::from(u), signed(bound.into()), Fr::from(looked)]);
             counts.coarse[u as usize] += 1;
         }
-        self.element_hints(
-            &chosen.coarse_elements,
-            self.q * self.m,
-            &mut counts.ranges,
-            &mut h,
-        )?;
+        self.element_hints(&chosen.coarse_elements, self.q * self.m, &mut counts.ranges, &mut h)?;
         self.element_hints(
             &chosen.fine_elements,
             PER * self.fine_bits(),
@@ -142,13 +132,7 @@ impl Ranked {
     }
 
     /// Filler, top and room of every element: three arrays, one after the other.
-    fn element_hints(
-        &self,
-        elements: &[BigInt<4>],
-        used: usize,
-        ranges: &mut Ranges,
-        h: &mut Vec<Fr>,
-    ) -> Result<()> {
+    fn element_hints(&self, elements: &[BigInt<4>], used: usize, ranges: &mut Ranges, h: &mut Vec<Fr>) -> Result<()> {
         let (c, position) = (self.c, self.top(used));
         let chunks = (MODULUS_BITS - position).div_ceil(c);
         let (mut filler, mut top, mut room) = (Vec::new(), Vec::new(), Vec::new());
@@ -166,13 +150,7 @@ impl Ranked {
         Ok(())
     }
 
-    fn places(
-        &self,
-        chosen: &Selection,
-        steps: i64,
-        distances: &[Option<i64>],
-        counts: &mut Counts,
-    ) -> Result<Places> {
+    fn places(&self, chosen: &Selection, steps: i64, distances: &[Option<i64>], counts: &mut Counts) -> Result<Places> {
         let (c, l, entry) = (self.c, self.slot_bits(), chosen.entry);
         let gap_chunks = (l + 1).div_ceil(c);
         let compare_chunks = (c + 1 + l).div_ceil(c);
@@ -200,7 +178,8 @@ impl Ranked {
             out.digit.push(signed(p.digit.into()));
             out.coarse.push(Fr::from(p.u));
             out.bound.push(signed(bound.into()));
-            out.shift.push(Fr::from(distances[p.slot].expect("a place has one") as u64 & 1));
+            out.shift
+                .push(Fr::from(distances[p.slot].expect("a place has one") as u64 & 1));
             out.positive.push(Fr::from(positive));
             out.capped.push(Fr::from(capped));
             out.full.push(Fr::from(p.full));
