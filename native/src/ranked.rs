@@ -42,6 +42,12 @@ struct Place {
     full: bool,
 }
 
+/// A slot's score in steps, as it is and clipped to the window.
+struct Score {
+    digit: i64,
+    clipped: i64,
+}
+
 /// T and everything that its proof opens.
 pub struct Selection {
     coarse_elements: Vec<BigInt<4>>,
@@ -150,17 +156,9 @@ impl Ranked {
         (negative, folded, low)
     }
 
-    fn place(
-        &self,
-        fine_elements: &[BigInt<4>],
-        rank: usize,
-        slot: usize,
-        u: u32,
-        w: i64,
-        h: i64,
-        full: bool,
-    ) -> Place {
-        let (fb, digit) = (self.fine_bits(), w >> self.c);
+    /// The place of one rank: a slot, its coarse bits and its score.
+    fn place(&self, fine_elements: &[BigInt<4>], rank: usize, (slot, full): (usize, bool), u: u32, s: Score) -> Place {
+        let fb = self.fine_bits();
         let fine = bits(&fine_elements[rank / PER], fb * (rank % PER), fb);
         let (negative, _, magnitude) = self.noise(u128::from(u) << fb | fine);
         let z = if negative {
@@ -170,10 +168,10 @@ impl Ranked {
         };
         Place {
             slot,
-            digit,
+            digit: s.digit,
             u,
             fine,
-            v: digit.clamp(0, h) + z,
+            v: s.clipped + z,
             full,
         }
     }
@@ -202,7 +200,11 @@ impl Ranked {
             .chain(edge)
             .take(self.r)
             .enumerate()
-            .map(|(rank, (i, full))| self.place(&fine_elements, rank, i, u[i], w[i], steps, full))
+            .map(|(rank, chosen)| {
+                let digit = w[chosen.0] >> self.c;
+                let clipped = digit.clamp(0, steps);
+                self.place(&fine_elements, rank, chosen, u[chosen.0], Score { digit, clipped })
+            })
             .collect();
         let mut best: Vec<(i64, usize, bool)> = places.iter().map(|p| (p.v, p.slot, p.digit >= 1)).collect();
         best.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
