@@ -20,7 +20,7 @@ from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass, class_from_mapping
-from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
 from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
@@ -28,6 +28,7 @@ from ragseal.kernel.thinning import ThinningClass, thinning_class
 
 HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"
+RANKED_CLASSES_FILE = HERE / "ranked_classes.toml"
 ATTESTATION, RANKED, ESTIMATE, THINNING = "attestation", "ranked", "estimate", "thinning"
 CLASS_TAG = b"ragseal.circuit-class.v1"
 RANKED_TAG = b"ragseal.ranked-class.v1"
@@ -202,17 +203,30 @@ def load_classes(path: Path | None = None) -> dict[str, CircuitClass]:
         ConfigurationError: the file cannot be read or is no TOML.
         PolicyError: a class's parameters are contradictory.
     """
-    source = path or CLASSES_FILE
+    tables = _tables(path or CLASSES_FILE)
+    return {name: class_from_mapping({"name": name, **values}) for name, values in tables.items()}
+
+
+def load_ranked_classes(path: Path | None = None) -> dict[str, RankedClass]:
+    """The ranked classes of a parameter file (default: the one that comes with ragseal), by name.
+
+    Raises:
+        ConfigurationError: the file cannot be read or is no TOML.
+        PolicyError: a class's parameters are contradictory.
+    """
+    tables = _tables(path or RANKED_CLASSES_FILE)
+    return {name: ranked_class_from_mapping({"name": name, **values}) for name, values in tables.items()}
+
+
+def _tables(source: Path) -> dict[str, dict[str, object]]:
     try:
         tables = tomllib.loads(source.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"circuit classes: cannot read {source}: {error}") from None
-    classes = {}
     for name, values in tables.items():
         if not isinstance(values, dict):
             raise ConfigurationError(f"circuit classes: {source}: {name} stands outside of a [class] table")
-        classes[name] = class_from_mapping({"name": name, **values})
-    return classes
+    return tables
 
 
 def estimate_class(name: str) -> EstimateClass:

@@ -184,10 +184,34 @@ class RankedClass:
         return smallest_grid(self.N, self.R, self.m)
 
     def to_mapping(self) -> dict[str, Any]:
-        """The class as plain values; rationals as "p/q"."""
+        """The class as plain values; rationals as "p/q".  Inverse of :func:`ranked_class_from_mapping`."""
         out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         out["a"], out["b"] = str(self.a), str(self.b)
         return out
+
+
+def ranked_class_from_mapping(values: dict[str, Any]) -> RankedClass:
+    """Build a class from a parameter file's table.
+
+    Raises:
+        PolicyError: an unknown or missing key, or a value of the wrong kind.
+    """
+    names = {f.name: f.type for f in fields(RankedClass)}
+    if set(values) != set(names):
+        odd = sorted(set(values) ^ set(names))
+        raise PolicyError(f"ranked class: these keys are unknown or missing: {', '.join(odd)}")
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if names[key] == "Fraction":
+            try:
+                checked[key] = Fraction(str(value))
+            except (ValueError, ZeroDivisionError):
+                raise PolicyError(f"ranked class: {key} must be a rational such as 3/2") from None
+        elif type(value).__name__ != names[key]:
+            raise PolicyError(f"ranked class: {key} must be of type {names[key]}")
+        else:
+            checked[key] = value
+    return RankedClass(**checked)
 
 
 def smallest_grid(N: int, R: int, m: int) -> int:

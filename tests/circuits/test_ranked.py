@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from collections.abc import Callable
 import pytest
 
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import circuit_of, ranked_sources
-from ragseal.circuits.search import count_rows, fill_ranked
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.circuits.circuit import circuit_of, load_ranked_classes, ranked_sources
+from ragseal.circuits.search import complete_ranked, count_rows, fill_ranked
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.params import ELEMENTS_PER_BLOCK, RANKED_LAWS
+from ragseal.kernel.ranked_class import overflow_bound_holds, ranked_class_from_mapping
 from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.ranked_statement import RankedLayout, bounds_of
@@ -110,20 +113,46 @@ def test_the_formula_is_the_compilers(setting: RankedSetting) -> None:
     assert (rows.constraints, rows.public) == (built.constraints, built.public)
 
 
-@pytest.mark.parametrize(
-    ("law", "K", "m", "c", "bits", "least"),
-    [
-        (RANKED_LAWS[0], 10, 9, 11, 16, 7000),
-        (RANKED_LAWS[0], 50, 9, 11, 16, 6500),
-        (RANKED_LAWS[1], 10, 9, 12, 18, 30000),
-    ],
-)
-def test_capacities_that_were_asked_for(law: str, K: int, m: int, c: int, bits: int, least: int) -> None:
-    cls = fill_ranked("test", law, K, m, c, 1 << bits)
+CLASSES = load_ranked_classes()
+DOMAINS = {"tiny": 14, "small": 16, "base": 17, "large": 18}
+#: Slots that were asked for, by domain and results.
+LEAST = {("small", 10): 7000, ("large", 10): 30000, ("small", 50): 6500, ("large", 50): 29000}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_places_are_proven_enough_and_rows_fit(name: str) -> None:
+    """The overflow bound holds for the file's R, a, b, and not for two places less; no block more has room."""
+    cls, size = CLASSES[name], name.split("-")[1]
     rows = count_rows(cls)
-    assert least <= cls.N
-    assert rows.rows <= 1 << bits
-    assert rows.scaling <= 8 * cls.N
+    assert overflow_bound_holds(cls)
+    assert not overflow_bound_holds(dataclasses.replace(cls, R=cls.R - 2))
+    assert rows.rows <= rows.domain == 1 << DOMAINS[size]
+    assert LEAST.get((size, cls.K), 0) <= cls.N
+    if size != "tiny":
+        assert rows.scaling <= 7 * cls.N
+        block = ELEMENTS_PER_BLOCK * cls.q
+        more = complete_ranked("more", cls.law, cls.N + block, cls.K, cls.m, cls.q, cls.c)
+        assert cls.N % block == 0
+        assert count_rows(more).rows > rows.domain
+
+
+def test_the_search_fills_a_domain() -> None:
+    cls = fill_ranked("test", RANKED_LAWS[1], 32, 9, 11, 1 << 15)
+    assert (cls.N, cls.R % 2) == (2576, 0)
+    assert count_rows(cls).rows <= 1 << 15
+    with pytest.raises(PolicyError, match="fits"):
+        fill_ranked("test", RANKED_LAWS[1], 32, 9, 11, 1 << 12)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"N": "7"}, "type int"), ({"a": "x"}, "rational"), ({"law": 3}, "type str"), ({"s": 3}, "unknown")],
+)
+def test_a_class_is_read_strictly(change: dict[str, object], why: str) -> None:
+    plain = CLASSES["ranked-tiny-two"].to_mapping()
+    assert ranked_class_from_mapping(plain) == CLASSES["ranked-tiny-two"]
+    with pytest.raises(PolicyError, match=why):
+        ranked_class_from_mapping({**plain, **change})
 
 
 # --- determination ----------------------------------------------------------------------------------------------------
