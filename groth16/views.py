@@ -170,7 +170,19 @@ class RankedView(View):
         beta is the last of the clear inputs.
         """
         self._check(clear)
-        self.verify_points(clear, c_w + c_h + default_group().msm(c_1, field.pack([clear[-1]])), proof)
+        self.verify_points(clear, c_w + c_h + _times(c_1, clear[-1]), proof)
+
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes, bytes]]) -> None:
+        """Many (clear, c_w, c_h, c_1, proof) at once; ProofError if one does not hold."""
+        for clear, *_ in items:
+            self._check(clear)
+        self.verify_points_batch(
+            [(clear, c_w + c_h + _times(c_1, clear[-1]), proof) for clear, c_w, c_h, c_1, proof in items]
+        )
+
+
+def _times(point: bytes, scalar: int) -> bytes:
+    return default_group().msm(point, field.pack([scalar]))
 
 
 class EstimateView(View):

@@ -78,6 +78,10 @@ def test_a_proof_holds_with_its_commitments(scene: tuple[RankedView, list[Proven
     view, proven = scene
     for one in proven:
         view.verify(one.clear, one.c_w, one.c_h, one.c_1, one.proof)
+    items = [(one.clear, one.c_w, one.c_h, one.c_1, one.proof) for one in proven]
+    view.verify_batch(items)
+    with pytest.raises(ProofError):
+        view.verify_batch([items[0], (*items[1][:3], items[0][3], items[1][4])])
 
 
 def test_the_commitment_to_bounds_counts_beta_times(scene: tuple[RankedView, list[Proven]]) -> None:
