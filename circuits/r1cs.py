@@ -64,11 +64,11 @@ class ConstraintSystem:
         """
         parts: tuple[list[memoryview], ...] = ([], [], [])
         for row in self.forms():
-            for form, terms in zip(parts, row, strict=True):
-                form.append(terms)
+            for form, part in zip(parts, row, strict=True):
+                form.append(part)
         found = []
         for form in parts:
-            terms = np.frombuffer(b"".join(form), dtype=_TERM)
+            terms: Terms = np.frombuffer(b"".join(form), dtype=_TERM)
             if (terms["wire"] >= self.wires).any():
                 raise ProofError("the circuit names a wire that it does not have")
             if not _reduced(terms["value"]).all():

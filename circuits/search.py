@@ -34,7 +34,7 @@ COARSE_BITS_MAX = 208  #: q * m at most (params.CircuitClass)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What one class costs.  Groth16's domain holds the constraints and a row each of constant, clear inputs, blinder."""
+    """What one class costs.  Groth16's domain holds constraints and a row each of constant, clear inputs, blinder."""
 
     constraints: int
     public: int  #: clear inputs, blinder, scores (placed and thinned ones), hints

@@ -3,9 +3,9 @@
 
 Definitions.  hidden: public inputs that nobody publishes (scores, hints, blinder).  clear: the other public inputs.
 rows: constraints, and a row each for the constant, the clear inputs and the blinder.  domain: the power of two that
-holds them, which a Groth16 key pays for.  rows_per_slot: the rows of slots, elements (of coarse bits or coins) and Poseidon blocks, divided by
-N; fixed_rows: all others.  Constraints and public inputs are read from the compiled R1CS and must equal the formula of
-search.py that splits them.
+holds them, which a Groth16 key pays for.  rows_per_slot: the rows of slots, elements (of coarse bits or coins) and
+Poseidon blocks, divided by N; fixed_rows: all others.  Constraints and public inputs are read from the compiled R1CS
+and must equal the formula of search.py that splits them.
 """
 
 from __future__ import annotations

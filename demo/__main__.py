@@ -13,6 +13,7 @@ import sys
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -26,9 +27,10 @@ from ragseal.client.remote import ProviderOverGrpc
 from ragseal.client.result import Result
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.folder import claim
+from ragseal.demo.judged import worth
 from ragseal.demo.policy import MINILM, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
-from ragseal.demo.scenario import Scenario, check_arguments, scenario
+from ragseal.demo.scenario import BEIR_TENANT, Scenario, check_arguments, scenario
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.runtime.tls import BY_DEFAULT
@@ -181,7 +183,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         )  # fmt: skip
         wait_until_open(provider, processes)
         watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
-        ask_all(provider, log_key, homes, plan.queries, model)
+        answers = ask_all(provider, log_key, homes, plan.queries, model)
         processes.check()
         watch.stage("close", "the window closes")
         run("prover", "close", "--state", provider_home, "--provider", provider)
@@ -197,6 +199,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         processes.check()
         watch.stage("stop", "stopping provider, auditor and observer")
     watch.end()
+    value = worth(folder / "provider", BEIR_TENANT, answers, plan.judged, model) if plan.judged else None
     report_file = folder / "report.json"
     report = json.loads(report_file.read_text())
     report["demo"] = {
@@ -205,8 +208,11 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         "class": plan.class_name,
         "corpora": plan.corpora,
         "embedder": embedder,
+        "quality": None if value is None else asdict(value),
     }
     report_file.write_text(json.dumps(report, indent=1) + "\n")
+    if value is not None:
+        out.print(value.sentence, markup=False)
     learnt = (report.get("attacker_guess") or {}).get("sentence")
     if learnt:
         out.print(f"had ten accounts, or ten thousand, asked and compared their answers: {learnt}", markup=False)

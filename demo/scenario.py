@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
+from ragseal.demo.judged import Grades, judgements
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
@@ -27,6 +29,7 @@ class Scenario:
     corpora: dict[str, str]  #: tenant: corpus as ``ragseal-provider ingest`` takes it
     accounts: dict[str, str]  #: account: tenant
     queries: list[DemoQuery]
+    judged: Mapping[str, Grades] = field(default_factory=dict)  #: by the query's text; a BEIR folder's own
 
 
 def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
@@ -38,7 +41,7 @@ def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
 
 
 def smallest_class(documents: int) -> str:
-    """The smallest class that holds them, of the law that gives the best answers for a return.
+    """The smallest class that holds them, of the law that gives the best answers for a return; of two, the larger K.
 
     Raises:
         ConfigurationError: no class does.
@@ -47,12 +50,12 @@ def smallest_class(documents: int) -> str:
     for law in LAWS_BY_ANSWERS:
         fitting = [c for c in classes if c.law == law and documents <= c.N and c.K >= LEAST_RETURNED]
         if fitting:
-            return min(fitting, key=lambda c: c.N).name
+            return min(fitting, key=lambda c: (c.N, -c.K)).name
     raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
 
 
 def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
-    """A BEIR folder as one tenant, asked its own queries; ana and ben ask the same ones.
+    """A BEIR folder as one tenant, asked its own queries, judged ones if there are enough; ana and ben ask the same.
 
     The queries are spread over the file, where those on one subject often stand together: strangers who asked them
     would look like a coalition.
@@ -63,8 +66,9 @@ def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
     documents = sum(1 for _ in open_corpus(corpus))
     if class_name is None:
         class_name = smallest_class(documents)
-    texts = list(read_beir_queries(Path(corpus.partition(":")[2])).values())
-    needed = 3 * BEIR_ROUNDS
+    folder = Path(corpus.partition(":")[2])
+    judged, needed = judgements(folder), 3 * BEIR_ROUNDS
+    texts = [text for text in read_beir_queries(folder).values() if text in judged or len(judged) < needed]
     if len(texts) < needed:
         raise ConfigurationError(f"the demo needs {needed} queries, the folder has {len(texts)}")
     asked = iter(texts[i * len(texts) // needed] for i in range(needed))
@@ -72,7 +76,7 @@ def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
     for shared, second, third in zip(asked, asked, asked, strict=True):
         for account, text in zip(BEIR_ACCOUNTS, (shared, shared, second, third), strict=True):
             queries.append(DemoQuery(account, BEIR_TENANT, text))
-    return Scenario(class_name, {BEIR_TENANT: corpus}, dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT), queries)
+    return Scenario(class_name, {BEIR_TENANT: corpus}, dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT), queries, judged)
 
 
 def check_arguments(corpus: str, class_name: str | None, embedder: str) -> None:

@@ -91,10 +91,7 @@ impl ProvingKey {
             n_public >= 1 && n_public < n_vars && n_vars <= 1 << 28,
             "{n_vars} wires with {n_public} public inputs"
         );
-        ensure!(
-            domain.is_power_of_two() && domain <= 1 << 27,
-            "a domain of {domain}"
-        );
+        ensure!(domain.is_power_of_two() && domain <= 1 << 27, "a domain of {domain}");
         let alpha1 = g1_raw(h.take(G1_BYTES)?)?;
         let beta1 = g1_raw(h.take(G1_BYTES)?)?;
         let beta2 = g2_raw(h.take(G2_BYTES)?)?;

@@ -62,8 +62,7 @@ def columns(circuit: Circuit, kept: int, wires: range) -> list[list[int]]:
 def passes(circuit: Circuit, kept: int, wires: range, folder: Path) -> bool:
     try:
         check_independent(read_r1cs(written(circuit, folder)), kept, [wires])
-    except ProofError as error:
-        assert "one commitment has many openings" in str(error)
+    except ProofError:
         return False
     return True
 

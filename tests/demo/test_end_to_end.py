@@ -30,6 +30,9 @@ def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     queries = [{"_id": f"{i}-{j}", "text": t} for i, line in enumerate(lines) for j, t in enumerate((line, line + "?"))]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
+    relevant = "".join(f"{i}-{j}\t{rows[i]['_id']}\t1\n" for i in range(len(lines)) for j in range(2))
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + relevant)
     return folder
 
 
@@ -74,6 +77,10 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> N
     assert "PASS" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert children_of_the_demo(out) == []
+    quality = report["demo"]["quality"]
+    assert quality["queries"] == 18
+    assert 0 <= quality["ndcg10"] <= 1
+    assert f"nDCG@10 of 18 judged queries: {quality['ndcg10']:.3f}; without noise" in done.stderr
     members = report["estimate"]["members"]
     assert len(members) == 2
     assert all(re.fullmatch(r"[0-9a-f]{32}", one) for one in members)

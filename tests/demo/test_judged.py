@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""nDCG@10 of the demo's answers beside the best ten documents: by hand on a small index."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragseal.demo import judged
+from ragseal.demo.corpus import DemoQuery
+from ragseal.demo.scenario import BEIR_ROUNDS, beir_scenario
+
+TENANT = "beir"
+
+
+class Index:
+    """Six documents in slots that are not their places; d0 is nearest to every query, then d1, and so on."""
+
+    def __init__(self, _: Path) -> None:
+        pass
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def rows(self, query: str, values: tuple[str, ...]) -> list[tuple[int, str, bytes]]:
+        assert values == (TENANT,)
+        return [(3 * i + 1, f"d{i}", np.array([100 - 10 * i, 0], dtype=np.int8).tobytes()) for i in range(6)]
+
+
+def answer(text: str, *documents: int) -> tuple[DemoQuery, Any]:
+    """What a client makes of an answer: slots, best first."""
+    return DemoQuery("ana", TENANT, text), SimpleNamespace(
+        ranked=tuple(SimpleNamespace(slot=3 * i + 1) for i in documents)
+    )
+
+
+def test_means_over_distinct_judged_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judged, "State", Index)
+    embedder: Any = SimpleNamespace(embed=lambda texts, role: np.tile(np.array([[1.0, 0.0]]), (len(texts), 1)))
+    answers = [
+        answer("one", 0, 2),  # both relevant ones, first and second
+        answer("one", 1, 0),  # one of them, second
+        answer("two"),  # nothing to read
+        answer("three", 0),  # not judged
+        answer("four", 0),  # judged, but no relevant document is in the index
+    ]
+    grades = {"one": {"d0": 1, "d2": 1}, "two": {"d1": 2}, "four": {"gone": 1}, "never asked": {"d0": 1}}
+    found = judged.worth(Path("unused"), TENANT, answers, grades, embedder)
+    assert found is not None
+    second, third = 1 / math.log2(3), 1 / math.log2(4)
+    ideal = 1 + second
+    assert found.queries == 2
+    assert found.ndcg10 == pytest.approx(((1 + second / ideal) / 2 + 0) / 2)
+    assert found.noise_free == pytest.approx(((1 + third) / ideal + second) / 2)
+    assert f"nDCG@10 of 2 judged queries: {found.ndcg10:.3f}; without noise and coin" in found.sentence
+    assert judged.worth(Path("unused"), TENANT, answers[3:4], grades, embedder) is None
+
+
+def folder_of(tmp_path: Path, queries: int, graded: int) -> Path:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "title": "", "text": "text"}\n')
+    lines = "".join(f'{{"_id": "q{i}", "text": "question {i}"}}\n' for i in range(queries))
+    (tmp_path / "queries.jsonl").write_text(lines)
+    (tmp_path / "qrels").mkdir()
+    rows = "".join(f"q{i}\ta\t{int(i % 2 == 0)}\n" for i in range(graded))
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+    return tmp_path
+
+
+def test_judged_queries_are_asked_where_there_are_enough(tmp_path: Path) -> None:
+    needed = 3 * BEIR_ROUNDS
+    folder = folder_of(tmp_path, 6 * needed, 2 * needed)
+    plan = beir_scenario(f"beir:{folder}", "tiny")
+    assert len(plan.judged) == needed
+    assert {query.text for query in plan.queries} == set(plan.judged)
+
+
+def test_without_enough_of_them_any_are(tmp_path: Path) -> None:
+    needed = 3 * BEIR_ROUNDS
+    plan = beir_scenario(f"beir:{folder_of(tmp_path, needed, needed)}", "tiny")
+    assert len(plan.judged) == needed // 2
+    assert len({query.text for query in plan.queries}) == needed
+
+
+def test_a_folder_without_judgements(tmp_path: Path) -> None:
+    assert judged.judgements(tmp_path) == {}
