@@ -238,6 +238,7 @@ def _log_near_one_up(x: Fraction) -> int:
     return total + 2  # what is left is below 2 / n sum_k 9^-k units
 
 
+@lru_cache(maxsize=256)
 def fewest_hidden(target: float, *, chunks: int, periods: int) -> int:
     """The least j, of slots in 2^COIN_BITS that are hidden, whose unseen is at most ``target``; 0 if there is none."""
     every = range(1, 1 << COIN_BITS)

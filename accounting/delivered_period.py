@@ -102,10 +102,22 @@ def one_claim(policies: Sequence[Policy]) -> str:
 def delivered_window(policy: Policy, cls: CircuitClass, accounts: int, delta: Fraction) -> Delivered:
     """What a policy promises in one window of so many accounts: ``epsilon_account`` advertises its ``epsilon``.
 
+    The policy's shift counts whoever asks, nobody included: a promise is made before the first query.
+
     Raises:
-        PolicyError: numbers out of range.
+        PolicyError: numbers out of range, or a claim without a coin.
     """
-    return delivered_period([Coined("", policy, cls, accounts * policy.n_max)], delta)
+    return until_delivered(
+        cls,
+        build_table(cls.law),
+        shift=policy.shift(cls),
+        hidden=policy.hidden,
+        chunks=policy.chunks_max,
+        periods=1,
+        queries=accounts * policy.n_max,
+        delta=delta,
+        n_max=policy.n_max,
+    )
 
 
 def delivered_odometer(windows: Sequence[Coined], delta: Fraction) -> tuple[DeliveredRow, ...]:

@@ -35,7 +35,8 @@ THETAS = tuple(Fraction(20 + 5 * i, 100) for i in range(16))  #: the paper's 16 
 
 
 def unit(v: Vectors) -> Vectors:
-    return v / np.linalg.norm(v, axis=-1, keepdims=True)
+    scaled: Vectors = v / np.linalg.norm(v, axis=-1, keepdims=True)
+    return scaled
 
 
 def sphere(rng: np.random.Generator, *shape: int) -> Vectors:

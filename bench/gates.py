@@ -116,8 +116,8 @@ def tightness_gate(cells: Sequence[dict[str, Any]]) -> Outcome:
 
 def bound(cell: dict[str, Any]) -> float:
     """Equation (3.8) with its delta terms written out: k delta_acc and the slack of the same size."""
-    k = cell["cell"]["k"]
-    return math.tanh(math.sqrt(k) * cell["cell"]["epsilon"] / 2) + (k + 1) * DELTA_ACC
+    k, epsilon = int(cell["cell"]["k"]), float(cell["cell"]["epsilon"])
+    return math.tanh(math.sqrt(k) * epsilon / 2) + (k + 1) * DELTA_ACC
 
 
 def collapse(cells: Sequence[dict[str, Any]]) -> Outcome:

@@ -2,7 +2,8 @@
 """A provider for benches and crash tests: a state folder made by the real phase A, queries, and their vectors.
 
 Vectors come from the default embedder once and then from a table: measurements can so tell the embedder's cost from
-the provider's own, and a process that is killed a thousand times need not load a model a thousand times.
+the provider's own, and a process that is killed a thousand times need not load a model a thousand times.  The tests'
+simulator has an embedder of its own, a clock that stands and no process: nothing of it could be measured.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def measure(cell: Cell, _: np.random.Generator) -> dict[str, Any]:
 
 def experiment(out: Path, classes: tuple[str, ...], naive_slots: tuple[int, ...], seed: int = 1) -> dict[str, Any]:
     """Every class and every naive size."""
-    cells = [{"circuit": "ours", "class": name} for name in classes]
+    cells: list[dict[str, Any]] = [{"circuit": "ours", "class": name} for name in classes]
     cells += [{"circuit": "naive", "slots": n} for n in naive_slots]
     return run("Table 2", {"seed": seed}, cells, measure, out)
 

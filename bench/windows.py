@@ -128,7 +128,7 @@ def demo_pairs() -> Queries:
     """The demo's queries; its two colluding accounts ask in pairs."""
     asked = demo_queries()
     ranks = [[i for i, q in enumerate(asked) if q.account == name] for name in COLLUDING]
-    return Queries([q.text for q in asked], frozenset(tuple(sorted(p)) for p in zip(*ranks, strict=True)))  # type: ignore[misc]
+    return Queries([q.text for q in asked], frozenset(tuple(sorted(p)) for p in zip(*ranks, strict=True)))
 
 
 def theta_cell(cell: Cell, rng: np.random.Generator, beir: Path | None) -> dict[str, Any]:

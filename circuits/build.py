@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ragseal.circuits.circuit import HERE, Circuit, circuit_of, hash_parts, library_integrity, read_source
+from ragseal.circuits.circuit import HERE, Circuit, Shape, circuit_of, hash_parts, library_integrity, read_source
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.orientation import RULE, orient
 from ragseal.circuits.packages import node_modules, user_cache, way_out
@@ -231,9 +231,16 @@ def build(cls: C, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = N
     Raises:
         ConfigurationError: no compiler, no npm packages, folder not writable; each with the way out.
     """
+    r1cs = compiled(cls, cache_dir, progress)
+    constraints, public = header(r1cs)
+    return BuiltCircuit(cls, circuit_of(cls).noun, r1cs.parent, constraints, public)
+
+
+def compiled(cls: Shape, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> Path:
+    """The R1CS of any kind of class, as :func:`build` has it."""
     circuit = circuit_of(cls)
-    folder = cached(circuit, cls.name, cache_dir, progress)
-    constraints, public = header(folder / f"{circuit.noun}.r1cs")
+    r1cs = cached(circuit, cls.name, cache_dir, progress) / f"{circuit.noun}.r1cs"
+    _, public = header(r1cs)
     if public != circuit.public:
         raise ConfigurationError(f"circuit {cls.name} has {public} public signals, its layout {circuit.public}")
-    return BuiltCircuit(cls, circuit.noun, folder, constraints, public)
+    return r1cs

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import stat
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,3 +100,22 @@ def read_container(path: Path, magic: bytes, version: int) -> Container:
         sections[kind] = body
     cursor.end()
     return Container(sections)
+
+
+def write_container(path: Path, magic: bytes, version: int, sections: Mapping[int, bytes | memoryview]) -> None:
+    """Write a file with these sections in this order, beside the old one first.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as out:
+            out.write(magic + struct.pack("<II", version, len(sections)))
+            for kind, body in sections.items():
+                out.write(struct.pack("<IQ", kind, len(body)))
+                out.write(body)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None

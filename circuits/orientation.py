@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from ragseal.circuits.container import write_container
 from ragseal.circuits.r1cs import TERM_BYTES, read_r1cs
 
 #: Part of what a build is named by.
@@ -36,9 +37,5 @@ def orient(path: Path) -> int:
             body += struct.pack("<I", len(form) // TERM_BYTES)
             body += form
     parts = {**system.file.sections, 2: memoryview(body)}
-    with path.open("wb") as out:
-        out.write(b"r1cs" + struct.pack("<II", 1, len(parts)))
-        for kind, data in parts.items():
-            out.write(struct.pack("<IQ", kind, len(data)))
-            out.write(data)
+    write_container(path, b"r1cs", 1, parts)
     return exchanged

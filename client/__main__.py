@@ -146,7 +146,7 @@ def ask(text: str, as_json: bool, **where: Any) -> None:
 def resume(again: bool, as_json: bool, **where: Any) -> None:
     """Fetch and print answers that are still owed, in every window.
 
-    Ends with status 1 if there is none for some request.
+    Ends with status 1 if a request stays without an answer.
     A request that the provider refuses after the end of its window is given up: the provider has no record of it, or
     says so. Ask the question again in a later window; the signed request is kept.
     """

@@ -75,9 +75,9 @@ def check_prepared(
         ProofError: C_e is no point of the curve, or the identity.
     """
     if prepared.request_id != prepare.request_id:
-        raise AttestationError("the provider prepared another request id than the one that was sent")
+        raise AttestationError("the provider prepared a request id different from the one that was sent")
     if prepared.index_digest != window.index.digest():
-        raise AttestationError("the provider prepared another index version than the manifest's for this tenant")
+        raise AttestationError("the provider prepared an index version different from the manifest's for this tenant")
     e = decode_embedding(prepared.embedding)
     check_embedding(e, window.manifest.policy.dimension)
     group.check(prepared.c_e)
@@ -149,7 +149,7 @@ def check_record(group: Group, mine: SignedRequest, record: Record) -> None:
         ProofError: C_y is no point of the curve, or the identity.
     """
     if record.signed != mine:
-        raise AttestationError("the record carries another request than the one this account signed")
+        raise AttestationError("the record carries a request different from the one this account signed")
     group.check(record.c_y)
 
 

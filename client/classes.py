@@ -8,6 +8,8 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 
+_WAY_OUT = "install the version of ragseal that the provider runs"
+
 
 def known_class(policy: Policy) -> CircuitClass:
     """The circuit class a policy names, from this installation's parameter files.
@@ -17,7 +19,11 @@ def known_class(policy: Policy) -> CircuitClass:
     """
     cls = load_classes().get(policy.class_name)
     if cls is None:
-        raise PolicyError(f"the window uses the circuit class {policy.class_name!r}, which this installation lacks")
+        raise PolicyError(
+            f"the window uses the circuit class {policy.class_name!r}, which this installation lacks: {_WAY_OUT}"
+        )
     if class_digest(cls) != policy.class_digest:
-        raise PolicyError(f"the window's circuit class {policy.class_name!r} is another one than this installation's")
+        raise PolicyError(
+            f"the window's circuit class {policy.class_name!r} differs from this installation's: {_WAY_OUT}"
+        )
     return cls

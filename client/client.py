@@ -321,7 +321,7 @@ class Client:
             checked = check_prepared(self._group, bases, window, prepare, prepared, own)
             if own is not None and not checked and not self._accept_unchecked:
                 raise AttestationError(
-                    "the provider committed to another embedding than the one this client computed and sent"
+                    "the provider committed to an embedding different from the one this client computed and sent"
                 )
         seal_secret = self._entropy(SEAL_KEY_BYTES)
         request = build_request(
@@ -370,7 +370,7 @@ class Client:
         evidence.add("received-prepared-again", again)
         with evidence.on_failure():
             if again != exchange.prepared.encode():
-                raise AttestationError("the provider answers the same Prepare with other bytes than before")
+                raise AttestationError("the provider answers the same Prepare with bytes different from before")
         return refusable(lambda: self._provider.retrieve(sent, proof, size))
 
     # --- parts ---

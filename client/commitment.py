@@ -71,9 +71,9 @@ def check_window(
     """
     manifest, mine = signed.manifest, membership.account
     if mine.name != name:
-        raise CommitmentError(f"the provider shows the line of another account than {name!r}")
+        raise CommitmentError(f"the provider shows the line of an account other than {name!r}")
     if mine.public_key != public_key:
-        raise CommitmentError(f"the registry lists account {name!r} with another public key than this account's")
+        raise CommitmentError(f"the registry lists account {name!r} with a public key different from this account's")
     try:
         leaf = leaf_hash(mine.encode())
         verify_inclusion(leaf, membership.index, manifest.accounts, membership.path, manifest.registry_root)

@@ -81,7 +81,7 @@ def _thinned(manifest: Manifest, thinned: Thinning | None) -> None:
         raise CommitmentError("the window was opened without its coins: nothing says which slots they hide")
     if thinned is not None:
         if not manifest.policy.coined:
-            raise CommitmentError("the window's indices were thinned, which its claim does not provide for")
+            raise CommitmentError("the window's indices were thinned, although its claim has no coin")
         if [one.tenant for one in thinned.tenants] != [one.tenant for one in manifest.tenants]:
             raise CommitmentError("the thinned indices are not those of the manifest's tenants")
 
@@ -113,4 +113,4 @@ def _complete(
     if any(owner in seal.owners for owner in order[order.index(AUDITOR) + 1 :]):
         raise CommitmentError("the window's auditor did not open last: whoever did could choose the beacon")
     if opened.beacon != beacon_value(digest, [(owner, openings[owner]) for owner in seal.owners]):
-        raise CommitmentError("the window was opened with another beacon than its nonces give")
+        raise CommitmentError("the window was opened with a beacon different from what its nonces give")

@@ -106,13 +106,13 @@ def check_file(path: Path, record: Path, manifest: Path, log: NoteVerifier, prov
         raise EncodingError(f"{path} holds no receipt")
     signed = guarded(lambda: SignedManifest.decode(need(manifest)), str(manifest))
     if provider_key is not None and signed.manifest.provider_key != provider_key:
-        raise CommitmentError(f"{manifest} is by another provider key than the expected one")
+        raise CommitmentError(f"{manifest} is signed by a provider key different from the expected one")
     try:
         signed.verify()
     except AuditError:
         raise CommitmentError(f"{manifest} is not signed by the provider key that it names") from None
     if entry.manifest != signed.manifest.digest():
-        raise AttestationError(f"the record belongs to another window than {manifest}")
+        raise AttestationError(f"the record belongs to a window other than {manifest}")
     return Checked(entry, receipt, check_receipt(signed.manifest, log, entry, openings, receipt), signed)
 
 

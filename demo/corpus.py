@@ -126,7 +126,7 @@ def demo_documents(stdlib: Path | None = None) -> dict[str, list[Document]]:
     """
     root = Path(sysconfig.get_path("stdlib")) if stdlib is None else stdlib
     if not root.is_dir():
-        raise ConfigurationError(f"{root} is no folder: the demo reads the standard library's sources; {_WAY_OUT}")
+        raise ConfigurationError(f"{root} is not a folder: the demo reads the standard library's sources; {_WAY_OUT}")
     found: dict[str, list[Document]] = {tenant: [] for tenant in TENANTS}
     names: set[str] = set()
     texts: set[str] = set()

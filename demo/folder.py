@@ -22,7 +22,7 @@ def claim(folder: Path) -> None:
     """
     try:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-            raise ConfigurationError(f"{folder} is no folder of the demo's but a link or a file: {_WAY_OUT}")
+            raise ConfigurationError(f"{folder} is not a folder of the demo's but a link or a file: {_WAY_OUT}")
         folder.mkdir(parents=True, exist_ok=True)
         marker = folder / MARKER
         found = [path for path in folder.iterdir() if path != marker]

@@ -104,7 +104,7 @@ class MiniLM:
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"cannot read {name} of the embedding model: {error}; run: {INSTALL}") from None
         if not isinstance(value, dict):
-            raise ConfigurationError(f"{name} of the embedding model is no JSON object; run: {INSTALL}")
+            raise ConfigurationError(f"{name} of the embedding model is not a JSON object; run: {INSTALL}")
         return value
 
     @property

@@ -66,7 +66,7 @@ def tokenizer_digest(definition: bytes | str) -> bytes:
     except (ValueError, RecursionError):
         raise ConfigurationError("the tokenizer's definition is not JSON; install the model again") from None
     if not isinstance(value, dict):
-        raise ConfigurationError("the tokenizer's definition is no JSON object; install the model again")
+        raise ConfigurationError("the tokenizer's definition is not a JSON object; install the model again")
     kept = {key: item for key, item in value.items() if key not in ("padding", "truncation")}
     return tagged_hash("embedder/tokenizer", canonical_json(kept).encode("ascii"))
 

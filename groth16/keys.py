@@ -21,6 +21,7 @@ from ragseal.circuits.circuit import Shape, circuit_of
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16 import zkey as plain_zkey
+from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import EstimateView as EstimateView
 from ragseal.groth16.views import KeyView as KeyView
@@ -122,19 +123,29 @@ def install_key(zkey: Path, cls: Shape, directory: Path) -> KeyPaths:
 
 
 def make_keys(
-    r1cs: Path, cls: Shape, class_digest: bytes, directory: Path, progress: Callable[[str], None] | None = None
+    r1cs: Path,
+    cls: Shape,
+    class_digest: bytes,
+    directory: Path,
+    progress: Callable[[str], None] | None = None,
+    powers: PowersFile | None = None,
 ) -> KeyPaths:
-    """One-party keys for a compiled class, made once per circuit and directory.
+    """Keys of one's own for a compiled class, made once per circuit, powers and directory.
 
     Whoever makes keys can forge proofs under them: an auditor makes its own (keys=auditor), a provider's are UNSAFE.
 
+    Args:
+        powers: a first phase that is public: whoever holds the same file can check the key in full.  Without it one
+            party makes both phases, and nobody can.
+
     Raises:
         ConfigurationError: no native module (an auditor needs it), or a damaged index of keys.
-        ProofError: no such circuit, or one whose commitments have more than one opening.
+        ProofError: no such circuit, or one whose commitments have more than one opening; powers that are refused.
     """
     directory.mkdir(parents=True, exist_ok=True)
     system, circuit = read_r1cs(r1cs), circuit_of(cls)
-    index = directory / f"{cls.name}-{system.digest.hex()[:24]}-{circuit.kept}.json"
+    made_of = "" if powers is None else "-" + powers.digest(r1cs, circuit.kept).hex()[:16]
+    index = directory / f"{cls.name}-{system.digest.hex()[:24]}-{circuit.kept}{made_of}.json"
     if index.exists():
         try:
             digest = bytes.fromhex(json.loads(index.read_text())["key_digest"])
@@ -144,14 +155,18 @@ def make_keys(
         if paths.zkey.exists() and read_key(paths.vkey, cls).digest == digest:
             return paths
     if progress:
-        progress(f"making keys for class {cls.name} (one party, once)")
+        how = "one party" if powers is None else f"of {powers.path.name}"
+        progress(f"making keys for class {cls.name} ({how}, once)")
     check_independent(system, circuit.kept, circuit.relations)
     handle, name = tempfile.mkstemp(dir=directory, suffix=".zkey.part")
     os.close(handle)
     part = Path(name)
     try:
-        with native_errors():
-            native.setup(str(r1cs), str(part), circuit.kept)
+        if powers is None:
+            with native_errors():
+                native.setup(str(r1cs), str(part), circuit.kept)
+        else:
+            powers.make_key(r1cs, circuit.kept, part)
         paths = install_key(part, cls, directory)
     finally:
         part.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ with B, alpha, beta, gamma, delta), gamma != delta, ``e(beta_1, G2) = e(G1, beta
 ``e(B1_i, G2) = e(G1, B2_i)`` for every wire; coefficients inside their matrices, reduced and not zero.
 
 Not checked here: that the coefficients are those of a circuit (:mod:`ragseal.groth16.coefficients`), and that the
-points of A, B, C and H belong to it, which nobody can see without the powers of tau.
+points of A, B, C and H belong to it, which nobody can see without the powers of tau (:mod:`ragseal.groth16.powers`).
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def main() -> None:
       ragseal-observer follow --provider 127.0.0.1:7800 --log-key KEY --once
       ragseal-observer page   --provider 127.0.0.1:7800 --log-key KEY --http 8080
 
-    KEY is the log's public key as its provider publishes it (name+id+base64). Get it from somewhere else than the
+    KEY is the log's public key as its provider publishes it (name+id+base64). Do not take it from the
     provider's server. Exit status: 0 all well, 1 something failed, 2 wrong usage, 3 alarm.
     """
     keep_no_core()

@@ -235,7 +235,9 @@ def check_named(keys: Iterable[NoteVerifier], log: NoteVerifier) -> dict[str, No
         raise ConfigurationError(f"{len(named)} witnesses are named, at most {MAX_NAMED} can be")
     for key in named.values():
         if key.algorithm != COSIGNATURE:
-            raise ConfigurationError(f"the key of {key.name} is no witness's (type 0x04, ragseal-observer keygen)")
+            raise ConfigurationError(
+                f"the key of {key.name} is not a witness's: those have type 0x04 (`ragseal-observer keygen`)"
+            )
     seen = [(key.name, key.key_id) for key in (log, *named.values())]
     if len(set(seen)) != len(seen):
         raise ConfigurationError("two of the named witnesses have one name and one key id: name one of them")

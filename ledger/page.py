@@ -67,7 +67,7 @@ class Site:
 
         Raises:
             ConfigurationError: the folder cannot be written.
-            AuditError: the log does not answer, or serves other entries than it signed.
+            AuditError: the log does not answer, or serves entries different from those it signed.
         """
         signed = self._verified()
         size = signed.checkpoint.size
@@ -78,7 +78,7 @@ class Site:
                 progress(len(entries), size)
         tree = MerkleTree(entries)
         if tree.root() != signed.checkpoint.root:
-            raise LedgerError("the log serves other entries than it signed: run follow for the evidence")
+            raise LedgerError("the log serves entries different from those it signed: run follow for the evidence")
         status = await self._status()
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -130,7 +130,7 @@ class RemoteLedger:
     def _path(self, nodes: Iterable[bytes]) -> list[bytes]:
         path = [bytes(node) for node in nodes]
         if len(path) > 2 * MAX_PATH or any(len(node) != HASH_SIZE for node in path):
-            raise TransportError(f"{self._peer} answers with something that is no Merkle path")
+            raise TransportError(f"{self._peer} answers with something other than a Merkle path")
         return path
 
 

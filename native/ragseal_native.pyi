@@ -201,6 +201,42 @@ def setup(
     entropy is for tests: it makes forging possible.
     """
 
+class Powers:
+    """Powers of tau of a .ptau file, checked: of one tau, alpha and beta, and tau is no root of unity."""
+
+    @staticmethod
+    def load(path: str | PathLike[str], domain: int) -> Powers:
+        """Read what circuits of up to ``domain`` rows need, a power of two; a larger file costs no more."""
+
+    @property
+    def domain(self) -> int: ...
+    def digest(self) -> bytes:
+        """SHA-256 of what determines them: tau, alpha and beta times the generators."""
+
+    def check_key(self, zkey_path: str | PathLike[str], r1cs_path: str | PathLike[str], kept: int) -> None:
+        """Raises unless every point of a key is the one that the circuit, these powers and the key's delta give.
+
+        kept: as in setup.  The key's coefficients are not looked at.
+        """
+
+    def initial_key(self, r1cs_path: str | PathLike[str], zkey_path: str | PathLike[str], kept: int) -> None:
+        """Write a key with gamma = delta = 1, which snarkjs contributes to and nothing here loads.
+
+        The file must be prepared for phase 2.
+        """
+
+def contribute(initial_path: str | PathLike[str], zkey_path: str | PathLike[str]) -> None:
+    """Write an initial key with another delta, from the operating system, which is forgotten.
+
+    Refuses a key that has contributions.
+    """
+
+def make_powers(path: str | PathLike[str], power: int, entropy: bytes | None = None) -> None:
+    """Make a .ptau file for circuits of up to 2^power rows alone, prepared for phase 2, without contributions.
+
+    entropy is for tests: it makes forging possible.
+    """
+
 def proof_check(proof: bytes) -> None:
     """The proof is canonical, on its curves and in the subgroup, without identity."""
 

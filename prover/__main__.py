@@ -7,7 +7,6 @@ import asyncio
 import secrets
 import sys
 import time
-import tomllib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -23,15 +22,15 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover import assembly, remote, service, spending
-from ragseal.prover.attestation import proofs as proofs_of_records
+from ragseal.prover.account_commands import accounts
 from ragseal.prover.commitment import consent, index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import KINDS, open_corpus
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.index import Matrix
 from ragseal.prover.commitment.policy_file import Binding, load_policy
-from ragseal.prover.commitment.registry import Registration
-from ragseal.prover.options import STATE
+from ragseal.prover.key_commands import fetch_keys, release_key
+from ragseal.prover.options import STATE, hexadecimal
 from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
@@ -117,7 +116,7 @@ def _identity(state: State) -> dict[str, Any]:
 @STATE
 @click.option("--tenant", required=True, help="Whose documents these are.")
 @click.option("--corpus", required=True, help=f"{KINDS}.")
-@click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most so many characters.")
+@click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most this length.")
 @JSON
 def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json: bool) -> None:
     """Embed documents and put them into random slots of a tenant's index.
@@ -126,9 +125,9 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
     the window is committed.
 
     \b
-    jsonl  one JSON object a line, UTF-8:
+    jsonl  one JSON object per line, UTF-8:
              {"id": "d1", "title": "may be left out", "text": "what is retrieved"}
-           id (or _id) is a text or an integer, once in the corpus; the title is put in front of the text.
+           id (or _id) is text or an integer, unique in the corpus; the title is put before the text.
     csv    the same by columns: the first row names them (id, title, text), RFC 4180, UTF-8.
     beir   a folder with corpus.jsonl: _id, title, text.
     text   every .txt and .md file below a folder; its path is its id. Links are not followed.
@@ -156,140 +155,8 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
     tell_result(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already{told}")
 
 
-@main.group(cls=Teaching)
-def accounts() -> None:
-    """Who may ask.  The registry is frozen into every window's manifest."""
-
-
-@accounts.command("add")
-@STATE
-@click.argument("name")
-@click.option("--tenant", required=True, help="Whose documents the account may search.")
-@click.option("--key", required=True, help="The account's public key, 64 hexadecimal digits (the client prints it).")
-@JSON
-def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool) -> None:
-    """Register an account for the windows committed from now on."""
-    public = _hex(key, 32, "--key")
-    with State(directory) as state:
-        registry.add_accounts(state, [Registration(name, tenant, public)])
-        known = state.rows("SELECT 1 FROM tenants WHERE name = ?", (tenant,))
-    note = "" if known else f"; tenant {tenant} has no documents yet, and no window can be committed until it has some"
-    tell_result(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
-
-
-@accounts.command("remove")
-@STATE
-@click.argument("name")
-@JSON
-def remove_account(directory: Path, name: str, as_json: bool) -> None:
-    """Take an account out of the windows committed from now on; a window that has it keeps it."""
-    with State(directory) as state:
-        registry.remove_account(state, name)
-    tell_result(as_json, {"removed": name}, f"account {name} is in no window that is committed from now on")
-
-
-@accounts.command("load")
-@STATE
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@JSON
-def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
-    """Register the accounts of a TOML file, all of them or none.  (Or `accounts add`, as `register-line` prints it.)
-
-    \b
-    [alice]
-    tenant = "acme"
-    key = "64 hexadecimal digits"
-    """
-    try:
-        tables = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(
-            f'cannot read the accounts {file}: {error}. An account is [NAME] with the lines tenant = "..." and '
-            'key = "64 hexadecimal digits"'
-        ) from None
-    found = []
-    for name, values in tables.items():
-        if (
-            not isinstance(values, dict)
-            or set(values) != {"tenant", "key"}
-            or not all(isinstance(value, str) for value in values.values())
-        ):
-            raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
-        found.append(Registration(name, values["tenant"], _hex(values["key"], 32, f"key of [{name}]")))
-    with State(directory) as state:
-        added = registry.add_accounts(state, found)
-    values = {"added": added, "skipped": len(found) - added}
-    tell_result(as_json, values, f"{added} accounts added, {len(found) - added} were there already")
-
-
-@accounts.command("list")
-@STATE
-@JSON
-def list_accounts(directory: Path, as_json: bool) -> None:
-    """The registered accounts, by name."""
-    with State(directory) as state:
-        found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in registry.accounts(state)]
-    lines = "\n".join(f"{a['name']}  {a['tenant']}  {a['key']}" for a in found)
-    tell_result(as_json, {"accounts": found}, lines or "no accounts")
-
-
-@main.command("fetch-keys")
-@STATE
-@click.option("--verifier", required=True, help="host:port of the auditor's service.")
-@click.option("--class", "class_name", help="Circuit class; must be this provider's (default).")
-@click.option("--digest", help="Only this key, 64 hexadecimal digits.")
-@client_tls
-@JSON
-def fetch_keys(
-    directory: Path, verifier: str, class_name: str | None, digest: str | None, tls: ClientTls, as_json: bool
-) -> None:
-    """Get the auditor's proving keys; check and keep them.
-
-    One is for attestations, one for the coalition estimate, one for the coins that hide documents.
-    Whoever makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
-    protect its secrets.
-    """
-    wanted = None if digest is None else _hex(digest, 32, "--digest")
-    with State(directory) as state, progress_bars() as bars:
-        if class_name not in (None, state.settings.class_name):
-            raise ConfigurationError(f"this provider has the class {state.settings.class_name!r}, not {class_name!r}")
-        cls = assembly.circuit_class(state.settings.class_name)
-        ring = assembly.open_keys(state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
-        task = bars.add_task("fetching the key", total=None)
-
-        def moved(done: int, total: int) -> None:
-            bars.update(task, completed=done, total=total)
-
-        fetched = remote.fetch_key(verifier, tls, cls, class_digest(cls), wanted, ring, moved)
-        paths = fetched.paths
-        state.remember_auditor(paths.digest, fetched.auditor_key)
-        bars.update(task, description="fetching the estimate's key", completed=0, total=None)
-        size = assembly.fitting_estimate(cls)
-        rings = assembly.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
-        (blocks,) = [
-            remote.fetch_key(verifier, tls, size, class_digest(size), None, one, moved).paths
-            for one in rings
-            if one.cls == size
-        ]
-        bars.update(task, description="fetching the thinning's key", completed=0, total=None)
-        coins = assembly.open_thinning_keys(
-            state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True)
-        )
-        thin = remote.fetch_key(verifier, tls, coins.cls, class_digest(coins.cls), None, coins, moved).paths
-    values = {
-        "class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey),
-        "estimate_key_digest": blocks.digest.hex(), "thinning_key_digest": thin.digest.hex(),
-        "auditor_key": fetched.auditor_key.hex(),
-    }  # fmt: skip
-    tell_result(
-        as_json,
-        values,
-        f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}\n"
-        f"key {blocks.digest.hex()} of the coalition estimate is in {blocks.directory}\n"
-        f"key {thin.digest.hex()} of the coins is in {thin.directory}\n"
-        f"auditor {fetched.auditor_key.hex()}: windows committed under this key name it, and give it their proofs and "
-        "links; compare it with the one that the auditor told you",
-    )
+main.add_command(accounts)
+main.add_command(fetch_keys)
 
 
 @main.command()
@@ -313,9 +180,8 @@ def policy(directory: Path) -> None:
     help="policy.toml; `ragseal-provider policy` prints one to start from.",
 )  # fmt: skip
 @click.option("--window", required=True, help="A name that was never used before.")
-@click.option(
-    "--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default whose proving key it is."
-)
+@click.option("--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default that of the auditor "
+              "who made the proving key.")  # fmt: skip
 @click.option(
     "--yes-epsilon-is", "agreed", type=float, metavar="N",
     help=f"Commit although epsilon is above {consent.ASK_ABOVE} over the budget period; N is at least that epsilon.",
@@ -329,7 +195,7 @@ def commit(
     Every index, the seed, the policy and the accounts are committed to, and the manifest enters the ledger.
     """
     started = time.monotonic()
-    named = None if auditor_key is None else _hex(auditor_key, 32, "--auditor-key")
+    named = None if auditor_key is None else hexadecimal(auditor_key, 32, "--auditor-key")
     with _running(directory) as provider, progress_bars() as bars:
         cls = assembly.circuit_class(provider.state.settings.class_name)
         before = provider.journal.history.newest
@@ -385,11 +251,12 @@ def commit(
 @click.option("--proofs", type=click.Choice(["eager", "on-demand"]), default="eager", show_default=True,
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
-              help="Answers leave at multiples of so many seconds, so that their time says little.")  # fmt: skip
+              help="Answers leave at multiples of this many seconds, so that their time says little.")  # fmt: skip
 @click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
-              help="A beacon participant with a place of its own, its public key in hexadecimal. Repeat.")  # fmt: skip
+              help="A beacon participant that has a place kept free, and its key in hexadecimal. "
+              "Repeatable.")  # fmt: skip
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
-              help="An observer's public key: strangers cannot displace its cosignatures. Repeat.")  # fmt: skip
+              help="An observer's public key: strangers cannot displace its cosignatures. Repeatable.")  # fmt: skip
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
@@ -448,7 +315,7 @@ def close(directory: Path, address: str, window: str, tls: ClientTls, as_json: b
 @STATE
 @JSON
 def status(directory: Path, as_json: bool) -> None:
-    """What this provider holds.  It must not be serving; ask a serving one with its GetManifest."""
+    """What this provider holds.  It must not be serving; one that serves is asked by GetManifest."""
     with _running(directory) as provider:
         proven = {
             digest: provider.state.row("SELECT COUNT(*) FROM proofs WHERE manifest = ?", (digest,))
@@ -478,28 +345,8 @@ def status(directory: Path, as_json: bool) -> None:
     tell_result(as_json, values, "\n".join(lines))
 
 
-@main.command("release-key")
-@STATE
-@click.argument("digest")
-@JSON
-def release_key(directory: Path, digest: str, as_json: bool) -> None:
-    """Prove again under a key (64 hexadecimal digits) that a failed proof stopped.
-
-    A failure can be a full disk, a damaged file or a key that was crafted to learn something from it: know which first.
-    """
-    key_digest = _hex(digest, 32, "DIGEST")
-    with State(directory) as state:
-        if proofs_of_records.stopped(state, key_digest) is None:
-            raise ConfigurationError("no proof under this key has failed: there is nothing to release")
-        proofs_of_records.release(state, key_digest)
-    tell_result(as_json, {"released": digest}, f"key {digest} may be used again")
-
-
-main.add_command(plan)
-main.add_command(calibrate)
-
-
-main.add_command(fsck.fsck)
+for command in (release_key, plan, calibrate, fsck.fsck):
+    main.add_command(command)
 
 
 # --- helpers of the commands -----------------------------------------------------------------------------------------
@@ -533,18 +380,8 @@ def _observers(options: Sequence[str]) -> dict[str, bytes]:
             raise ConfigurationError(f"--observer takes NAME=KEY, not {option!r}")
         if name in found:
             raise ConfigurationError(f"--observer names {name!r} twice")
-        found[name] = _hex(key, 32, f"--observer {name}")
+        found[name] = hexadecimal(key, 32, f"--observer {name}")
     return found
-
-
-def _hex(text: str, size: int, what: str) -> bytes:
-    try:
-        value = bytes.fromhex(text)
-    except ValueError:
-        value = b""
-    if len(value) != size:
-        raise ConfigurationError(f"{what} takes {2 * size} hexadecimal digits")
-    return value
 
 
 if __name__ == "__main__":

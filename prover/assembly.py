@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -24,7 +25,7 @@ from ragseal.circuits.build import BuiltCircuit, build, default_cache
 from ragseal.circuits.circuit import class_digest, fitting, load_classes
 from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
-from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend, open_backend
+from ragseal.groth16.provers import open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
@@ -48,6 +49,9 @@ ACCOUNTS = 1000  #: of a window whose registry is not known yet
 EPSILON_UNIT = 10**6  #: an advertised epsilon is rounded up to a millionth
 
 Progress = Callable[[str], None]
+C = TypeVar("C", CircuitClass, EstimateClass, ThinningClass)
+Ring = TypeVar("Ring")
+MakeRing = Callable[[Path, C, Callable[[], Path], Callable[[Path], Any]], Ring]
 
 
 def circuit_class(name: str) -> CircuitClass:
@@ -65,17 +69,10 @@ def build_directory() -> Path:
 
 def open_keys(state: State, cls: CircuitClass, progress: Progress) -> AttestationKeys:
     """The state's keys; the circuit is compiled when one is taken in or first used.  Says if the slow path is taken."""
-
-    def circuit() -> BuiltCircuit[CircuitClass]:
-        return build(cls, build_directory(), progress)
-
-    def backend(folder: Path) -> AttestationBackend:
-        return open_backend(circuit(), folder, node_modules(), os.environ.get(BACKEND_VARIABLE, "auto"))
-
     notice = slow_path_notice()
     if notice is not None:
         progress(notice)
-    return attestation_keys(state.keys_directory, cls, lambda: circuit().r1cs, backend)
+    return _open_ring(attestation_keys, state, cls, progress)
 
 
 def fitting_estimate(cls: CircuitClass) -> EstimateClass:
@@ -85,30 +82,24 @@ def fitting_estimate(cls: CircuitClass) -> EstimateClass:
 
 def open_estimate_keys(state: State, progress: Progress) -> tuple[BlockKeys, ...]:
     """The state's keys of the estimate's circuit, one ring per size; compiled as in :func:`open_keys`."""
-
-    def ring(cls: EstimateClass) -> BlockKeys:
-        def circuit() -> BuiltCircuit[EstimateClass]:
-            return build(cls, build_directory(), progress)
-
-        def backend(folder: Path) -> BlockBackend:
-            return open_backend(circuit(), folder, node_modules())
-
-        return block_keys(state.keys_directory, cls, lambda: circuit().r1cs, backend)
-
-    return tuple(ring(cls) for cls in CLASSES.values())
+    return tuple(_open_ring(block_keys, state, cls, progress) for cls in CLASSES.values())
 
 
 def open_thinning_keys(state: State, cls: CircuitClass, progress: Progress) -> ThinningKeys:
     """The state's keys of the thinning's circuit for a class; compiled as in :func:`open_keys`."""
-    size = thinning_class(cls.N)
+    return _open_ring(thinning_keys, state, thinning_class(cls.N), progress)
 
-    def circuit() -> BuiltCircuit[ThinningClass]:
-        return build(size, build_directory(), progress)
 
-    def backend(folder: Path) -> ThinningBackend:
+def _open_ring(make: MakeRing[C, Ring], state: State, cls: C, progress: Progress) -> Ring:
+    """A circuit's keys, which prove by the chosen back end; nothing is compiled yet."""
+
+    def circuit() -> BuiltCircuit[C]:
+        return build(cls, build_directory(), progress)
+
+    def backend(folder: Path) -> Any:
         return open_backend(circuit(), folder, node_modules(), os.environ.get(BACKEND_VARIABLE, "auto"))
 
-    return thinning_keys(state.keys_directory, size, lambda: circuit().r1cs, backend)
+    return make(state.keys_directory, cls, lambda: circuit().r1cs, backend)
 
 
 def assemble(state: State, progress: Progress) -> Backends:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits.circuit import Shape
 from ragseal.groth16.keys import KeyPaths
+from ragseal.groth16.powers import PowersFile
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError, ProofError, TransportError
@@ -51,12 +52,14 @@ def fetch_key(
     wanted: bytes | None,
     ring: KeyRing[Any, Any],
     moved: Moved,
+    powers: PowersFile | None = None,
 ) -> Fetched:
     """Get a class's proving key from an auditor, check it, and keep it.
 
     Args:
         wanted: only the key with this digest.
         moved: told (bytes so far, bytes in all).
+        powers: what the key must be made of, point for point.
 
     Returns:
         The key, and the beacon key of the auditor that gave it.
@@ -66,7 +69,7 @@ def fetch_key(
         ProofError: what was sent is not what was announced, or breaks a rule of SPEC A.9.
         TransportError: out of reach, or cut off.
     """
-    return asyncio.run(_fetch_key(address, tls, cls, class_digest, wanted, ring, moved))
+    return asyncio.run(_fetch_key(address, tls, cls, class_digest, wanted, ring, moved, powers))
 
 
 async def _fetch_key(
@@ -77,6 +80,7 @@ async def _fetch_key(
     wanted: bytes | None,
     ring: KeyRing[Any, Any],
     moved: Moved,
+    powers: PowersFile | None = None,
 ) -> Fetched:
     async with dial(address, tls) as channel:
         stub = verifier_pb2_grpc.VerifierServiceStub(channel)  # type: ignore[no-untyped-call]
@@ -99,7 +103,7 @@ async def _fetch_key(
         except EncodingError as error:
             raise TransportError(f"{address} names no beacon key that an auditor could have: {error}") from None
         part = await _download(stub, address, chosen, ring.directory, moved)
-    paths = await asyncio.to_thread(ring.install, part, bytes(chosen.key_digest))
+    paths = await asyncio.to_thread(ring.install, part, bytes(chosen.key_digest), powers)
     return Fetched(paths, bytes(listed.auditor_key))
 
 
@@ -157,7 +161,7 @@ async def _close_window(address: str, tls: ClientTls, key: Ed25519PrivateKey, wi
         signed = SignedManifest.decode(shown.canonical)
         signed.verify()
         if signed.manifest.provider_key != signature.public_bytes(key):
-            raise CommitmentError(f"the provider at {address} has another key than this state: check the address")
+            raise CommitmentError(f"the provider at {address} has a key different from this state's: check the address")
         digest = signed.manifest.digest()
         request = provider_pb2.CloseWindowRequest(manifest=digest, signature=signature.sign(key, "close", digest))
         closed = await call(stub.CloseWindow, request, address, CLOSE_TIMEOUT)

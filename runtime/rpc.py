@@ -108,7 +108,9 @@ async def chunks(method: Callable[..., Any], request: Any, peer: str, timeout: f
 def _read(answer: Any, peer: str) -> Any:
     """gRPC gives None for bytes that are not the message that the call returns."""
     if answer is None:
-        raise TransportError(f"{peer} answers with something that is no answer: is it the program that you mean?")
+        raise TransportError(
+            f"{peer} answers with something other than a reply: does this address lead to the program that you mean?"
+        )
     return answer
 
 
@@ -171,7 +173,7 @@ def _check_address(address: str, allowed: bool, verb: str) -> None:
         return
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigurationError(f"{address!r} is no address: expected host:port, such as 127.0.0.1:7800")
+        raise ConfigurationError(f"{address!r} is not an address: expected host:port, such as 127.0.0.1:7800")
     if not allowed and not is_loopback(host):
         raise ConfigurationError(
             f"will not {verb} {address} in the clear: give TLS files, use a loopback address, or say "

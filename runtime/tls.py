@@ -112,14 +112,14 @@ def _own(certificate: Path, key: Path) -> tuple[bytes, bytes]:
     try:
         loaded = load_pem_private_key(private, None)
     except (ValueError, TypeError):
-        raise ConfigurationError(f"{key} is no private key in PEM without a password") from None
+        raise ConfigurationError(f"{key} is not a private key in PEM without a password") from None
     first = _certificates(chain, certificate)[0]
 
     def spki(public: object) -> object:
         return public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined]
 
     if spki(loaded.public_key()) != spki(first.public_key()):
-        raise ConfigurationError(f"{key} is the key of another certificate than {certificate}")
+        raise ConfigurationError(f"{key} is not the key of the certificate {certificate}")
     return private, chain
 
 

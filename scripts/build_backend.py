@@ -43,7 +43,8 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
     """PEP 517.  What an earlier build left is removed first: setuptools would pack modules that are gone."""
     shutil.rmtree("build", ignore_errors=True)
     shutil.rmtree("ragseal.egg-info", ignore_errors=True)
-    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    name: str = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return name
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:

@@ -204,7 +204,7 @@ def _shown(found: list[tuple[str, str, str]]) -> str:
 
 
 def report() -> str:
-    from tests.verifier.simulator import World
+    from tests.simulator import World
 
     world = World.honest()
     values = document.build(world.audit(receipts=world.receipts()))

@@ -11,11 +11,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
+PROGRAMS = ["bench", "examples", "scripts", "vectors"]  #: what is typed strictly beside the package
+
 CHECKS: list[tuple[str, list[str], Path]] = [
     ("ruff", [str(BIN / "ruff"), "check", "."], ROOT),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."], ROOT),
     ("mypy", [str(BIN / "mypy"), "-p", "ragseal"], ROOT),
-    ("mypy examples", [str(BIN / "mypy"), "--explicit-package-bases", "examples"], ROOT),
+    ("mypy programs", [str(BIN / "mypy"), "--explicit-package-bases", *PROGRAMS], ROOT),
+    ("mypy tests", [str(BIN / "mypy"), "--explicit-package-bases", "--implicit-reexport", "tests"], ROOT),
     ("import-linter", [str(BIN / "lint-imports")], ROOT),
     ("the kernel is exact", [sys.executable, "scripts/exact.py"], ROOT),
     ("retired words", [sys.executable, "scripts/words.py"], ROOT),

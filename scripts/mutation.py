@@ -152,6 +152,7 @@ TESTS: dict[str, list[str]] = {
     "verifier/steps/conditions.py": ["verifier/test_command.py", "verifier/test_verdicts.py"],
     "verifier/steps/dp_accounting_check.py": ["verifier/test_odometer.py", "verifier/test_epsilon.py"],
     "verifier/state.py": ["verifier/test_state.py", "verifier/test_beacon.py", "attacks/test_files.py"],
+    "verifier/key_store.py": ["verifier/test_state.py", "verifier/test_real_key.py", "attacks/test_files.py"],
     "client/acceptance.py": ["client/test_opening.py", "client/test_sealed.py", "client/test_tampering.py"],
     "client/window.py": ["client/test_client.py", "client/test_opening.py", "client/test_sealed.py"],
     "client/account.py": ["client/test_account.py", "client/test_client.py"],
@@ -273,9 +274,9 @@ def attempt(module: str, code: CodeType | None, tests: Sequence[str], limit: flo
     if select.select([read], [], [], limit)[0]:
         said = os.read(read, 1 << 16)
     os.close(read)
-    for end in (lambda: os.killpg(child, signal.SIGKILL), lambda: os.kill(child, signal.SIGKILL)):
+    for end in (os.killpg, os.kill):
         try:
-            end()
+            end(child, signal.SIGKILL)
             break
         except ProcessLookupError:
             continue

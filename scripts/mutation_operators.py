@@ -201,7 +201,7 @@ class _Finder:
                 for at in range(len(elts)):
                     if len(elts) > 1:
                         new_list = copy.deepcopy(node)
-                        del new_list.elts[at]  # type: ignore[attr-defined]
+                        del new_list.elts[at]
                         yield new_list
 
     def calls(self, node: ast.Call) -> Iterator[ast.AST]:

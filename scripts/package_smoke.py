@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,11 +36,11 @@ def say(text: str) -> None:
     print(f"package: {text}", flush=True)
 
 
-def run(*command: str | Path, cwd: Path, status: int = 0, **env: str) -> str:
+def run(*command: str | Path, cwd: Path, status: int = 0, env: Mapping[str, str] | None = None) -> str:
     """A program's output, both streams; it has to end with ``status``."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("RAGSEAL_", "PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env={**clean, **env}, text=True,
+        [str(word) for word in command], cwd=cwd, env={**clean, **(env or {})}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     if done.returncode != status:
@@ -63,8 +64,8 @@ class Clean:
         pip = (self.bin / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         run(*pip, "-c", ROOT / "constraints.txt", *what, cwd=self.scratch)
 
-    def program(self, name: str, *arguments: str, status: int = 0, **env: str) -> str:
-        return run(self.bin / name, *arguments, cwd=self.scratch, status=status, **env)
+    def program(self, name: str, *arguments: str, status: int = 0, env: Mapping[str, str] | None = None) -> str:
+        return run(self.bin / name, *arguments, cwd=self.scratch, status=status, env=env)
 
 
 def build(scratch: Path) -> tuple[Path, Path]:
@@ -133,10 +134,10 @@ def as_all_roles(clean: Clean, wheel: Path) -> None:
     nothing = {"XDG_CACHE_HOME": str(clean.scratch / "empty"), "PATH": f"{clean.bin}:{os.environ['PATH']}"}
     keygen = ("keygen", "--state", "auditor", "--class", "tiny", "--cache", "circuits")
     if shutil.which("circom") is None:
-        said = clean.program("ragseal-verifier", *keygen, status=1, **nothing)
+        said = clean.program("ragseal-verifier", *keygen, status=1, env=nothing)
         expect("npm ci --prefix" in said, f"keygen without circom does not say how to get it: {said}")
     packages = str(ROOT / "circuits" / "node_modules")
-    clean.program("ragseal-verifier", *keygen, **nothing, RAGSEAL_NODE_MODULES=packages)
+    clean.program("ragseal-verifier", *keygen, env={**nothing, "RAGSEAL_NODE_MODULES": packages})
     expect(
         "tiny" in clean.program("ragseal-verifier", "keys", "--state", "auditor"), "the key that was made is missing"
     )
@@ -146,8 +147,7 @@ def as_all_roles(clean: Clean, wheel: Path) -> None:
         "python",
         "-m",
         "examples.one_window",
-        RAGSEAL_NODE_MODULES=packages,
-        RAGSEAL_BUILD=str(clean.scratch / "circuits"),
+        env={"RAGSEAL_NODE_MODULES": packages, "RAGSEAL_BUILD": str(clean.scratch / "circuits")},
     ).splitlines()[-1]
     expect(line.startswith("PASS epsilon_audit="), f"the window of the installed code ends in {line}")
     say(line)

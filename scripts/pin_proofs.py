@@ -13,6 +13,7 @@ import ast
 import hashlib
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,10 +36,15 @@ class _Plain(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+def _pinned(pin: str, front: re.Match[str]) -> str:
+    return f"---\nrelied on by:\n{front[1]}pin: {pin}\n---\n"
+
+
 def _named(tree: ast.AST, name: str) -> ast.AST | None:
     """The definition or assignment of a dotted name."""
     first, _, rest = name.partition(".")
-    for node in getattr(tree, "body", []):
+    body: list[ast.AST] = getattr(tree, "body", [])
+    for node in body:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
@@ -114,9 +120,7 @@ def main() -> None:
         except LookupError as error:
             sys.exit(f"docs/proofs/{path.name}: {error}")
         if new != pin:
-            path.write_text(
-                _FRONT.sub(lambda m, new=new: f"---\nrelied on by:\n{m[1]}pin: {new}\n---\n", proof, count=1)
-            )
+            path.write_text(_FRONT.sub(partial(_pinned, new), proof, count=1))
             print(f"docs/proofs/{path.name} pinned")
 
 

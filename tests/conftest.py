@@ -21,17 +21,6 @@ with contextlib.suppress(ImportError):
 sys.setrecursionlimit(_LIMIT)
 
 
-#: Test files that take more than a few seconds, a line each: left out by ``make test-fast``.
-SLOW = frozenset((Path(__file__).resolve().parent / "slow.txt").read_text().split())
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).resolve().parent
-    for item in items:
-        if item.path.is_relative_to(here) and item.path.relative_to(here).as_posix() in SLOW:
-            item.add_marker(pytest.mark.slow)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails: everything needed must be there")
 

@@ -20,6 +20,8 @@ import pytest
 
 from ragseal.backends.native import available
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {"provider": "prover", "verifier": "verifier", "observer": "ledger", "client": "client"}
 TOP = ["README.md", "SPEC.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]

@@ -14,6 +14,8 @@ import pytest
 
 from ragseal import __version__
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = sorted(path.name for path in (ROOT / "ragseal").iterdir() if path.is_symlink() and path.name != "v1")
 

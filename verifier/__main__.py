@@ -13,9 +13,10 @@ from pathlib import Path
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import class_digest, fitting
+from ragseal.circuits.build import DEFAULT_CACHE, compiled
+from ragseal.circuits.circuit import Shape, class_digest, fitting
 from ragseal.groth16.keys import make_keys
+from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.kernel.thinning import thinning_class
 from ragseal.ledger.note import NoteVerifier
@@ -34,6 +35,7 @@ from ragseal.runtime.terminal import (
 from ragseal.runtime.tls import ClientTls, ServerTls
 from ragseal.verifier import audit_command, service
 from ragseal.verifier.audit import Target, class_build, find_shape
+from ragseal.verifier.ceremony import ceremony
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
 from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.participant import Stage
@@ -49,7 +51,7 @@ LOG_KEY = click.option(
     "--log-key",
     required=True,
     help="The log's public key as the provider printed it (name+id+base64), or a file with it. "
-    "Get it from somebody you trust: it is what the whole audit hangs on.",
+    "Get it from somebody you trust: the whole audit rests on it.",
 )
 
 
@@ -116,41 +118,52 @@ def init(directory: Path, as_json: bool) -> None:
     show_default=True,
     help="Where compiled circuits are kept.",
 )
+@click.option(
+    "--powers",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Public powers of tau, a .ptau file prepared for phase 2: a provider that has it can check every point.",
+)
 @JSON
-def keygen(directory: Path, class_name: str, cache: Path, as_json: bool) -> None:
+def keygen(directory: Path, class_name: str, cache: Path, powers: Path | None, as_json: bool) -> None:
     """Make proving and verifying keys for a circuit class, once.
 
     Keys for the coalition estimate and for the coins are made with them.
     Whoever makes keys can forge proofs under them, so keys that you made are sound for you and for those who trust you.
+    Without --powers nobody else can tell whether their points are those of the circuit: a provider that fears for its
+    secrets asks for keys of public powers.
     Compiles the circuit first if that was not done yet (about half a minute for the largest class).
     """
     state = State(directory)
-    cls, digest = find_class(class_build(), class_name)
+    cls, _ = find_class(class_build(), class_name)
     begun = time.monotonic()
+    first_phase = None if powers is None else PowersFile(powers)
+    shapes: list[Shape] = [cls, fitting(class_name), thinning_class(cls.N)]
     with telling(f"class {class_name}: compiling") as tell:
-        built = build(cls, cache, tell)
-        paths = make_keys(built.r1cs, cls, digest, state.directory / "keys", tell)
-        size = fitting(class_name)
-        tell(f"{size.name}: compiling")
-        blocks = build(size, cache, tell)
-        also = make_keys(blocks.r1cs, size, class_digest(size), state.directory / "keys", tell)
-        coins = thinning_class(cls.N)
-        tell(f"{coins.name}: compiling")
-        thin = make_keys(build(coins, cache, tell).r1cs, coins, class_digest(coins), state.directory / "keys", tell)
-    state.add_key(state.line_of(paths, cls, digest, AUDITOR))
-    state.add_key(state.line_of(also, size, class_digest(size), AUDITOR))
-    state.add_key(state.line_of(thin, coins, class_digest(coins), AUDITOR))
+        made = []
+        for shape in shapes:
+            tell(f"{shape.name}: compiling")
+            r1cs = compiled(shape, cache, tell)
+            made.append(make_keys(r1cs, shape, class_digest(shape), state.directory / "keys", tell, first_phase))
+    for shape, one in zip(shapes, made, strict=True):
+        state.add_key(state.line_of(one, shape, class_digest(shape), AUDITOR))
+    paths, also, thin = made
     seconds = time.monotonic() - begun
     values = {
         "class": class_name, "key_digest": paths.digest.hex(), "path": str(paths.directory), "seconds": seconds,
         "estimate_key_digest": also.digest.hex(), "thinning_key_digest": thin.digest.hex(),
+        "powers": None if powers is None else str(powers),
     }  # fmt: skip
     tell_result(
         as_json,
         values,
         f"key {paths.digest.hex()}\nof class {class_name}, in {paths.directory}\n"
         f"key {also.digest.hex()}\nof the coalition estimate, in {also.directory}\n"
-        f"key {thin.digest.hex()}\nof the coins, in {thin.directory}; ready in {seconds:.1f} s",
+        f"key {thin.digest.hex()}\nof the coins, in {thin.directory}; ready in {seconds:.1f} s\n"
+        + (
+            "one party made both phases: no provider can check their points (--powers makes keys that one can)"
+            if powers is None
+            else f"of the powers in {powers}: a provider checks them with `fetch-keys --powers` and the same file"
+        ),
     )
 
 
@@ -310,6 +323,7 @@ def serve(
 
 
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
+main.add_command(ceremony)
 commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 
 

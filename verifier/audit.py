@@ -21,11 +21,12 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import ReceiptFile, read_receipt
+from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
-from ragseal.verifier.state import Builds, State, find_class
+from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
 from ragseal.verifier.steps.sample import Sample
@@ -84,7 +85,7 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
         ConfigurationError: no such folder, or no such file in it.
     """
     if not directory.is_dir():
-        raise ConfigurationError(f"{directory} is no folder")
+        raise ConfigurationError(f"{directory} is not a folder")
     found = sorted(path for path in directory.rglob("*") if path.suffix in RECEIPT_SUFFIXES and path.is_file())
     if not found:
         raise ConfigurationError(f"{directory} holds no file that ends in {' or '.join(RECEIPT_SUFFIXES)}")

@@ -80,7 +80,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     @options[2]
     @client_tls
     @click.option("--window", default="", help="Default: the newest that was opened.")
-    @click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of so many records only: SAMPLED-PASS.")
+    @click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of a sample of this size: SAMPLED-PASS.")
     @click.option(
         "--estimate-blocks",
         type=click.IntRange(min=1),
@@ -118,7 +118,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         type=seconds,
         default=PATIENCE,
         show_default=True,
-        help="Seconds to ask again where the provider is away, slow or busy; then NO VERDICT.",
+        help="Seconds to keep asking a provider that is away, slow or busy; then NO VERDICT.",
     )
     @click.option(
         "--deadline", type=seconds, default=DEADLINE, show_default=True, help="Seconds that the whole audit may take."

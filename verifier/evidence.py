@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ragseal.kernel.attestation import Answer, Receipt
 from ragseal.kernel.certificate import BlockKey
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.encoding import decode_any
+from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.params import CircuitClass
@@ -77,6 +77,17 @@ def held(context: str = "", **evidence: Any) -> Iterator[None]:
         raise Refused(f"{context}{error}", **{**evidence, **error.evidence}) from None
     except AuditError as error:
         raise Refused(f"{context}{error}", **evidence) from None
+
+
+M = TypeVar("M", bound=Message)
+
+
+def decoded(kind: type[M], data: bytes, whose: str, **evidence: Any) -> M:
+    """What was delivered, as a message; Undecided: it is none, and nobody signed these bytes."""
+    try:
+        return kind.decode(data)
+    except EncodingError as error:
+        raise Undecided(f"{whose}{error}", DELIVER_AGAIN, **evidence) from None
 
 
 T = TypeVar("T")

@@ -78,5 +78,5 @@ def read_digest(text: str) -> bytes:
     except (ValueError, RecursionError):
         value = b""
     if len(value) != 32 or value.hex() != text:
-        raise ConfigurationError(f"{text[:80]!r} is no digest: 64 lower-case hexadecimal digits are expected")
+        raise ConfigurationError(f"{text[:80]!r} is not a digest: 64 lower-case hexadecimal digits are expected")
     return value

@@ -26,8 +26,9 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import OWNER, Evidence, Refused
+from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.state import Builds, State
+from ragseal.verifier.state import State
 from ragseal.verifier.steps.beacon import check_identity, check_seal, read_beacon
 from ragseal.verifier.steps.coins import check_thinning_key
 from ragseal.verifier.steps.index import check_indexes

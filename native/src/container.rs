@@ -7,8 +7,8 @@ use std::io::{BufWriter, Read, Write};
 use std::ops::Range;
 use std::path::Path;
 
-const MAX_SECTIONS: u32 = 64;
-const MAX_FILE: u64 = 1 << 36;
+pub const MAX_SECTIONS: u32 = 64;
+pub const MAX_FILE: u64 = 1 << 36;
 
 /// A bounds-checked reader over bytes.
 pub struct Cursor<'a> {

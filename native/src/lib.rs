@@ -14,6 +14,7 @@ pub mod generators;
 pub mod linear;
 pub mod msm;
 pub mod poseidon;
+pub mod powers;
 pub mod prove;
 mod python;
 pub mod r1cs;

@@ -41,7 +41,7 @@ fn bit_length(limbs: &[u64; 4]) -> usize {
 
 /// Bits [at, at + width) of a 256-bit number, width <= 32.
 #[inline(always)]
-fn bits(limbs: &[u64; 4], at: usize, width: usize) -> u32 {
+pub fn bits(limbs: &[u64; 4], at: usize, width: usize) -> u32 {
     let (word, shift) = (at / 64, at % 64);
     if word >= 4 {
         return 0;
@@ -53,7 +53,7 @@ fn bits(limbs: &[u64; 4], at: usize, width: usize) -> u32 {
     (v & ((1 << width) - 1)) as u32
 }
 
-fn add_limbs(a: &[u64; 4], b: &[u64; 4]) -> [u64; 4] {
+pub fn add_limbs(a: &[u64; 4], b: &[u64; 4]) -> [u64; 4] {
     let mut out = [0u64; 4];
     let mut carry = 0u128;
     for i in 0..4 {
@@ -167,7 +167,7 @@ pub fn bucket_sum<P: SWCurveConfig>(
 
 /// Add up neighbours of the same bucket until every bucket holds at most one point.
 /// `jobs` is scratch space: position * 2, the low bit set for a point without partner.
-fn reduce_buckets<F: Field>(points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
+pub fn reduce_buckets<F: Field>(points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
     let mut prefix = [F::ZERO; BATCH];
     let mut den = [F::ZERO; BATCH];
     while counts.iter().any(|&c| c > 1) {

@@ -145,6 +145,16 @@ pub fn random(count: usize) -> Result<Vec<Fr>> {
     Ok(out)
 }
 
+/// Uniform scalars below 2^128: weights of a combination that a false value passes with probability 2^-128.
+pub fn random_short(count: usize) -> Result<Vec<Fr>> {
+    let mut bytes = vec![0u8; 16 * count];
+    getrandom::fill(&mut bytes).map_err(|e| Error(format!("the system's random source failed: {e}")))?;
+    Ok(bytes
+        .chunks_exact(16)
+        .map(|b| Fr::from(u128::from_le_bytes(b.try_into().expect("16 bytes"))))
+        .collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,7 +79,7 @@ pub fn root_of_unity(size: usize) -> Fr {
 }
 
 /// Lagrange basis at tau over the points `first * step^i`, i < n, of a subgroup of order `order`; times `factor`.
-fn lagrange(tau: Fr, first: Fr, step: Fr, n: usize, order: u64, factor: Fr) -> Zeroizing<Vec<Fr>> {
+pub fn lagrange(tau: Fr, first: Fr, step: Fr, n: usize, order: u64, factor: Fr) -> Zeroizing<Vec<Fr>> {
     let mut points = Vec::with_capacity(n);
     let mut p = first;
     for _ in 0..n {

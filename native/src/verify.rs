@@ -94,11 +94,16 @@ fn affine2(p: &G2) -> G2Affine {
 impl VerifyingKey {
     /// Points must already be on their curves and, for G2, in the subgroup.  Identities and gamma = delta are refused.
     pub fn new(alpha1: G1, beta2: G2, gamma2: G2, delta2: G2, ic: Vec<G1>) -> Result<VerifyingKey> {
+        ensure!(gamma2 != delta2, "gamma equals delta: such a key proves anything");
+        VerifyingKey::proper(alpha1, beta2, gamma2, delta2, ic)
+    }
+
+    /// As [`VerifyingKey::new`], and gamma = delta is let through: a key before its first contribution, to be written.
+    pub fn proper(alpha1: G1, beta2: G2, gamma2: G2, delta2: G2, ic: Vec<G1>) -> Result<VerifyingKey> {
         ensure!(!alpha1.is_identity(), "alpha is the identity");
         for (name, p) in [("beta", &beta2), ("gamma", &gamma2), ("delta", &delta2)] {
             ensure!(!p.is_identity(), "{name} is the identity");
         }
-        ensure!(gamma2 != delta2, "gamma equals delta: such a key proves anything");
         ensure!((2..=1 << 28).contains(&ic.len()), "a key with {} IC points", ic.len());
         if let Some(at) = ic.iter().position(Pt::is_identity) {
             crate::bail!("IC point {at} is the identity");

@@ -56,11 +56,11 @@ pub struct KeyParts<'a> {
     pub circuit_hash: [u8; 64],
 }
 
-fn base_modulus() -> Vec<u8> {
+pub fn base_modulus() -> Vec<u8> {
     Fq::MODULUS.to_bytes_le()
 }
 
-fn points_g1(bytes: &[u8], what: &str) -> Result<Vec<G1>> {
+pub fn points_g1(bytes: &[u8], what: &str) -> Result<Vec<G1>> {
     bytes
         .par_chunks_exact(G1_BYTES)
         .with_min_len(256)

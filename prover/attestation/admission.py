@@ -48,7 +48,7 @@ class Admission:
         """
         request, manifest = message.request, window.manifest
         if request.origin != manifest.origin or request.window != manifest.window:
-            raise AttestationError("the request names another ledger or window than its manifest")
+            raise AttestationError("the request names a ledger or window different from its manifest's")
         last = window.counters.get(request.account, 0)
         if request.ctr <= last:
             return None
@@ -64,9 +64,9 @@ class Admission:
             # An auditor fails a window in which a nonce recurs, so no account may bring that about.
             raise AttestationError("the request's nonce was used before: draw a fresh one for every request")
         if request.c_e != pending.c_e or request.query_digest != pending.query_digest:
-            raise AttestationError("the request signs another query or C_e than its Prepare brought")
+            raise AttestationError("the request signs a query or C_e different from its Prepare's")
         if request.index_digest != manifest.index_of(account.tenant).digest():
-            raise AttestationError("the request names another index version than its Prepare brought")
+            raise AttestationError("the request names an index version different from its Prepare's")
         return pending
 
 

@@ -41,7 +41,7 @@ def secrets_of_record(state: State, record: Record) -> QuerySecrets:
         raise AttestationError("the answer to this request is lost: the provider must restore state.db")
     kept = QuerySecrets.decode(stored[0])
     if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
-        raise AttestationError("the stored secrets are another record's: the provider must restore state.db")
+        raise AttestationError("the stored secrets belong to a different record: the provider must restore state.db")
     return kept
 
 

@@ -56,7 +56,7 @@ class PendingTable:
             if self._count >= PENDING_TOTAL:
                 self._purge()
             if self._count >= PENDING_TOTAL:
-                raise BudgetError(f"too many unfinished requests: try again within {PENDING_SECONDS:.0f} s")
+                raise BudgetError(f"too many unfinished requests: ask again in at most {PENDING_SECONDS:.0f} s")
             self._count += 1
         self._table.setdefault((manifest, account), mine)[request_id] = pending
 

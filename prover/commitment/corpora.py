@@ -9,24 +9,29 @@ Readers stream; memory holds one line and the identifiers seen so far.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
 import re
-import stat
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.prover.commitment.corpus_files import (
+    Limits,
+    inside,
+    lines_of,
+    open_file,
+    require_file,
+    require_folder,
+    shown,
+    text_files,
+)
 from ragseal.prover.commitment.corpus_notes import Notes
 
 MAX_DEPTH = 64  #: nesting of a JSON line
-SUFFIXES = (".txt", ".md")  #: files that a text folder is made of
-STDIN = Path("-")  #: standard input, as a file of a corpus
 KINDS = "jsonl:FILE, csv:FILE (- for FILE is standard input), beir:FOLDER or text:FOLDER"
 
 
@@ -45,17 +50,6 @@ class JsonFields:
     id: tuple[str, ...] = ("id", "_id")
     text: str = "text"
     title: str | None = "title"  #: joined in front of the text with a line break where it is there and not empty
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a source may not exceed; larger is refused, never cut."""
-
-    line_bytes: int = 8 << 20
-    file_bytes: int = 16 << 30
-    text_characters: int = 1 << 20
-    id_characters: int = 512
-    documents: int = 1 << 24
 
 
 DEFAULT_FIELDS = JsonFields()
@@ -112,7 +106,7 @@ def read_jsonl(
         ConfigurationError: no such file, not a regular file, or unreadable.
         EncodingError: (while reading) see the module's docstring.
     """
-    _require_file(path, limits)
+    require_file(path, limits)
     return _unique(_jsonl(path, fields, limits, notes or Notes()), path, limits)
 
 
@@ -124,19 +118,19 @@ def read_csv(
     Raises:
         ConfigurationError, EncodingError: as :func:`read_jsonl`.
     """
-    _require_file(path, limits)
+    require_file(path, limits)
     return _unique(_csv(path, fields, limits, notes or Notes()), path, limits)
 
 
 def read_beir(folder: Path, *, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None) -> Iterator[Document]:
     """Documents of a BEIR folder's corpus.jsonl (``_id``, ``title``, ``text``).  Errors as :func:`read_jsonl`."""
-    path = _inside(folder, "corpus.jsonl")
+    path = inside(folder, "corpus.jsonl")
     return read_jsonl(path, fields=JsonFields(id=("_id",)), limits=limits, notes=notes)
 
 
 def read_beir_queries(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
     """Query texts by identifier, in file order, from a BEIR folder's queries.jsonl.  Errors as :func:`read_jsonl`."""
-    path = _inside(folder, "queries.jsonl")
+    path = inside(folder, "queries.jsonl")
     fields = JsonFields(id=("_id",), title=None)
     return {query.id: query.text for query in read_jsonl(path, fields=fields, limits=limits)}
 
@@ -151,11 +145,11 @@ def read_beir_qrels(folder: Path, split: str = "test", *, limits: Limits = DEFAU
         EncodingError: a line without three columns, a grade that is no integer, a pair judged twice.
     """
     if not split or not all(ch.isalnum() or ch in "-_" for ch in split):
-        raise ConfigurationError(f"{split!r} is no name of a split, such as test")
-    path = _inside(folder, os.path.join("qrels", f"{split}.tsv"))
-    _require_file(path, limits)
+        raise ConfigurationError(f"{split!r} is not the name of a split, such as test")
+    path = inside(folder, os.path.join("qrels", f"{split}.tsv"))
+    require_file(path, limits)
     out: dict[str, dict[str, int]] = {}
-    for number, line in _lines(path, limits):
+    for number, line in lines_of(path, limits):
         cells = line.rstrip("\r").split("\t")
         if number == 1:
             if cells != ["query-id", "corpus-id", "score"]:
@@ -165,7 +159,7 @@ def read_beir_qrels(folder: Path, split: str = "test", *, limits: Limits = DEFAU
             raise EncodingError(f"{path}, line {number}: expected query, document and grade between tabs")
         query, document, grade = cells
         if len(grade) > 9 or not grade.removeprefix("-").isascii() or not grade.removeprefix("-").isdigit():
-            raise EncodingError(f"{path}, line {number}: the grade is no integer")
+            raise EncodingError(f"{path}, line {number}: the grade is not an integer")
         if document in out.setdefault(query, {}):
             raise EncodingError(f"{path}, line {number}: query {query!r} and document {document!r} are judged twice")
         out[query][document] = int(grade)
@@ -190,9 +184,9 @@ def read_text_folder(
     """
     if chunk_characters is not None and chunk_characters < 80:
         raise ConfigurationError("chunks below 80 characters hold no sentence; take chunk_characters of 80 or more")
-    root = _require_folder(folder)
+    root = require_folder(folder)
     told = notes or Notes()
-    files = list(_text_files(root, told))
+    files = list(text_files(root, told))
     if not files:
         links = f" but {len(told.links) + told.more_links} links, which are not followed" if told.links else ""
         raise ConfigurationError(f"{folder} holds no .txt or .md file{links}")
@@ -219,98 +213,7 @@ def chunks(text: str, size: int) -> Iterator[str]:
         yield rest
 
 
-# ---- paths -----------------------------------------------------------------------------------------------------------
-
-
-def _require_folder(folder: Path) -> Path:
-    try:
-        root = folder.resolve(strict=True)
-    except (OSError, RuntimeError):  # RuntimeError: a loop of links
-        raise ConfigurationError(f"{folder} does not exist") from None
-    if not root.is_dir():
-        raise ConfigurationError(f"{folder} is not a folder")
-    return root
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """A file of ``folder``; a link out of it is refused, as a folder from elsewhere could point at any file here."""
-    root = _require_folder(folder)
-    try:
-        found = (root / name).resolve(strict=True)
-    except (OSError, RuntimeError):
-        raise ConfigurationError(f"{folder} holds no {name}; is it a BEIR folder?") from None
-    if not found.is_relative_to(root):
-        raise ConfigurationError(f"{folder / name} is a link out of its folder; copy the file, or name it itself")
-    return root / name
-
-
-def _require_file(path: Path, limits: Limits) -> None:
-    if path == STDIN:
-        return
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-    if not stat.S_ISREG(status.st_mode):
-        raise ConfigurationError(f"{path} is not a regular file")
-    if status.st_size > limits.file_bytes:
-        raise EncodingError(f"{path} has {status.st_size} bytes, at most {limits.file_bytes}; split it into tenants")
-
-
-def _text_files(root: Path, notes: Notes) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        raise ConfigurationError(f"cannot read {error.filename}: {error.strerror}") from None
-
-    found: list[Path] = []
-    for current, folders, names in os.walk(root, onerror=refuse):
-        for name in folders:  # os.walk follows none of them
-            if (Path(current) / name).is_symlink():
-                notes.skipped((Path(current) / name).relative_to(root).as_posix() + "/")
-        for name in names:
-            path = Path(current) / name
-            if path.suffix.lower() not in SUFFIXES:
-                continue
-            if path.is_symlink():
-                notes.skipped(path.relative_to(root).as_posix())
-            else:
-                found.append(path)
-    yield from sorted(found, key=lambda path: path.relative_to(root).parts)
-
-
 # ---- content ---------------------------------------------------------------------------------------------------------
-
-
-def _open(path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
-    if path == STDIN:
-        return contextlib.nullcontext(sys.stdin.buffer)
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-
-
-def _lines(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their line break, from 1; a last line break ends the file, it starts no line."""
-    with _open(path) as file:
-        number, total = 0, 0
-        while True:
-            try:
-                raw = file.readline(limits.line_bytes + 1)
-            except OSError as error:
-                raise ConfigurationError(f"cannot read {_shown(path)}: {error.strerror}") from None
-            if not raw:
-                return
-            number += 1
-            total += len(raw)
-            if len(raw) > limits.line_bytes:
-                raise EncodingError(f"{_shown(path)}, line {number}: longer than {limits.line_bytes} bytes")
-            if total > limits.file_bytes:  # it grew while it was read, or is no plain file
-                raise EncodingError(f"{_shown(path)}, line {number}: the file exceeds {limits.file_bytes} bytes")
-            try:
-                line = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise EncodingError(f"{_shown(path)}, line {number}: not UTF-8 at byte {error.start + 1}") from None
-            yield number, line.removesuffix("\n")
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -337,8 +240,8 @@ def _depth(line: str) -> int:
 
 
 def _jsonl(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterator[tuple[str, Document]]:
-    for number, line in _lines(path, limits):
-        where = f"{_shown(path)}, line {number}"
+    for number, line in lines_of(path, limits):
+        where = f"{shown(path)}, line {number}"
         if not line.strip():
             raise EncodingError(f"{where}: empty line; every line is a document")
         if line.count("[") + line.count("{") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
@@ -355,12 +258,12 @@ def _jsonl(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iter
 
 def _csv(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterator[tuple[str, Document]]:
     csv.field_size_limit(limits.line_bytes)  # of the whole process; csv's own 128 KiB are less than a text may have
-    lines = (line + "\n" for _, line in _lines(path, limits))
+    lines = (line + "\n" for _, line in lines_of(path, limits))
     rows = csv.reader(lines, strict=True)
     names: list[str] = []
     while True:
         began = rows.line_num + 1
-        where = f"{_shown(path)}, line {began}"
+        where = f"{shown(path)}, line {began}"
         try:
             cells = next(rows)
         except StopIteration:
@@ -391,10 +294,6 @@ def _document(value: dict[str, Any], fields: JsonFields, where: str, notes: Note
     return Document(identifier, "\n".join(part for part in (title, text) if part.strip()))
 
 
-def _shown(path: Path) -> str:
-    return "standard input" if path == STDIN else str(path)
-
-
 def _member(value: dict[str, Any], name: str, where: str) -> str:
     if name not in value:
         raise EncodingError(f"{where}: no member {name!r}")
@@ -416,10 +315,10 @@ def _identifier(value: dict[str, Any], names: tuple[str, ...], where: str) -> st
 
 def _texts(root: Path, files: list[Path], limits: Limits, size: int | None) -> Iterator[tuple[str, Document]]:
     for path in files:
-        _require_file(path, limits)
+        require_file(path, limits)
         # at most four bytes a character, so a file beyond that is too long in any case
         most = 4 * limits.text_characters if size is None else limits.file_bytes
-        with _open(path) as file:
+        with open_file(path) as file:
             try:
                 raw = file.read(most + 1)
             except OSError as error:
@@ -461,7 +360,7 @@ def _unique(documents: Iterator[tuple[str, Document]], source: Path, limits: Lim
         seen[document.id] = where
         yield document
     if not seen:
-        raise EncodingError(f"{_shown(source)} holds no documents")
+        raise EncodingError(f"{shown(source)} holds no documents")
 
 
 def _require_scalars(value: str, name: str, where: str) -> None:

@@ -305,5 +305,5 @@ def _load_matrix(path: Path) -> Matrix:
     except (OSError, ValueError, EOFError) as error:
         raise CommitmentError(f"the committed matrix {path} cannot be read ({error}): restore a backup") from None
     if matrix.ndim != 2 or matrix.dtype != np.int8:
-        raise CommitmentError(f"{path} is no int8 matrix")
+        raise CommitmentError(f"{path} is not an int8 matrix")
     return np.ascontiguousarray(matrix)

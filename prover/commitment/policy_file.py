@@ -8,7 +8,6 @@ since 1970 or left out (opens now, for ``duration``), rationals as text (``"1/10
 from __future__ import annotations
 
 import difflib
-import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -17,15 +16,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.kernel import noise
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, CircuitClass
+from ragseal.kernel.params import SCORE_UNIT, CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
-MOST_UNSEEN = math.log(1 << COIN_BITS)  #: of a coin that hides one slot in 2^COIN_BITS
+MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides one slot in 2^COIN_BITS
+LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but one in 2^COIN_BITS
 
 #: What a policy must say, why, and what to write if in doubt.
 _REQUIRED = {
@@ -160,19 +161,15 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     return Policy(**{**fields, "epsilon_account": str(advertise(draft, binding.cls))})
 
 
-def hidden_of(unseen: float) -> int:
-    """The least j with ln(2^COIN_BITS / j) <= ``unseen``: what the coin of a policy with this bound has."""
-    return min((1 << COIN_BITS) - 1, max(1, math.ceil((1 << COIN_BITS) * math.exp(-unseen) * (1 - 1e-12))))
-
-
 def _hidden(values: dict[str, Any]) -> int:
+    """The least j whose coin keeps to the policy's ``unseen``, by the logarithm that the auditor takes."""
     unseen = values["unseen"]
-    if isinstance(unseen, bool) or not isinstance(unseen, (int, float)) or not 0 < unseen <= MOST_UNSEEN:
+    if isinstance(unseen, bool) or not isinstance(unseen, (int, float)) or not LEAST_UNSEEN <= unseen <= MOST_UNSEEN:
         raise PolicyError(
-            f"policy: the claim {UNTIL_DELIVERED} needs unseen = a number in (0, {MOST_UNSEEN:.4g}], such as "
-            f"unseen = 3, not {unseen!r}: the odds of a document's absence grow by a factor of e^unseen at most"
+            f"policy: the claim {UNTIL_DELIVERED} needs unseen = a number from {LEAST_UNSEEN} to {MOST_UNSEEN:.4g}, "
+            f"such as unseen = 3, not {unseen!r}: the odds of a document's absence grow by a factor of e^unseen at most"
         )
-    return hidden_of(unseen)
+    return fewest_hidden(unseen, chunks=1, periods=1)
 
 
 def _no_coin(values: dict[str, Any]) -> int:

@@ -19,6 +19,7 @@ from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16.assignments import Assignment, BlockAssignment, ThinningAssignment
 from ragseal.groth16.coefficients import check_coefficients
 from ragseal.groth16.keys import EstimateView, KeyPaths, KeyView, ThinningView, install_key, read_key
+from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.provers import AttestationBackend, Backend, BlockBackend, ThinningBackend
 from ragseal.groth16.views import View
 from ragseal.kernel.certificate import EstimateClass
@@ -106,15 +107,19 @@ class KeyRing(Generic[V, A]):
                 self._backends[digest] = backend
             return self._backends[digest]
 
-    def install(self, zkey: Path, announced: bytes) -> KeyPaths:
+    def install(self, zkey: Path, announced: bytes, powers: PowersFile | None = None) -> KeyPaths:
         """Take in a downloaded .zkey, which must hold the key that was announced; ``zkey`` is moved or removed.
 
         Its coefficients must be those of this provider's own circuit, whose commitments must have one opening each, and
         it proves two made-up statements first.
 
+        Args:
+            powers: what the key must be made of, point for point.  Without them its points stay unchecked (SPEC A.9.6).
+
         Raises:
             ProofError: another key, of another class, malformed, one that breaks a rule of SPEC A.9, one for
-                another circuit, or one that does not prove what is true.
+                another circuit or of other powers, or one that does not prove what is true.
+            ConfigurationError: no place for it, or powers without the native module.
         """
         incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._directory))
         try:
@@ -125,6 +130,8 @@ class KeyRing(Generic[V, A]):
             own = self._circuit()
             check_coefficients(made.zkey, own, circuit.kept)
             check_independent(read_r1cs(own), circuit.kept, circuit.relations)
+            if powers is not None:
+                powers.check_key(made.zkey, own, circuit.kept)
             self._rehearse(self._open_backend(made.directory))
             target = self.folder(made.digest)
             if target.exists():

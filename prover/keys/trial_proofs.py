@@ -2,9 +2,9 @@
 """A key from somebody else is tried on made-up statements before it proves a real one.  SPEC A.9.
 
 A verifying key's digest covers none of the proving sections.  Coefficients can be compared with the circuit
-(:mod:`ragseal.groth16.coefficients`), points cannot: one of them moved, and proofs hold only where a score equals the
-value that its maker guesses.  The failed proof would tell it.  On random statements such a key fails as well, with
-nothing to learn from it.
+(:mod:`ragseal.groth16.coefficients`), points only with powers of tau (:mod:`ragseal.groth16.powers`): one of them
+moved, and proofs hold only where a score equals the value that its maker guesses.  The failed proof would tell it.
+On random statements such a key fails as well, with nothing to learn from it.
 """
 
 from __future__ import annotations

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.accounting.audit import epsilon_audit
-from ragseal.accounting.delivered import Delivered, largest_shift, until_delivered
+from ragseal.accounting.delivered import Delivered, fewest_hidden, largest_shift, until_delivered
 from ragseal.accounting.guess import presence_odds
 from ragseal.accounting.rounding import upward
 from ragseal.kernel import noise
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
-from ragseal.prover.commitment.policy_file import hidden_of
 
 ACCOUNTS = 1000  #: whose queries share delta in a plan under until-delivered; a commit counts those that are registered
 UNSEEN = 3.0  #: recommended: even odds become 95 to 5 at most, and 1 document in 20 is not found
@@ -42,7 +41,7 @@ class Budget:
     @property
     def hidden(self) -> int:
         """j: the coin hides a document with probability j / 2^COIN_BITS; 0 where there is none."""
-        return 0 if self.unseen is None else hidden_of(self.unseen)
+        return 0 if self.unseen is None else fewest_hidden(self.unseen, chunks=1, periods=1)
 
     @property
     def queries(self) -> int:

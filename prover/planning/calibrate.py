@@ -120,7 +120,7 @@ def _lines(path: Path) -> list[str]:
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise EncodingError(f"{path} is no UTF-8 text") from None
+        raise EncodingError(f"{path} is not UTF-8 text") from None
 
 
 def _asking(qrels: dict[str, dict[str, int]], ids: dict[str, int]) -> list[list[int]]:
@@ -357,11 +357,14 @@ def _text(found: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.option("--queries", required=True, help="beir:FOLDER, jsonl:FILE or lines:FILE.  Public queries, or paid for.")
+@click.option(
+    "--queries", required=True,
+    help="beir:FOLDER, jsonl:FILE or lines:FILE: public queries, or queries whose owners were paid.",
+)  # fmt: skip
 @click.option(
     "--paraphrases",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Two texts a line with a tab between: what one question looks like in other words.",
+    help="Two texts per line, separated by a tab: a question and the same question in other words.",
 )
 @click.option("--embedder", default=DEFAULT, show_default=True, help="Whose theta it is.")
 @click.option("--target", default="1/20", show_default=True, help="False alarms of an honest window at most.")
@@ -384,7 +387,7 @@ def calibrate(
     try:
         share = Fraction(target)
     except (ValueError, ZeroDivisionError):
-        raise ConfigurationError(f"--target {target!r} is no rate such as 1/20") from None
+        raise ConfigurationError(f"--target {target!r} is not a rate such as 1/20") from None
     if not 0 < share < 1:
         raise ConfigurationError("--target is a rate between 0 and 1, such as 1/20")
     texts = read_queries(queries, paraphrases)

@@ -17,7 +17,7 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import LAWS, ONE_SIDED
 from ragseal.kernel.policy import CLAIMS, EVERY_LIST, UNTIL_DELIVERED, rational
-from ragseal.prover.commitment.policy_file import MOST_UNSEEN
+from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
 from ragseal.prover.planning import page
 from ragseal.prover.planning.budgets import UNSEEN, Budget
 from ragseal.prover.planning.frontier import Planner, Point, Window, shapes
@@ -185,7 +185,7 @@ def _full(point: Point | None) -> dict[str, Any] | None:
 @click.option("--corpus", required=True, help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER.")
 @click.option("--claim", type=click.Choice([*reversed(CLAIMS), BOTH]), default=UNTIL_DELIVERED, show_default=True,
               help="What epsilon is about; both compares them and recommends for until-delivered.")  # fmt: skip
-@click.option("--unseen", type=click.FloatRange(0, MOST_UNSEEN, min_open=True), default=UNSEEN, show_default=True,
+@click.option("--unseen", type=click.FloatRange(LEAST_UNSEEN, MOST_UNSEEN), default=UNSEEN, show_default=True,
               help="Of until-delivered: the odds of a document's absence grow e^unseen times at most.")  # fmt: skip
 @click.option("--epsilon", type=click.FloatRange(min=0, min_open=True),
               help="Target: epsilon at most, the larger of unseen and return, or the coalition's.")  # fmt: skip
@@ -194,18 +194,18 @@ def _full(point: Point | None) -> dict[str, Any] | None:
 @click.option("--returned", multiple=True, type=click.IntRange(1, 128),
               help="K, slots returned; the client re-ranks them. By default 10, and 50 under every-list.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,
-              help="Queries of an account; the first is what is recommended for. A load limit under "
+              help="Queries per account; the recommendation is for the first. Only a load limit under "
               "until-delivered.")  # fmt: skip
 @click.option("--k-max", multiple=True, type=click.IntRange(min=1), default=(2,), show_default=True,
-              help="Accounts of a coalition; the first is what is recommended for. Part of epsilon under every-list "
+              help="Accounts per coalition; the recommendation is for the first. Part of epsilon under every-list "
               "only.")  # fmt: skip
 @click.option("--delta", default="1/1000000", show_default=True)
 @click.option("--window", "given", multiple=True, metavar="LO:HI", help="Score window in cosines, chosen elsewhere.")
 @click.option("--public", is_flag=True, help="The corpus is public: choose the score window on it too.")
-@click.option("--split", default="test", show_default=True, help="Of the BEIR judgements.")
+@click.option("--split", default="test", show_default=True, help="Which of the BEIR folder's judgements.")
 @click.option("--pseudo-queries", "pseudo", is_flag=True, help="Make queries from the documents even of a BEIR folder.")
 @click.option("--embedder", default="minilm", show_default=True)
-@click.option("--queries", type=click.IntRange(min=2), help=f"At most so many, default {QUERIES}.")
+@click.option("--queries", type=click.IntRange(min=2), help=f"How many queries to measure at most, default {QUERIES}.")
 @click.option("--quick", is_flag=True, help="Fewer queries, draws and points: a first look.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False),
               help="Keep embeddings here by content; they are as private as the texts.")  # fmt: skip

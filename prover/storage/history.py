@@ -138,7 +138,7 @@ class Window:
             self.manifest.beacon_commitment if message.owner == PROVIDER else self.commits[message.owner].commitment
         )
         if beacon_commitment(message.owner, message.nonce) != committed:
-            raise CommitmentError(f"{message.owner} opens another nonce than it committed to")
+            raise CommitmentError(f"{message.owner} opens a nonce different from the one it committed to")
         self.openings[message.owner] = message.nonce
 
     def add_thinning(self, message: Thinning) -> None:
@@ -158,7 +158,7 @@ class Window:
         if self.manifest.policy.coined and self.thinning is None:
             raise CommitmentError("a window whose claim has a coin opens after its indices are thinned")
         if message.beacon != self.seal_value():
-            raise CommitmentError("the window opens with another beacon than its openings give")
+            raise CommitmentError("the window opens with a beacon different from what its openings give")
         self.beacon, self.time, self.opened_at = message.beacon, message.time, message.time
 
     def add_record(self, message: Record, index: int) -> None:

@@ -26,6 +26,8 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.params import CircuitClass
 
+pytestmark = pytest.mark.slow
+
 DELTA = Fraction(1, 10**6)
 GAUSSIAN = CircuitClass("g", "gaussian", 8352, 10, 49, 11, 18, 10, 4, Fraction(9), Fraction(9, 10))
 GEOMETRIC = replace(GAUSSIAN, name="l", law="geometric", R=50)

@@ -33,6 +33,8 @@ from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 from ragseal.kernel.params import LAWS, CircuitClass, class_from_mapping
 from ragseal.kernel.params import R as FIELD_ORDER
 
+pytestmark = pytest.mark.slow
+
 DELTA = Fraction(1, 10**6)
 GEOMETRIC = CircuitClass("test-geo", "geometric", 5184, 10, 44, 12, 16, 14, 8, Fraction(3, 2), Fraction(1, 2))
 GAUSSIAN = replace(GEOMETRIC, name="test", law="gaussian")
@@ -124,6 +126,21 @@ def test_the_tails_that_are_left_to_delta() -> None:
         lost = delivered._law_delta(table, 320, 10_000_001, Fraction(0))
         assert low < math.log2(lost) < high
         assert delivered._infinite_mass(table, 320) < lost
+
+
+@pytest.mark.parametrize(("law", "row"), [("geometric", "two-sided"), ("one-sided", "one-sided")])
+def test_the_proofs_table_is_that_of_the_kernels_tables(law: str, row: str) -> None:
+    """By definition, in decimals: the sum over all values of what is gained at R = shift / 32."""
+    text = (Path(__file__).parents[2] / "docs" / "proofs" / "until-delivered.md").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| log2 delta_R, {row} |")]
+    table, found = build_table(law), []
+    with localcontext() as context:
+        context.prec = 60
+        for R in (4, 6, 8, 10):
+            values = range(32 * R - table.cut, 32 * R + table.cut + 1)
+            gains = (table.mass(x - 32 * R) - Decimal(R).exp() * table.mass(x) for x in values)
+            found.append(float((sum(gain for gain in gains if gain > 0) / TOTAL).ln() / Decimal(2).ln()))
+    assert [float(cell) for cell in line.split("|")[2:-1]] == pytest.approx(found, abs=0.05)
 
 
 def test_no_infinite_loss_is_overlooked() -> None:

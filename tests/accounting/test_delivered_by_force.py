@@ -25,6 +25,8 @@ from tests.accounting.until_delivered_brute import (
     transcripts,
 )
 
+pytestmark = pytest.mark.slow
+
 #: geometric with ratio 2, cut where it is coarse: the tail of such a table matters
 TWO_SIDED: Noise = tuple(zip(range(-3, 4), (1, 2, 4, 8, 4, 2, 1), strict=True))
 ONE_SIDED: Noise = tuple(enumerate((16, 8, 4, 2, 1)))

@@ -14,6 +14,8 @@ from ragseal.accounting import pld
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 
+pytestmark = pytest.mark.slow
+
 
 def tiny(weights: tuple[int, ...]) -> NoiseTable:
     unit = TOTAL // (weights[0] + 2 * sum(weights[1:]))

@@ -22,6 +22,8 @@ from ragseal.accounting.ideal_composition import LatticeLoss
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parents[2] / "vectors" / "accounting"
 VECTORS: dict[str, Any] = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 DELTA = 1e-6

@@ -16,6 +16,8 @@ from ragseal.accounting.pld import ComposedLoss, LossAtoms, compose, compose_ato
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 
+pytestmark = pytest.mark.slow
+
 Law = dict[tuple[tuple[int, ...], ...], float]
 
 # Log-concave tiny laws.

@@ -46,7 +46,7 @@ from ragseal.verifier.steps import (
 )
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
-from tests.verifier.simulator import account
+from tests.simulator import World, account
 
 # --- step 8: proofs and openings -------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries befo
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 
-MANIFEST_OF_THE_LOG = Guard(manifest, "check_face", "than the one in the log")
+MANIFEST_OF_THE_LOG = Guard(manifest, "check_face", "different from the one in the log")
 WINDOW_NAME_ONCE = Guard(manifest, "_never_seen", "it was opened again")
 SEED_ONCE = Guard(manifest, "_never_seen", "the seed commitment was used")
 OPENED_ONCE = Guard(lifespan, "check_life", "the window was opened {len(opens)} times")
@@ -139,13 +139,13 @@ CTR_GAPLESS = Guard(records, "_follow", "jumps to request")
 BUDGET = Guard(records, "_follow", "exceeds its")
 NONCE_ONCE = Guard(records, "_follow", "was used by this account before")
 INDEX_OF_THE_MANIFEST = Both(
-    (Guard(records, "_placed", "an index that no tenant"), Guard(records, "_logged", "another index than that"))
+    (Guard(records, "_placed", "an index that no tenant"), Guard(records, "_logged", "an index other than that"))
 )
-COUNT_AT_CLOSE = Guard(records, "check_order", "counts other records")
+COUNT_AT_CLOSE = Guard(records, "check_order", "the closing entry counts")
 
 # --- step 7: receipts ------------------------------------------------------------------------------------------------
 
-RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "another record than the one promised")
+RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "not the record that was promised")
 ONE_RECEIPT = Guard(receipts, "check_promises", "another receipt was given")
 SLOTS_IN_ORDER = Guard(receipts, "_openings", "slots in increasing order")
 SLOTS_COMMITTED = Guard(receipts, "_openings", "not those that the record commits to")
@@ -169,7 +169,7 @@ PROVIDER_CTR = Both(
     )
 )
 PROVIDER_NONCE = Guard(Admission, "due", "nonce was used before")
-PROVIDER_C_E = Guard(Admission, "due", "another query or C_e")
+PROVIDER_C_E = Guard(Admission, "due", "a query or C_e different")
 PROVIDER_ONE_AWAY = Guard(EmbeddingCommitter, "_fix", "the embedding sent is not this query")
 
 # --- step 9: the coalition estimate ----------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ BLOCK_NORM = Check(certificate, "verify_squared_norm")
 BLOCK_OPENING = Check(certificate, "verify_products")
 LINKS_SIGNED = Check(certificate.SignedLinks, "verify")
 LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of another window")
-LINKS_OF_THE_RECORDS = Guard(estimate, "_about_the_records", "are about other records")
+LINKS_OF_THE_RECORDS = Guard(estimate, "_about_the_records", "are about records different")
 COALITION = Check(verification, "check_coalition")
 
 
@@ -218,7 +218,7 @@ LINK_HASHES_PROOF = _hash_without("thinning-link", 2)
 THINNED_ONCE = Guard(coins, "check_thinning_entry", "thinned once, not")
 THINNED_IN_TIME = Guard(coins, "check_thinning_entry", "between the beacon's last opening")
 THINNED_TENANTS = Guard(coins, "check_thinning_entry", "not those of the manifest")
-NO_COIN_NO_THINNING = Guard(coins, "check_thinning_entry", "has no coin for")
+NO_COIN_NO_THINNING = Guard(coins, "check_thinning_entry", "although the claim")
 THINNED_FILE_OF_THE_LOG = Guard(coins, "_thinned_file", "not the one that the log names")
 THINNED_COLUMNS = Check(coins, "verify_thinning")
 THINNING_CAPACITY = Guard(coins, "check_thinning_key", "made for another capacity")
@@ -230,7 +230,7 @@ SHARE_OF_THE_CLAIM = Guard(Policy, "_validate_claim", "needs a coin that hides")
 NO_COIN_NO_SHARE = Guard(Policy, "_validate_claim", "hidden must be 0")
 EVERY_LIST_GATES = Guard(Policy, "_validate_claim", "must gate the verdict")
 ABANDONED_COUNT = Check(period, "_abandoned", lambda *_: ((), ()))
-ONE_CLAIM = Guard(delivered, "_account", "make another claim")
+ONE_CLAIM = Guard(delivered, "_account", "make a claim other")
 PLACES_OF_THE_PERIOD = Guard(delivered, "known_class", "places are not proven enough")
 DELIVERED_ADVERTISED = Guard(delivered, "check_delivered_advertised", "advertises epsilon")
 
@@ -334,6 +334,16 @@ def without(check: Removable) -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         check.remove(patch)
         yield patch
+
+
+def gone(check: Removable, world: World, match: str, **options: Any) -> None:
+    """Without the check nothing says this any more; what rests on it may not even be readable."""
+    with without(check):
+        try:
+            verdict = world.audit(**options)
+        except (KeyError, IndexError):
+            return
+    assert match not in verdict.line(), verdict.line()
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import SignedRequest
-from tests.attacks.live import scene
-from tests.attacks.world import machine
+from tests.simulator import provider as scene
 
 
 @dataclass
@@ -51,17 +50,16 @@ def auditor_of(number: int) -> Ed25519PrivateKey:
 @asynccontextmanager
 async def old_windows(folder: Path, count: int = 3, queries: int = 1) -> AsyncIterator[Scene]:
     """``count`` windows with ``queries`` of alice each."""
-    tools = machine()
-    provider = scene.open_provider(folder, tools.cls, tools.paths, scene.Clock())
+    provider = scene.open_provider(folder)
     made: Scene | None = None
-    provider.commit(scene.make_policy(tools.cls), "w1", auditor_key=signature.public_bytes(auditor_of(1)))
+    provider.commit(scene.make_policy(), "w1", auditor_key=signature.public_bytes(auditor_of(1)))
     async with scene.serving_on(provider) as serving:
         made = Scene(serving)
         for number in range(1, count + 1):
             beacon = None
             if number > 1:
                 key = signature.public_bytes(auditor_of(number))
-                provider.commit(scene.make_policy(tools.cls), f"w{number}", auditor_key=key)
+                provider.commit(scene.make_policy(), f"w{number}", auditor_key=key)
                 beacon = asyncio.create_task(serving.beacon.run())
             window = await scene.open_window(serving, auditor_of(number))
             if beacon is not None:

@@ -42,11 +42,12 @@ from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
 from ragseal.verifier.verification import Environment, Verdict, audit
-from tests.attacks import live as _live
 from tests.attacks.proxy import Proxy
 from tests.attacks.world import machine
-from tests.prover import provider_scene as scene
-from tests.verifier.simulator import key_of
+from tests.simulator import key_of
+from tests.simulator import live as _live
+from tests.simulator import provider as scene
+from tests.simulator.keys import ESTIMATE, keys_of
 
 QUERIES = ("canary-query-7f3a about the merger of 1997", "canary-query-b1c2 who signed", "canary-query-e94d budget")
 log = logging.getLogger("ragseal.provider")
@@ -287,11 +288,11 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
         {live.window.digest: 0},
         estimates=(
             ConfiguredKey(
-                live.estimate.digest,
-                _live.SIZE.name,
-                class_digest(_live.SIZE),
+                keys_of(ESTIMATE).digest,
+                ESTIMATE.name,
+                class_digest(ESTIMATE),
                 "auditor",
-                lambda: load_key(live.estimate.directory, _live.SIZE),
+                lambda: load_key(keys_of(ESTIMATE).directory, ESTIMATE),
             ),
         ),
         sign=lambda ask: ask.sign(scene.AUDITOR_KEY),

@@ -30,18 +30,16 @@ from tests.attacks.checks import (
     without,
 )
 from tests.attacks.removal import Removable
-from tests.attacks.world import GROUP, machine
-from tests.prover.provider_scene import (
+from tests.attacks.world import GROUP
+from tests.simulator.provider import (
     Asker,
-    Clock,
     account_key,
-    make_policy,
-    open_provider,
-    open_window,
     opened,
     retrieved,
-    serving_on,
+    window_on,
 )
+
+pytestmark = pytest.mark.slow
 
 N_MAX = 3
 
@@ -107,19 +105,14 @@ CHEATS: dict[Callable[[Scene], Awaitable[Answer]], tuple[type[AuditError], str, 
     signed_by_another_account: (AttestationError, "request signature does not hold", PROVIDER_SIGNATURE),
     ctr_gap: (AttestationError, "does not follow 1: send requests in order", PROVIDER_CTR),
     nonce_again: (AttestationError, "nonce was used before", PROVIDER_NONCE),
-    another_c_e: (AttestationError, "another query or C_e than its Prepare", PROVIDER_C_E),
+    another_c_e: (AttestationError, "a query or C_e different from its Prepare", PROVIDER_C_E),
     wild_embedding: (AttestationError, "the embedding sent is not this query's", PROVIDER_ONE_AWAY),
 }
 
 
 def play(tmp_path: Path, act: Callable[[Scene], Awaitable[None]]) -> None:
-    tools = machine()
-
     async def run() -> None:
-        provider = open_provider(tmp_path / "p", tools.cls, tools.paths, Clock())
-        provider.commit(make_policy(tools.cls, n_max=N_MAX), "w1")
-        async with serving_on(provider) as serving:
-            await open_window(serving)
+        async with window_on(tmp_path / "p", n_max=N_MAX) as serving:
             scene = Scene(serving, Asker("alice", serving))
             await scene.alice.ask("topic 4")
             await act(scene)

@@ -16,9 +16,10 @@ from ragseal.kernel.inquiry import ASK_SECONDS, Ask, LinksAsk, ProofsAsk, Regist
 from ragseal.prover.attestation.asked import Asked
 from ragseal.prover.attestation.turns import Turns
 from ragseal.verifier.patience import final
-from tests.attacks.live import scene
 from tests.attacks.old_windows import auditor_of, old_windows
-from tests.attacks.world import machine
+from tests.simulator import provider as scene
+
+pytestmark = pytest.mark.slow
 
 
 def registry_ask(manifest: bytes, time: float = scene.NOW) -> RegistryAsk:
@@ -34,20 +35,19 @@ async def answer(serving: Any, ask: Ask, key: Any = scene.AUDITOR_KEY) -> bytes:
 
 def test_an_ask_is_not_answered_again_after_a_restart(tmp_path: Path) -> None:
     """The clocks of auditor and provider may differ by minutes, either way."""
-    tools, asks = machine(), list[RegistryAsk]()
+    asks = list[RegistryAsk]()
 
     async def before() -> None:
-        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
-        provider.commit(scene.make_policy(tools.cls), "w1")
+        provider = scene.open_provider(tmp_path)
+        provider.commit(scene.make_policy(), "w1")
         async with scene.serving_on(provider) as serving:
-            window = serving.journal.history.newest
-            assert window is not None
+            window = scene.newest(serving)
             asks.extend(registry_ask(window.digest, scene.NOW + ahead) for ahead in (0, 500, -500))
             for ask in asks:
                 await answer(serving, ask)
 
     async def after() -> None:
-        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock(scene.NOW + 50))
+        provider = scene.open_provider(tmp_path, scene.Clock(scene.NOW + 50))
         async with scene.serving_on(provider) as serving:
             for ask in asks:
                 with pytest.raises(AttestationError, match="sent before"):
@@ -176,11 +176,8 @@ def test_an_auditor_is_not_told_of_records_before_the_public(tmp_path: Path) -> 
     """B.3 makes times coarse; by asking for proofs again and again an auditor saw when each account asked."""
 
     async def run() -> None:
-        tools = machine()
-        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
-        provider.commit(scene.make_policy(tools.cls), "w1")
-        async with scene.serving_on(provider, publish=3600.0) as serving:
-            window = await scene.open_window(serving)
+        async with scene.window_on(tmp_path, publish=3600.0) as serving:
+            window = scene.newest(serving)
             alice = scene.Asker("alice", serving)
             said = set()
             for _ in range(2):

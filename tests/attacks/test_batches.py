@@ -19,6 +19,8 @@ from tests.attacks.checks import EXACT, HINTS, LINK, without
 from tests.attacks.removal import Check
 from tests.attacks.world import AttackWorld, accepted, queried, refused
 
+pytestmark = pytest.mark.slow
+
 #: another batch of the same window, made honestly
 OTHERS: dict[str, Callable[[AttackWorld], ProofBatch]] = {
     "another_batch": lambda world: world.batch(world.digest, [0]),
@@ -30,7 +32,7 @@ OTHERS: dict[str, Callable[[AttackWorld], ProofBatch]] = {
 
 def _with_fresh_hints(world: AttackWorld, seq: int) -> ProofBatch:
     """The whole batch with another, honest proof of one record: other blinder, other C_h, other challenges."""
-    query = world.queries_of[world.digest, seq]
+    query = world.kept[world.digest, seq]
     kept, blind = query.entry, query.assignment
     query.rho_hint, query.entry = query.rho_hint + 1, None
     query.assignment = replace(blind, blind=blind.blind + 1)
@@ -89,7 +91,7 @@ def test_rerandomised_proof_is_no_identity_but_bound_to_its_batch() -> None:
     other = rerandomised(entry.proof, 1234567)
     assert other != entry.proof
     delivered = world.batch(world.digest, [0, 1, 2])
-    world.queries_of[world.digest, 1].entry = replace(entry, proof=other)
+    world.kept[world.digest, 1].entry = replace(entry, proof=other)
     accepted(world)
     # the same proof put into a batch whose openings are made
     entries = (delivered.entries[0], replace(entry, proof=other), delivered.entries[2])

@@ -24,9 +24,20 @@ from ragseal.kernel.params import R
 from ragseal.prover.attestation import proofs, retrieval
 from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.provider import Serving
-from ragseal.prover.storage.history import Window
-from tests.attacks.world import GROUP, AttackWorld, machine
-from tests.prover.provider_scene import NOW, Asker, Clock, batch, make_policy, open_provider, open_window, serving_on
+from tests.attacks.world import GROUP, AttackWorld
+from tests.simulator.provider import (
+    NOW,
+    Asker,
+    Clock,
+    batch,
+    make_policy,
+    newest,
+    open_provider,
+    open_window,
+    serving_on,
+)
+
+pytestmark = pytest.mark.slow
 
 QUERIES = (("alice", "report about topic 5"), ("carol", "globex"), ("alice", "report about topic 5"))
 BATCHES: Sequence[list[int]] = ([], [0], [0, 1], [1, 2], [0, 2])
@@ -49,17 +60,10 @@ class Seen:
         assert all(x > 1 << 128 for x in self.scalars), "a blinder is no uniform scalar"
 
 
-def _newest(serving: Serving) -> Window:
-    window = serving.journal.history.newest
-    assert window is not None
-    return window
-
-
 async def _window(directory: Path, name: str, clock: Clock, seen: Seen, **changes: Any) -> None:
     """One window of the real provider: index version, queries, batches."""
-    tools = machine()
-    provider = open_provider(directory, tools.cls, tools.paths, clock)
-    provider.commit(make_policy(tools.cls, **changes), name)
+    provider = open_provider(directory, clock)
+    provider.commit(make_policy(**changes), name)
     async with serving_on(provider) as serving:
         window = await open_window(serving)
         for version in provider.window_secrets(window.digest).versions.values():
@@ -76,11 +80,11 @@ async def _window(directory: Path, name: str, clock: Clock, seen: Seen, **change
             kept = QuerySecrets.decode(stored)
             seen.scalars += [kept.rho, kept.rho_hint, kept.t_salt]
         await _batches(serving, window.digest, seen)
-    async with serving_on(open_provider(directory, tools.cls, tools.paths, clock)) as serving:
+    async with serving_on(open_provider(directory, clock)) as serving:
         await _batches(serving, window.digest, seen)  # nothing delivered is remembered after a restart
         clock.now += 600
         proof = signature.sign(serving.provider.state.key, "close", window.digest)
-        await serving.close_window(_newest(serving).digest, proof)
+        await serving.close_window(newest(serving).digest, proof)
 
 
 async def _batches(serving: Serving, manifest: bytes, seen: Seen) -> None:
@@ -139,8 +143,8 @@ def test_a_reused_nonce_unblinds_the_hints(monkeypatch: pytest.MonkeyPatch, tmp_
     world.commit()
     record = world.ask("alice")
     item = world.item(record)
-    query = world.queries_of[world.digest, 0]
-    monkeypatch.setattr("tests.attacks.world.packed_random", lambda rng, n: scalars.pack(range(7, n + 7)))
+    query = world.kept[world.digest, 0]
+    monkeypatch.setattr("tests.simulator.world.scalars", lambda rng, n: scalars.pack(range(7, n + 7)))
     found: list[int] = []
     real = opening.challenge
 
@@ -162,6 +166,6 @@ def test_a_reused_nonce_unblinds_the_hints(monkeypatch: pytest.MonkeyPatch, tmp_
     def guessed(hints: bytes) -> bool:
         return GROUP.msm(right, hints[: len(right) // 2]) == unblinded
 
-    assert guessed(query.h_open)
-    other = scalars.unpack(query.h_open)
+    assert guessed(query.hints)
+    other = scalars.unpack(query.hints)
     assert not guessed(scalars.pack([other[0] ^ 1, *other[1:]]))

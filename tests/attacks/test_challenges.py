@@ -19,6 +19,8 @@ from ragseal.kernel.params import R
 from tests.attacks.forgeries import left_out, loser_returned, winner_with_chosen_noise
 from tests.attacks.world import AttackWorld, Cheat, Draft, Query, accepted, machine, queried, refused
 
+pytestmark = pytest.mark.slow
+
 
 def _packed(draft: Draft, h: Sequence[int]) -> bytes:
     values = [*draft.public(h), *draft.seed, draft.salt]
@@ -79,7 +81,7 @@ def test_challenge_after_the_fact(forgery: str, chosen: Callable[..., Sequence[i
 
     world = queried(Cheat(forge=keep, h_of=absorbed, chosen=chosen))
     refused(world, 8, "the proof of record 1 does not hold")
-    forged, query = world.records()[1], world.queries_of[world.digest, 1]
+    forged, query = world.records()[1], world.kept[world.digest, 1]
     real = attestation.challenges
 
     def believed(key: bytes, record: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
@@ -96,7 +98,7 @@ def test_what_the_verifier_hashes() -> None:
     """Changing anything that a proof is about changes both challenges."""
     world = queried()
     record = world.records()[0]
-    query = world.queries_of[world.digest, 0]
+    query = world.kept[world.digest, 0]
     parts = [world.key.digest, record.digest(), query.statement, world.c_w(record), world.hint_commitment(query)]
     base = attestation.challenges(*parts)  # type: ignore[arg-type]
     assert base[0] != base[1]

@@ -21,6 +21,8 @@ from tests.attacks.checks import PAIRING, without
 from tests.attacks.test_batches import rerandomised
 from tests.attacks.world import ROOT, AttackWorld, Cheat, Draft, Machine, accepted, queried, refused
 
+pytestmark = pytest.mark.slow
+
 FORGERIES: dict[str, Callable[[Draft], None]] = {
     forge.__name__: forge
     for forge in (

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import noise
+from ragseal.accounting.delivered_period import delivered_window
+from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import (
-    BeaconOpening,
     CoinCommitment,
     Manifest,
     SignedManifest,
@@ -28,23 +28,25 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.errors import CommitmentError, EncodingError, PolicyError
-from ragseal.kernel.noise import TOTAL
 from ragseal.kernel.policy import Policy
-from ragseal.prover.spending import spending
+from ragseal.verifier.evidence import Undecided
 from ragseal.verifier.outcome import FAIL
-from ragseal.verifier.report import document, page
-from ragseal.verifier.verification import Verdict
+from ragseal.verifier.report import document
+from ragseal.verifier.steps.coins import check_thinned
+from ragseal.verifier.steps.manifest import Entered
+from tests import simulator
 from tests.attacks import checks
-from tests.attacks.checks import without
+from tests.attacks.checks import gone, without
 from tests.attacks.removal import Both, Removable
 from tests.attacks.test_outsiders import Between
-from tests.attacks.test_thinning_order import replayed
 from tests.attacks.test_withheld import Silent
 from tests.attacks.test_withheld import audit as audited_over
 from tests.attacks.world import accepted, refused, undecided
-from tests.verifier import simulator
-from tests.verifier.coined import CoinedWorld, backend, placed, policy, recommitted, seed_of
-from tests.verifier.simulator import CLS, DIMENSION, KEY, NOW, OPENS, TENANTS, key_of
+from tests.simulator import CLS, DIMENSION, GROUP, KEY, TENANTS, SimulatedEvidence
+from tests.simulator.coined import CoinedWorld, placed, policy, recommitted, seed_of
+from tests.simulator.keys import thinning_backend as backend
+
+pytestmark = pytest.mark.slow
 
 HOUR = 3600
 
@@ -57,16 +59,6 @@ def told(lie: Callable[[CoinedWorld], None], **changes: Any) -> CoinedWorld:
     world.queries()
     world.close()
     return world
-
-
-def gone(check: Removable, world: CoinedWorld, match: str, **options: Any) -> None:
-    """Without the check nothing says this any more; what rests on it may not even be readable."""
-    with without(check):
-        try:
-            verdict = world.audit(**options)
-        except (KeyError, IndexError):
-            return
-    assert match not in verdict.line(), verdict.line()
 
 
 def test_an_honest_window_passes_and_says_what_it_claims() -> None:
@@ -142,7 +134,7 @@ ENTRIES: dict[str, tuple[Callable[[CoinedWorld], None], int, str, Removable | No
     "a tenant dropped": (a_tenant_dropped, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
     "a tenant added": (a_tenant_added, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
     "a tenant renamed": (a_tenant_renamed, 5, "not those of the manifest's tenants", checks.THINNED_TENANTS),
-    "tenants reordered": (tenants_reordered, 1, "is no message", None),
+    "tenants reordered": (tenants_reordered, 1, "is not a message", None),
 }
 ACCEPTED_WITHOUT = {"twice", "twice in other ways", "early", "late"}
 
@@ -169,7 +161,7 @@ def test_a_window_without_a_coin_is_not_thinned() -> None:
         world.messages.insert(world.at(WindowOpen), Thinning(world.digest, tuple(entries)))
 
     world = told(lie, policy_=simulator.policy())
-    refused(world, 5, "which the claim every-list has no coin for")
+    refused(world, 5, "although the claim every-list has no coin")
     with without(checks.NO_COIN_NO_THINNING):
         assert accepted(world).budget.claim == "every-list"  # type: ignore[union-attr]
 
@@ -212,6 +204,35 @@ def test_an_index_thinned_by_other_coins_is_refused(name: str) -> None:
     refused(world, 4, "thinned index of tenant 'north': ")
     with without(checks.THINNED_COLUMNS):
         accepted(world)
+
+
+def test_without_an_entry_there_are_no_columns_that_records_are_made_of() -> None:
+    """Never the placed ones instead, whoever calls."""
+    world = CoinedWorld.honest()
+    entered = Entered(0, SignedManifest(world.manifest, bytes(64)), world.digest)
+    placed_columns = {name: tenant.file.columns for name, tenant in placed().items()}
+    with pytest.raises(Undecided, match="no entry of the log names thinned columns"):
+        check_thinned(GROUP, KEY, backend().key, entered, placed_columns, None, world.beacon, SimulatedEvidence(world))
+
+
+def _fewer(columns: bytes) -> bytes:
+    return columns[:-POINT_BYTES]
+
+
+def _more(columns: bytes) -> bytes:
+    return columns + columns[:POINT_BYTES]
+
+
+@pytest.mark.parametrize("change", [_fewer, _more, lambda _: b"", lambda columns: columns[:-1]])
+def test_thinned_columns_of_another_number_are_the_providers_lie(change: Callable[[bytes], bytes]) -> None:
+    """The log names this very file: nobody else made it, so asking again for another one is no way out."""
+
+    def lie(world: CoinedWorld) -> None:
+        at = world.digest, "north"
+        world.thinned[at] = replace(world.thinned[at], columns=change(world.thinned[at].columns))
+        world.put_thinning(world.thinned[at].entry("north"), _entries(world)[1])
+
+    refused(told(lie), 4, "thinned index of tenant 'north': there are ")
 
 
 def _with_other_blinders(world: CoinedWorld) -> None:
@@ -355,7 +376,7 @@ def test_claim_and_coin_belong_together(stated: Policy, coins: Sequence[CoinComm
         Manifest.decode(world.manifest.encode())
     with without(check):
         assert Manifest.decode(world.manifest.encode()) == world.manifest
-    refused(world, 1, "entry 0 is no message of this protocol", window="w1")
+    refused(world, 1, "entry 0 is not a message of this protocol", window="w1")
 
 
 def test_a_manifest_with_two_coins_is_no_message() -> None:
@@ -439,249 +460,23 @@ def test_less_advertised_than_coin_or_noise_give_is_refused(changes: dict[str, A
         accepted(world)
 
 
+def test_what_is_advertised_is_for_documents_of_all_their_slots() -> None:
+    """One slot's unseen would be 1.45."""
+    match = "the policy advertises epsilon 2, its coin and noise give 2.90167"
+    refused(CoinedWorld.honest(policy_=policy(chunks_max=2, epsilon_account="2")), 11, match)
+
+
+def test_what_is_advertised_is_for_the_queries_of_all_accounts() -> None:
+    """delta is about all of them: that of one account's alone would leave the noise more."""
+    stated = policy(gain=2, hidden=250)
+    one, all_of_them = (delivered_window(stated, CLS, n, Fraction(stated.delta)).epsilon for n in (1, 3))
+    assert one < all_of_them
+    between = Fraction((one + all_of_them) / 2).limit_denominator(10**6)
+    world = CoinedWorld.honest(policy_=replace(stated, epsilon_account=str(between)))
+    refused(world, 11, "the policy advertises epsilon")
+
+
 def test_a_noise_without_a_finite_return_is_refused() -> None:
     world = CoinedWorld.honest(policy_=policy(gain=24, n_max=10**9, epsilon_account="1000000", delta="1/10000000"))
     verdict = refused(world, 11, "no finite return follows")
     assert "inf" not in verdict.line()
-
-
-# --- the period ------------------------------------------------------------------------------------------------------
-
-
-def window(world: CoinedWorld, number: int, name: str = "", **changes: Any) -> None:
-    """Window w<number>: it opens ``number`` hours after the first and closes after ten minutes, nothing asked."""
-    start = OPENS + number * HOUR
-    stated = policy(**{"opens": start, "closes": start + HOUR, **changes})
-    if "claim" in changes and not stated.coined:
-        stated = replace(stated, hidden=0)
-    world.commit(name or f"w{number}", policy_=stated)
-    world.messages[-1] = replace(world.messages[-1], time=start)  # type: ignore[type-var]
-    world.messages.append(WindowClose(world.digest, 0, start + 600))
-
-
-def audited(world: CoinedWorld, **options: Any) -> Verdict:
-    return accepted(world, now=NOW + 100 * HOUR, **options)
-
-
-def coins_of(verdict: Verdict) -> tuple[int, float, list[str]]:
-    """Coin periods and unseen of a verdict, and which windows it says never opened."""
-    assert verdict.budget is not None
-    assert verdict.budget.delivered is not None
-    assert f"periods={verdict.budget.delivered.periods} " in verdict.line()
-    found = verdict.budget.delivered
-    return found.periods, round(found.unseen, 4), [one.window for one in verdict.budget.period.abandoned]
-
-
-ONCE, AGAIN = (1, 1.4508, []), (2, 2.9017, ["w0"])
-
-
-def begun(name: str = "w0", *, opened: bool, **changes: Any) -> CoinedWorld:
-    """A window that gets as far as its coins, and no further."""
-    world = CoinedWorld()
-    world.enter_manifest(name, **changes)
-    world.enter_sealed(opened=opened)
-    return world
-
-
-def of_another_auditor(*, opened: bool = False) -> CoinedWorld:
-    """Window w0 names somebody else, whose nonce this auditor does not know."""
-    world = CoinedWorld()
-    own, world.auditor_key = world.auditor_key, key_of("another auditor")
-    world.enter_manifest("w0")
-    world.enter_sealed(opened=opened)
-    del world.beacons[world.digest], world.nonces[world.digest]
-    world.auditor_key = own
-    return world
-
-
-def _unreleased() -> CoinedWorld:
-    """The auditor's nonce never left its folder."""
-    world = begun(opened=False)
-    del world.beacons[world.digest]
-    return world
-
-
-def _without(world: CoinedWorld, owner: str) -> CoinedWorld:
-    world.messages = [m for m in world.messages if not (isinstance(m, BeaconOpening) and m.owner == owner)]
-    return world
-
-
-def _sealed_again(world: CoinedWorld) -> CoinedWorld:
-    """A later seal names somebody who never opens."""
-    world.messages.append(world.seal_entry("provider", "observer-1", "observer-2", "auditor"))
-    return world
-
-
-THROWN: dict[str, Callable[[], CoinedWorld]] = {
-    "the auditor's opening is in the log": lambda: begun(opened=True),
-    "the auditor's nonce was released and withheld": lambda: begun(opened=False),
-    "of another auditor, complete but for its opening": of_another_auditor,
-    "of another auditor, complete": lambda: of_another_auditor(opened=True),
-    "of another auditor, sealed again": lambda: _sealed_again(of_another_auditor()),
-}
-NOT_THROWN: dict[str, Callable[[], CoinedWorld]] = {
-    "the auditor never released its nonce": _unreleased,
-    "of another auditor, without the provider's opening": lambda: _without(of_another_auditor(), "provider"),
-    "of another auditor, without an observer's opening": lambda: _without(of_another_auditor(), "observer-1"),
-    "no beacon at all": lambda: (world := CoinedWorld(), world.enter_manifest("w0"))[0],
-}
-
-
-@pytest.mark.parametrize("name", THROWN)
-def test_coins_that_were_thrown_and_thrown_again_count_twice(name: str) -> None:
-    world = THROWN[name]()
-    window(world, 1)
-    assert coins_of(audited(world)) == AGAIN
-    with without(checks.ABANDONED_COUNT):
-        assert coins_of(audited(world)) == ONCE
-
-
-@pytest.mark.parametrize("name", NOT_THROWN)
-def test_a_window_whose_coins_nobody_could_know_costs_nothing(name: str) -> None:
-    world = NOT_THROWN[name]()
-    window(world, 1)
-    assert coins_of(audited(world)) == ONCE
-
-
-def test_a_window_that_is_opened_once_another_was_preferred_still_counts() -> None:
-    """The provider goes back to it afterwards, so that the log shows no window that never opened."""
-    world = begun(opened=True)
-    first, beacon = world.digest, world.beacon
-    window(world, 1)
-    assert coins_of(audited(world, window="w1")) == AGAIN
-    world.messages += [WindowOpen(first, beacon, OPENS + 2 * HOUR), WindowClose(first, 0, OPENS + 2 * HOUR)]
-    assert coins_of(audited(world, window="w1")) == AGAIN
-
-
-def test_a_window_that_was_given_up_before_the_period_is_named_and_not_counted() -> None:
-    world = begun(opened=True)
-    window(world, 1)
-    window(world, 2, period_start=OPENS + 2 * HOUR)
-    verdict = audited(world)
-    assert coins_of(verdict) == ONCE
-    assert " periods=1 " in verdict.line()
-    assert " periods_left_out=2 " in verdict.line()
-    values = document.build(verdict)
-    assert values["epsilon"]["windows_left_out"][0]["window"] == "w1"
-    assert values["epsilon"]["windows_left_out_that_never_opened"][0]["window"] == "w0"
-    assert round(values["epsilon"]["epsilon_of_the_whole_log"], 4) == 4.3525
-    assert "w0" in page.render(values)
-    assert coins_of(audited(world, auditor=replace(world.auditor(), since=OPENS))) == (3, 4.3525, ["w0"])
-
-
-@pytest.mark.parametrize("start", [OPENS - 100_000, OPENS + HOUR, OPENS + 2 * HOUR, OPENS + 2 * HOUR + 30])
-def test_the_provider_foresees_the_coins_that_an_auditor_counts(start: int) -> None:
-    world = begun(opened=True)
-    window(world, 1)
-    world.enter_manifest("again", policy_=policy(opens=OPENS + HOUR + 600, closes=OPENS + 90 * 60))
-    world.enter_sealed()
-    world.enter_manifest("nothing", policy_=policy(opens=OPENS + HOUR + 600, closes=OPENS + 90 * 60))
-    following = policy(opens=OPENS + 3 * HOUR, closes=OPENS + 4 * HOUR, period_start=start)
-    foreseen = spending(list(replayed(world).windows.values()), lambda _: CLS, following, len(world.registry))
-    window(world, 3, period_start=start)
-    assert coins_of(audited(world))[:2] == (foreseen["coin_periods"], round(foreseen["unseen"], 4))
-    assert foreseen["coin_periods"] == {OPENS - 100_000: 4, OPENS + HOUR: 4}.get(start, 2)
-
-
-def test_the_first_window_of_a_period_answers_for_what_was_given_up_for_it() -> None:
-    """Attack: throw coins, do not like them, and begin the next window with a period of its own."""
-    world = begun(opened=True)
-    window(world, 1, period_start=OPENS + HOUR)
-    assert coins_of(audited(world)) == AGAIN
-
-
-def test_dating_a_log_back_hides_no_coins_that_were_thrown_since() -> None:
-    """A window between, with an auditor of the provider's own, states an old time; this auditor's clock knows."""
-
-    def log(drawn: int) -> CoinedWorld:
-        world = begun(opened=True)
-        world.drawn[world.digest] = drawn
-        own, world.auditor_key = world.auditor_key, key_of("a friend")
-        window(world, 1, name="between")
-        world.auditor_key = own
-        window(world, 5, period_start=OPENS + 4 * HOUR)
-        return world
-
-    assert coins_of(audited(log(OPENS + 4 * HOUR))) == (3, 4.3525, ["w0"])  # the one between is no older either
-    assert coins_of(audited(log(OPENS))) == ONCE
-
-
-def test_a_period_makes_one_claim() -> None:
-    world = CoinedWorld()
-    window(world, 0, claim="every-list")
-    window(world, 1)
-    match = "make another claim than until-delivered"
-    verdict = refused(world, 11, match, now=NOW + 100 * HOUR)
-    assert verdict.failure is not None
-    assert "w0; begin a new period with period_start = the time at which the window opens" in verdict.failure.message
-    gone(checks.ONE_CLAIM, world, match, now=NOW + 100 * HOUR)
-    way_out = CoinedWorld()
-    window(way_out, 0, claim="every-list")
-    window(way_out, 1, period_start=OPENS + HOUR)
-    assert coins_of(audited(way_out)) == ONCE
-    window(way_out, 2, claim="every-list", period_start=OPENS)  # of every list all three have an epsilon
-    assert audited(way_out).line().startswith("PASS epsilon_audit=")
-
-
-def test_an_auditors_own_beginning_of_the_period_fails_nobody() -> None:
-    world = CoinedWorld()
-    window(world, 0, claim="every-list")
-    window(world, 1, period_start=OPENS + HOUR)
-    own = replace(world.auditor(), since=OPENS)
-    undecided(world, 11, "make another claim", auditor=own, now=NOW + 100 * HOUR)
-    loud = CoinedWorld()
-    window(loud, 0, gain=24, n_max=10**9, epsilon_account="1000000", delta="1/10000000")
-    window(loud, 1, period_start=OPENS + HOUR)
-    assert coins_of(audited(loud)) == ONCE
-    own = replace(loud.auditor(), since=OPENS)
-    undecided(loud, 11, "no finite return follows", auditor=own, now=NOW + 100 * HOUR)
-
-
-def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
-    """An abandoned window of another share takes half of delta: here that leaves nothing for the noise."""
-    table, gain = noise.build_table(CLS.law), 24
-    shift = policy(gain=gain).shift(CLS)
-    queries = policy().n_max * len(CoinedWorld().registry)
-    delta = Fraction(3 * queries * table.tail(table.cut - shift), 2 * TOTAL).limit_denominator(10**20)
-    world = begun(opened=False, policy_=policy(hidden=61))
-    first = world.digest
-    window(world, 1, gain=gain, epsilon_account="1000000", delta=str(delta))
-    undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
-    del world.beacons[first]
-    assert coins_of(audited(world)) == ONCE
-
-
-@pytest.mark.parametrize("kind", [policy, simulator.policy])
-def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Callable[..., Policy]) -> None:
-    world = CoinedWorld()
-    world.commit("w0", policy_=kind(class_name="few"))
-    world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
-    window(world, 1, claim=kind().claim)
-    few = replace(CLS, name="few", R=CLS.R - 1)
-    known = replace(world.auditor(), classes={**world.auditor().classes, "few": (few, simulator.CLASS_DIGEST)})
-    undecided(world, 11, "its places are not proven enough", auditor=known, now=NOW + 100 * HOUR)
-    with without(checks.PLACES_OF_THE_PERIOD):
-        accepted(world, auditor=known, now=NOW + 100 * HOUR)
-
-
-def test_an_earlier_window_counts_the_accounts_that_asked_though_its_manifest_names_fewer() -> None:
-    """Its own audit would not hold; delta of this one is about the queries that there were."""
-    world = CoinedWorld()
-    world.commit("w0", accounts=1)
-    world.queries()
-    world.messages.append(WindowClose(world.digest, world.seq, OPENS + 600))
-    window(world, 1)
-    verdict = audited(world)
-    assert verdict.budget is not None
-    assert [one.accounts for one in verdict.budget.windows] == [3, 3]
-    assert verdict.budget.queries == 2 * 3 * policy().n_max
-
-
-def test_every_window_of_the_period_throws_its_own_coins() -> None:
-    world = CoinedWorld()
-    window(world, 0)
-    window(world, 1, hidden=128)
-    periods, unseen, none = coins_of(audited(world))
-    assert (periods, unseen, none) == (2, round(1.450833 + 0.693148, 4), [])
-    kept = [m for m in world.messages if isinstance(m, SignedManifest)]
-    assert kept[0].manifest.coins != kept[1].manifest.coins

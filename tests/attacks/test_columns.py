@@ -22,6 +22,8 @@ from tests.attacks.world import (
     refused,
 )
 
+pytestmark = pytest.mark.slow
+
 SHIFT = 1 << 77
 
 

@@ -21,6 +21,8 @@ from ragseal.verifier.verification import Verdict
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
 from tests.attacks.world import AttackWorld, machine, make_tenant, policy, refused
 
+pytestmark = pytest.mark.slow
+
 #: one account is bounded, a coalition of 2,000 is not: the table ends before their 6,000 queries do
 BOUNDLESS = {"lo": 0, "hi": 4000, "gain": 6, "k_max": 2000, "epsilon_account": "1000000"}
 

@@ -10,16 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
 
-from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.assignments import assign_block
-from ragseal.groth16.keys import make_keys
-from ragseal.groth16.provers import BlockBackend, open_backend
 from ragseal.kernel import certificate, field
 from ragseal.kernel.certificate import Block, BlockBatch, LinkList, TenantLinks, pack_links
 from ragseal.kernel.errors import LedgerError, ProofError
@@ -39,19 +34,15 @@ from tests.attacks.checks import (
     without,
 )
 from tests.attacks.removal import Check, nothing
-from tests.attacks.world import KEYS, undecided
-from tests.verifier.estimates import GROUP, SIZE, Case, Estimator, Lie
-from tests.verifier.simulator import World, policy, pseudonym
+from tests.attacks.world import undecided
+from tests.simulator import World, policy, pseudonym
+from tests.simulator.estimates import GROUP, SIZE, Case, Estimator, Lie
+from tests.simulator.keys import block_backend as backend
+
+pytestmark = pytest.mark.slow
 
 NORTH = "north"
 LINKED = [(0, 1), (2, 3)]  #: by rank: alice and bob ask alike, twice
-
-
-@cache
-def backend() -> BlockBackend:
-    built = build(SIZE, DEFAULT_CACHE)
-    paths = make_keys(built.r1cs, SIZE, class_digest(SIZE), KEYS)
-    return open_backend(built, paths.directory)
 
 
 def prove(case: Case) -> bytes:
@@ -288,7 +279,7 @@ def restate(change: Callable[[TenantLinks], TenantLinks]) -> Callable[[LinkList]
 )
 def test_links_about_other_records(change: Any) -> None:
     world = window(Lie(body=restate(change), listed=lambda tenant, links: []), asked=ASKED[::3])
-    refused(world, "are about other records than those in the log")
+    refused(world, "are about records different from those in the log")
     with without(LINKS_OF_THE_RECORDS):
         accepted(world)
 

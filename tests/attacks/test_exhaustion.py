@@ -34,9 +34,10 @@ from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 from ragseal.verifier import __main__ as verifier_main
 from ragseal.verifier.limits import check_caller
 from ragseal.verifier.state import State
-from tests.attacks.live import scene
-from tests.attacks.world import machine
 from tests.runtime.certificates import Authority
+from tests.simulator import provider as scene
+
+pytestmark = pytest.mark.slow
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 
@@ -82,11 +83,9 @@ def test_a_provider_answers_without_descriptors_and_goes_on_afterwards(tmp_path:
     """The whole way of an answer: secrets into state.db, the record into the ledger, the journal in step with it."""
 
     async def run() -> None:
-        tools = machine()
-        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
-        provider.commit(scene.make_policy(tools.cls), "w1")
-        async with scene.serving_on(provider) as serving:
-            window = await scene.open_window(serving)
+        async with scene.window_on(tmp_path) as serving:
+            provider = serving.provider
+            window = scene.newest(serving)
             alice = scene.Asker("alice", serving)
             await alice.ask("a question")
             with no_descriptors():

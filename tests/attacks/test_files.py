@@ -30,9 +30,11 @@ from ragseal.prover.__main__ import main as provider
 from ragseal.verifier.__main__ import main as verifier
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import read_log
-from tests.attacks.live import live
-from tests.prover.provider_scene import TrigramEmbedder
-from tests.verifier.simulator import SimulatedEvidence, World, key_of
+from tests.simulator import SimulatedEvidence, World, key_of
+from tests.simulator.live import live
+from tests.simulator.provider import TrigramEmbedder
+
+pytestmark = pytest.mark.slow
 
 NOBODY = "127.0.0.1:9"
 

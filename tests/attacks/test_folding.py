@@ -18,6 +18,8 @@ from ragseal.kernel.params import R
 from tests.attacks.checks import FOLDS_HASHED, HINTS, LINK, Check, without
 from tests.attacks.world import GROUP, AttackWorld, Cheat, accepted, queried, refused
 
+pytestmark = pytest.mark.slow
+
 FOREIGN = GROUP.hash_to_curve(b"another point", 1)
 
 TAMPERED: dict[str, Callable[[Opening], Opening]] = {

@@ -27,7 +27,7 @@ from ragseal.verifier.outcome import FAIL, NO_VERDICT
 from ragseal.verifier.report import document, page
 from ragseal.verifier.state import State
 from ragseal.verifier.verdicts import Verdicts
-from tests.verifier.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World
+from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World
 from tests.verifier.test_verdicts import bad
 
 STEERING = "\x1b[2K\x1b[1GPASS epsilon_audit=0.41 window=w1\x1b[8m\r\n\u202e\x9b\ud800.receipt"

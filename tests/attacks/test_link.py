@@ -11,6 +11,8 @@ from ragseal.kernel.params import R
 from tests.attacks.checks import LINK, without
 from tests.attacks.world import Cheat, accepted, machine, queried, refused
 
+pytestmark = pytest.mark.slow
+
 
 def _raise_first(w: list[int]) -> list[int]:
     return [w[0] + 9000, *w[1:]]

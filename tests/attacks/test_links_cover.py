@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from ragseal.kernel.certificate import LinkList, TenantLinks, records_digest
-from tests.verifier.estimates import Estimator, Lie, binding
-from tests.verifier.simulator import World, policy, pseudonym
+from tests.simulator import World, policy, pseudonym
+from tests.simulator.estimates import Estimator, Lie, binding
 
 #: alice and bob of tenant north ask the same, carol of tenant south asks alone; the policy counts on nobody joining.
 SAME, OTHER = [60, 60, 60, 72], [127, 0, 0, 0]

@@ -24,6 +24,8 @@ from tests.attacks.checks import POINTS_ON_THE_CURVE, RESPONSES_CANONICAL, witho
 from tests.attacks.removal import Check
 from tests.attacks.world import DIMENSION, AttackWorld, Cheat, accepted, machine, outside_subgroup, queried, refused
 
+pytestmark = pytest.mark.slow
+
 
 def _plus(data: bytes, at: int, amount: int) -> bytes:
     """32 bytes at ``at`` as an integer, raised."""
@@ -58,7 +60,7 @@ def test_proof_with_a_malformed_point(case: str) -> None:
     change, message = PROOFS[case]
     world = queried()
     entry = world.entry(world.records()[1])
-    world.queries_of[world.digest, 1].entry = replace(entry, proof=change(entry.proof))
+    world.kept[world.digest, 1].entry = replace(entry, proof=change(entry.proof))
     verdict = refused(world, 8, "the proof of record 1 does not hold")
     assert verdict.failure is not None
     assert message in verdict.failure.message, verdict.line()
@@ -140,7 +142,7 @@ def test_clear_input_above_the_modulus() -> None:
 
     world = queried()
     item = world.item(world.records()[1])
-    clear = world.assignment(item.record, world.queries_of[world.digest, 1]).clear
+    clear = world.assignment(item.record, world.kept[world.digest, 1]).clear
     points = item.c_w + item.entry.c_h
     key = machine().key
     key.vk.verify(item.entry.proof, field.pack(clear), points)
@@ -232,7 +234,7 @@ def test_proof_errors_are_proof_errors() -> None:
     world = AttackWorld()
     world.commit()
     item = world.item(world.ask("alice"))
-    clear = world.assignment(item.record, world.queries_of[world.digest, 0]).clear
+    clear = world.assignment(item.record, world.kept[world.digest, 0]).clear
     for proof in (b"", item.entry.proof[:-1], item.entry.proof + b"\0"):
         with pytest.raises(ProofError):
             machine().key.verify(clear, item.c_w, item.entry.c_h, proof)

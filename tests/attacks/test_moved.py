@@ -30,18 +30,20 @@ from tests.attacks.world import (
     undecided,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def _deliver(world: AttackWorld, seq: int, entry: ProofEntry) -> None:
     record = world.records()[seq]
-    world.queries_of[world.digest, seq].entry = replace(entry, seq=seq, record_digest=record.digest())
+    world.kept[world.digest, seq].entry = replace(entry, seq=seq, record_digest=record.digest())
 
 
 def test_proof_moved_to_another_record() -> None:
     """Record 0's proof and hints for record 1; the openings are made for what is delivered."""
     world = queried()
-    first, second = (world.queries_of[world.digest, seq] for seq in (0, 1))
+    first, second = (world.kept[world.digest, seq] for seq in (0, 1))
     _deliver(world, 1, world.entry(world.records()[0]))
-    second.h_open, second.rho_hint = first.h_open, first.rho_hint
+    second.hints, second.rho_hint = first.hints, first.rho_hint
     refused(world, 8, "the proof of record 1 does not hold")
     with without(PAIRING):
         accepted(world)
@@ -51,7 +53,7 @@ def test_proof_replayed_with_another_hint_commitment() -> None:
     """The same hints under another blinder: the proof was for the C_h that alpha and beta hash."""
     world = queried()
     entry = world.entry(world.records()[1])
-    query = world.queries_of[world.digest, 1]
+    query = world.kept[world.digest, 1]
     query.rho_hint += 5
     _deliver(world, 1, replace(entry, c_h=world.hint_commitment(query)))
     refused(world, 8, "the proof of record 1 does not hold")

@@ -46,13 +46,13 @@ def test_who_knows_the_nonce_chooses_the_answer() -> None:
     world = AttackWorld()
     world.commit()
     request = world.ask("alice").signed.request
-    query = world.queries_of[world.digest, 0]
+    query = world.kept[world.digest, 0]
     south, terms = honest_tenants()["north"], policy()
     found = set()
     for by in range(64):
         e = nudged(query.e, by)
         known = replace(request, c_e=embedding_commitment(GROUP, GENERATORS, e, query.blinder))
-        w = terms.gain * (south.rows @ np.array(e, dtype=np.int64) - terms.lo)
+        w = terms.gain * (np.array(south.rows) @ np.array(e, dtype=np.int64) - terms.lo)
         key = noise_key(world.seed, world.beacon, known.ctx())
         found.add(machine().engine.answer(key, w, terms.hmax))
     assert len(found) >= 60
@@ -81,7 +81,7 @@ def test_client_refuses_a_record_of_another_query_commitment() -> None:
         {"query_digest": bytes(32)},
     ):
         other = replace(record, signed=replace(record.signed, request=replace(request, **change)))
-        with pytest.raises(AttestationError, match="another request than the one this account signed"):
+        with pytest.raises(AttestationError, match="a request different from the one this account signed"):
             client.check_record(GROUP, record.signed, other)
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Receipt, TextOpening
 from ragseal.kernel.certificate import SignedLinks
-from ragseal.kernel.commitment import SignedManifest, WindowClose
+from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import AuditError, BudgetError, TransportError
 from ragseal.kernel.inquiry import Delivery, Refusal
 from ragseal.ledger.checkpoint import open_checkpoint
@@ -31,7 +31,10 @@ from ragseal.verifier import verification
 from ragseal.verifier.audit import read_receipts
 from ragseal.verifier.evidence import Auditor, ReceiptFile, read_receipt
 from ragseal.verifier.steps.sample import Sample
-from tests.verifier.simulator import GROUP, NOW, ORIGIN, SimulatedEvidence, World, key_of, policy, resign
+from tests.simulator import GROUP, NOW, ORIGIN, SimulatedEvidence, World, key_of, policy, resign
+from tests.simulator.entries import signed_manifest
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
@@ -379,7 +382,7 @@ def _forked() -> verification.Verdict:
 def _two_manifests() -> verification.Verdict:
     world = World.honest()
     other = replace(world.manifest, policy=policy(gain=2))
-    world.shown_manifest = SignedManifest(other, signature.sign(world.provider, "manifest", other.encode())).encode()
+    world.shown_manifest = signed_manifest(other, world.provider).encode()
     return world.audit()
 
 

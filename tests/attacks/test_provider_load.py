@@ -19,9 +19,8 @@ from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.prover.commitment import registry
 from ragseal.prover.limits import LINES, LOADS, REPEATS
 from ragseal.prover.storage import window_secrets
-from tests.attacks.live import scene
 from tests.attacks.old_windows import old_windows
-from tests.attacks.world import machine
+from tests.simulator import provider as scene
 
 ALICE = scene.account_key("alice")
 
@@ -134,11 +133,10 @@ def test_an_account_does_not_have_registries_opened_in_turn(tmp_path: Path, monk
     """A million accounts are hashed for a registry's tree: 300 calls for a line had that done 300 times."""
 
     async def run() -> None:
-        tools = machine()
-        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
+        provider = scene.open_provider(tmp_path)
         windows = []
         for name in ("w1", "w2", "w3"):
-            provider.commit(scene.make_policy(tools.cls), name)
+            provider.commit(scene.make_policy(), name)
             windows.append(provider.journal.history.newest)
         async with scene.serving_on(provider) as serving:
             monkeypatch.setattr(serving.own_lines._lines, "_clock", lambda: 1e9)
@@ -164,11 +162,8 @@ def test_a_beacon_message_that_comes_again_does_not_hold_up_the_loop(
     """It is looked for in the log, behind whoever holds the log's tree: that is for a thread to wait for."""
 
     async def run() -> None:
-        tools = machine()
-        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
-        provider.commit(scene.make_policy(tools.cls), "w1")
-        async with scene.serving_on(provider) as serving:
-            window = await scene.open_window(serving)
+        async with scene.window_on(tmp_path) as serving:
+            window = scene.newest(serving)
             threads, find = [], serving.journal.index_of
 
             def noted(data: bytes, start: int) -> int:

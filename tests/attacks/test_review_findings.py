@@ -30,10 +30,11 @@ from ragseal.verifier import audit, audit_command, verification
 from ragseal.verifier.audit import read_receipts
 from ragseal.verifier.outcome import FAIL, PASS, Neighbour, Verdict
 from ragseal.verifier.patience import final
-from tests.attacks.live import scene
-from tests.attacks.world import machine
-from tests.verifier.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy
+from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy
+from tests.simulator import provider as scene
 from tests.verifier.test_verdicts import Desk, bad
+
+pytestmark = pytest.mark.slow
 
 # --- strangers take every place of a server --------------------------------------------------------------------------
 
@@ -100,11 +101,8 @@ def _in_a_window(folder: Path, act: Callable[[Any, Any], Any]) -> None:
     """``act(serving, window)`` on a provider with an open window."""
 
     async def run() -> None:
-        tools = machine()
-        provider = scene.open_provider(folder, tools.cls, tools.paths, scene.Clock())
-        provider.commit(scene.make_policy(tools.cls), "w1")
-        async with scene.serving_on(provider) as serving:
-            await act(serving, await scene.open_window(serving))
+        async with scene.window_on(folder) as serving:
+            await act(serving, scene.newest(serving))
 
     asyncio.run(run())
 
@@ -288,7 +286,7 @@ def test_a_name_that_is_not_there_costs_as_much_as_one_that_is(tmp_path: Path, m
 def test_an_exported_receipt_names_nobody(tmp_path: Path) -> None:
     """An auditor's report lists the files that it was given: a name in theirs stood beside the record's pseudonym."""
     from ragseal.client.receipts import export, kept
-    from tests.attacks.live import live
+    from tests.simulator.live import live
 
     with live(tmp_path / "stage") as stage, stage.client(name="alice") as client:
         client.ask("report number 5")

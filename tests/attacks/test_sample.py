@@ -26,8 +26,10 @@ from ragseal.verifier.state import State
 from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import Sample, draw
 from ragseal.verifier.verification import Environment, Verdict
+from tests import simulator
 from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, policy, refused
-from tests.verifier import simulator
+
+pytestmark = pytest.mark.slow
 
 BAD = 3  #: the record that has no proof
 SIZE = 2

@@ -20,6 +20,8 @@ import pytest
 from tests.attacks.secrets_scene import LEAKS
 from tests.attacks.world import ROOT
 
+pytestmark = pytest.mark.slow
+
 #: who gets what: the account's own secrets travel to the account, the provider's to nobody
 PRIVATE = ("provider", "alice", "bob", "carol", "secrets.json", "wire-account.bin")
 

@@ -14,6 +14,7 @@ from ragseal.kernel.commitment import BeaconOpening, CoinCommitment, ThinnedInde
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import LedgerError
 from ragseal.prover.storage.history import History, Stage
+from tests import simulator
 from tests.attacks.checks import (
     PROVIDER_COIN_ONCE,
     PROVIDER_NO_COIN_NO_THINNING,
@@ -23,9 +24,10 @@ from tests.attacks.checks import (
     without,
 )
 from tests.attacks.removal import Removable
-from tests.verifier import simulator
-from tests.verifier.coined import CoinedWorld, seed_of
-from tests.verifier.simulator import ORIGIN
+from tests.simulator import ORIGIN
+from tests.simulator.coined import CoinedWorld, seed_of
+
+pytestmark = pytest.mark.slow
 
 Messages = list[Message]
 

@@ -38,6 +38,8 @@ from tests.attacks.checks import (
 from tests.attacks.removal import Check
 from tests.attacks.thinning_scene import GROUP, HIDDEN, D, N, Rows, Sent, backend, base, send
 
+pytestmark = pytest.mark.slow
+
 PLACED_COLUMNS = Check(scene, "verify_columns")  #: what the auditor does with the manifest's columns before
 PAIRING, LINK = "the proof that hidden slots are empty does not hold", "the thinning opening does not hold"
 COLUMNS = "the columns opening does not hold"

@@ -23,8 +23,10 @@ from ragseal.prover.attestation import answering
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import ServeOptions, Serving
 from tests.attacks.timing_scene import welch
-from tests.attacks.world import ROOT, machine
-from tests.prover.provider_scene import Asker, Clock, make_policy, open_provider, open_window, opened, retrieved
+from tests.attacks.world import ROOT
+from tests.simulator.provider import Asker, make_policy, open_provider, open_window, opened, retrieved
+
+pytestmark = pytest.mark.slow
 
 SAMPLES = 1200  #: of each class
 MOST = 5.0  #: |t| beyond which two classes differ (dudect takes 4.5 as a hint, 10 as proof)
@@ -59,12 +61,12 @@ TICK = 0.3
 
 def _answers(folder: Path, tick: float) -> list[list[int]]:
     """Nanoseconds from a signed request to its answer: quiet queries and hits, in random order."""
-    tools, rng = machine(), random.Random(3)
+    rng = random.Random(3)
     times: list[list[int]] = [[], []]
 
     async def run() -> None:
-        provider = open_provider(folder, tools.cls, tools.paths, Clock())
-        provider.commit(make_policy(tools.cls, n_max=4 * ROUNDS), "w1")
+        provider = open_provider(folder)
+        provider.commit(make_policy(n_max=4 * ROUNDS), "w1")
         serving = Serving(provider, ServeOptions(False, tick, BeaconRules(participants=2, wait=5.0)))
         try:
             await serving.start()

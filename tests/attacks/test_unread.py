@@ -40,10 +40,11 @@ from ragseal.runtime.limits import Limits
 from ragseal.runtime.peers import end_connections
 from ragseal.runtime.rpc import answers, bind, call, new_server, open_channel
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2
-from tests.attacks.live import scene
 from tests.attacks.raw import RawCaller
 from tests.attacks.test_exhaustion import no_descriptors
-from tests.attacks.world import machine
+from tests.simulator import provider as scene
+
+pytestmark = pytest.mark.slow
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 SERVICE = "/ragseal.v1.LedgerService"
@@ -217,9 +218,8 @@ def test_a_provider_stops_though_its_watchers_do_not_read(tmp_path: Path, monkey
     """Watchers were written to under a lock that the end of the server takes as well: it never came."""
 
     async def run() -> None:
-        tools = machine()
-        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
-        provider.commit(scene.make_policy(tools.cls), "w1")
+        provider = scene.open_provider(tmp_path)
+        provider.commit(scene.make_policy(), "w1")
         rules = ServeOptions(False, 0.0, BeaconRules(1, 5.0), publish=0)
         server = Server(provider, rules, Listening("127.0.0.1:0"))
         await server.start()
@@ -382,11 +382,8 @@ def test_retrievals_that_are_broken_off_count_until_their_work_ends(tmp_path: Pa
     """The work of a Retrieve goes on when its caller goes: an account that breaks off had as much as it asked for."""
 
     async def run() -> None:
-        tools = machine()
-        provider = scene.open_provider(tmp_path, tools.cls, tools.paths, scene.Clock())
-        provider.commit(scene.make_policy(tools.cls), "w1")
-        async with scene.serving_on(provider) as serving:
-            window, alice = await scene.open_window(serving), scene.Asker("alice", serving)
+        async with scene.window_on(tmp_path) as serving:
+            window, alice = scene.newest(serving), scene.Asker("alice", serving)
             message = alice.message("a question")
             signed = alice.request(message, await alice.prepare(message))
             async with serving.attestation._lock(window, alice.pseudonym):  # as long as an old window is loaded

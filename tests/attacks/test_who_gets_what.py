@@ -30,7 +30,9 @@ from ragseal.kernel.thinning import ThinnedFile
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
-from tests.attacks.live import Live, live, scene
+from tests.simulator import provider as scene
+from tests.simulator.keys import ESTIMATE, keys_of
+from tests.simulator.live import Live, live
 
 SPEC = Path(__file__).parents[2] / "SPEC.md"
 CALLERS = ("anybody", "the account itself", "another account", "the window's auditor", "P")
@@ -179,7 +181,7 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
     "GetProofs": lambda s, c: _asked(s, c, ProofsAsk(s.manifest, _now(s), secrets.token_bytes(16), (0,))),
     "GetEstimate": lambda s, c: _asked(s, c, LinksAsk(s.manifest, _now(s), secrets.token_bytes(16))),
     "GetEstimateProofs": lambda s, c: _asked(
-        s, c, BlocksAsk(s.manifest, _now(s), secrets.token_bytes(16), s.live.estimate.digest, "acme", ((0, 1),))
+        s, c, BlocksAsk(s.manifest, _now(s), secrets.token_bytes(16), keys_of(ESTIMATE).digest, "acme", ((0, 1),))
     ),
     "CloseWindow": _close,
 }

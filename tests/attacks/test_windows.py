@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import signature
 from ragseal.kernel.commitment import BeaconOpening, Manifest, SignedManifest, WindowOpen, beacon_value
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -33,11 +32,12 @@ from tests.attacks.checks import (
 )
 from tests.attacks.removal import Removable
 from tests.attacks.world import AttackWorld, accepted, policy, queried, refused, undecided
-from tests.verifier.simulator import key_of
+from tests.simulator import key_of
+from tests.simulator.entries import signed_manifest
 
 
 def _signed(world: AttackWorld, manifest: Manifest) -> SignedManifest:
-    return SignedManifest(manifest, signature.sign(world.provider, "manifest", manifest.encode()))
+    return signed_manifest(manifest, world.provider)
 
 
 def _other_history(world: AttackWorld) -> None:
@@ -103,7 +103,9 @@ def opened_twice() -> AttackWorld:
 def dated_back() -> AttackWorld:
     """The window's times lie before the moment at which this auditor drew the nonce, by the auditor's own clock."""
     world = queried()
-    world.drawn[world.digest] = world.messages[world.at(WindowOpen)].time + 601
+    opening = world.messages[world.at(WindowOpen)]
+    assert isinstance(opening, WindowOpen)
+    world.drawn[world.digest] = opening.time + 601
     return world
 
 
@@ -126,7 +128,7 @@ def sealed_again_for_a_better_beacon() -> AttackWorld:
 
 CHEATS: dict[Callable[[], AttackWorld], tuple[int, str, Removable]] = {
     forked_ledger: (1, "the log was forked", LOG_EXTENDS),
-    policy_shown_is_another: (2, "shows another manifest of this window", MANIFEST_OF_THE_LOG),
+    policy_shown_is_another: (2, "shows a manifest of this window different", MANIFEST_OF_THE_LOG),
     policy_changed_after_opening: (2, "occurs in two manifests: it was opened again", WINDOW_NAME_ONCE),
     reopened_with_the_same_seed: (2, "the seed commitment was used by an earlier window", SEED_ONCE),
     opened_twice: (2, "the window was opened 2 times", OPENED_ONCE),

@@ -35,16 +35,19 @@ from ragseal.prover.keys.keyring import KeyRing, attestation_keys
 from ragseal.runtime.rpc import MAX_MESSAGE_BYTES, open_channel
 from ragseal.runtime.statuses import ERROR_KEY
 from ragseal.runtime.tls import BY_DEFAULT
+from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.service import VerifierServicer
-from ragseal.verifier.state import KeyEntry, State
-from tests.attacks.live import Live, live, scene
+from ragseal.verifier.state import State
 from tests.attacks.proxy import Method, Proxy, methods
 from tests.attacks.world import machine
-from tests.prover import provider_scene
-from tests.verifier.simulator import World, key_of
+from tests.simulator import World, key_of
+from tests.simulator import provider as scene
+from tests.simulator.live import Live, live
 from tests.verifier.wire import provider as simulated
 from tests.verifier.wire import served
+
+pytestmark = pytest.mark.slow
 
 METHODS = methods()
 REQUESTS = 40  #: of each method
@@ -87,7 +90,7 @@ def servers(running: Live, auditor: State) -> Iterator[dict[str, str]]:
 
 def _real(running: Live) -> dict[str, Any]:
     """Values that mean something, by the name of the field."""
-    asker = provider_scene.Asker("alice", running.server.serving)
+    asker = scene.Asker("alice", running.server.serving)
     prepare = asker.message("topic 3")
     canonical = prepare.encode()
     return {
@@ -251,7 +254,7 @@ def _audit(address: str, folder: Path) -> str:
     world = World.honest()
     with RemoteEvidence(address, timeout=20.0) as evidence:
         from ragseal.verifier.verification import Environment, audit
-        from tests.verifier.simulator import GROUP, NOW
+        from tests.simulator import GROUP, NOW
 
         around = Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
         return audit(evidence, world.auditor(), around).verdict

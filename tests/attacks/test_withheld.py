@@ -21,10 +21,10 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.verifier import verification
 from ragseal.verifier.evidence import ReceiptFile
 from ragseal.verifier.report import document, page, summary
+from tests import simulator
 from tests.attacks import test_receipts
 from tests.attacks.test_outsiders import ASKED, Between
-from tests.verifier import simulator
-from tests.verifier.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy, pseudonym, resign
+from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy, pseudonym, resign
 
 Shown = list[ReceiptFile]
 
@@ -107,11 +107,11 @@ def _advertise() -> tuple[World, Shown]:
 
 LIES: dict[str, tuple[int, str, Callable[[], tuple[World, Shown]]]] = {
     **{name: (7, message, _receipt(name)) for name, (_, message, _) in test_receipts.CHEATS.items()},
-    "two_receipts_for_one_request": (7, "acknowledges another receipt", _acknowledge_another_receipt),
+    "two_receipts_for_one_request": (7, "acknowledges a receipt different", _acknowledge_another_receipt),
     "beacon_never_sealed": (5, "opened its nonce before a seal|never sealed", _log(_unseal)),
     "opened_before_the_beacon_was_complete": (5, "before the beacon was complete", _log(_open_too_early)),
     "seq_gap": (6, "is missing: a record was dropped", _log(_drop_a_record)),
-    "closing_entry_counts_less": (6, "the closing entry counts other records", _log(_count_less)),
+    "closing_entry_counts_less": (6, "the closing entry counts", _log(_count_less)),
     "account_above_n_max": (6, f"account {pseudonym('alice')!r} exceeds its 3 queries", _log(_ask_too_often)),
     "less_advertised_than_the_noise_gives": (11, "the policy advertises epsilon", _advertise),
 }
@@ -353,13 +353,13 @@ def test_a_failure_carries_its_own_evidence_only() -> None:
     auditor = replace(world.auditor(), remembered=open_checkpoint(longer.checkpoint(), world.signer.verifier))
     world.raw[15] = world.messages[15].encode()[:-1]
     verdict = audit(SimulatedEvidence(world), auditor=auditor)
-    assert verdict.line().startswith("FAIL step=1 log: entry 15 is no message"), verdict.line()
+    assert verdict.line().startswith("FAIL step=1 log: entry 15 is not a message"), verdict.line()
     assert verdict.failure is not None
     assert set(verdict.failure.evidence) == {"index", "entry", "error"}
     shown = verdict.steps[0]
     assert {"older", "newer", "index", "entry"} <= set(shown.evidence)
     assert "it is an old copy" in shown.message
-    assert "; entry 15 is no message" in shown.message
+    assert "; entry 15 is not a message" in shown.message
 
 
 # --- what the provider delivered before it fell silent ---------------------------------------------------------------

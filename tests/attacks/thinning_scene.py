@@ -2,7 +2,8 @@
 """One tenant's thinned index by a provider that may lie in one thing, everything else made to fit the lie.
 
 Circuit, key and proofs are real, of 126 slots; the attestation key's points are hashed to the curve.  Entries of
-indices are field elements here: a liar's need not be small.
+indices are field elements here: a liar's need not be small.  There is no log and no window around it: what is attacked
+is one statement, and the simulator's indices could not hold what a liar's may.
 """
 
 from __future__ import annotations
@@ -11,26 +12,23 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ragseal.backends.group import default_group
-from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.assignments import assign_thinning
-from ragseal.groth16.keys import make_keys
-from ragseal.groth16.provers import ThinningBackend, open_backend
+from ragseal.groth16.provers import ThinningBackend
 from ragseal.kernel import commitment, field, thinning
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
 from ragseal.kernel.commitment import IndexFile, ScoreBases, prove_columns, verify_columns
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
-from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, prove_link, thinning_class
+from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, prove_link
+from tests.simulator.keys import THINNING
+from tests.simulator.keys import thinning_backend as backend
 
-KEYS = Path(__file__).resolve().parents[2] / "var" / "keys"
 GROUP = default_group()
-SIZE = thinning_class(126)
+SIZE = THINNING
 N, D = SIZE.N, 4
 HIDDEN = 60  #: j: about a quarter of the slots
 MANIFEST, BEACON, TENANT = b"m" * 32, 987654321, "north"
@@ -39,13 +37,6 @@ SEED, OTHER_SEED = (11, 22), (11, 23)
 
 Rows = list[list[int]]  #: N x D field elements
 Extra = Sequence[tuple[bytes, int]]  #: points and scalars that a commitment holds besides
-
-
-@cache
-def backend(directory: Path = KEYS) -> ThinningBackend:
-    built = build(SIZE, DEFAULT_CACHE)
-    paths = make_keys(built.r1cs, SIZE, class_digest(SIZE), directory)
-    return open_backend(built, paths.directory)
 
 
 @cache

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A provider that cheats in one thing: real circuit, real keys, real Groth16 proofs, a whole window around them.
 
-:class:`AttackWorld` adds to the verifier tests' world (real log, signatures, beacon, receipts) what that leaves out:
-class tiny as compiled, a key made for it, the native prover, and the answer path of SPEC M and B.  A
+:class:`AttackWorld` adds to the simulator's world (real log, signatures, beacon, receipts) what that leaves out: class
+tiny as compiled, a key made for it, the native prover, and the answer path of SPEC M and B.  A
 :class:`Cheat` says what the provider does differently for one query; everything that the cheat does not touch, and
 every proof and opening that still can be made for it, is made as well as an attacker could.
 """
@@ -26,46 +26,37 @@ from py_ecc import optimized_bn128 as bn128
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.backends.native import native, native_errors
-from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build
+from ragseal.circuits.build import BuiltCircuit, build
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.assignments import Assignment
-from ragseal.groth16.keys import KeyPaths, KeyView, load_key, make_keys
+from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.snarkjs import proof_bytes
 from ragseal.kernel import attestation, commitment, mechanism, signature, statement
 from ragseal.kernel import field as scalars
-from ragseal.kernel import opening as openings
 from ragseal.kernel.attestation import (
-    NO_RECEIPT,
     BatchItem,
-    ProofBatch,
     ProofEntry,
     Record,
-    Request,
-    SameEmbeddingOpening,
     SignedRequest,
     Statement,
 )
-from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
 from ragseal.kernel.mechanism import noise_key
-from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned, places_commitment, seed_commitment
-from ragseal.ledger.merkle import MerkleTree
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.verification import Verdict
+from tests import simulator
 from tests.circuits.drafts import Draft as Draft
 from tests.circuits.drafts import Setting
-from tests.verifier import simulator
+from tests.simulator.keys import KEYS as KEYS
+from tests.simulator.keys import ROOT as ROOT
+from tests.simulator.keys import keys_of
+from tests.simulator.parties import Extra, Tenant
 
-ROOT = Path(__file__).parents[2]
-KEYS = ROOT / "var" / "keys"
 DIMENSION = 8
 GROUP = default_group()
 GENERATORS = commitment.generators(GROUP, DIMENSION)
 TENANT_NAMES = ("north", "south")
-
-Extra = tuple[tuple[bytes, int], ...]  #: (base, coefficient) pairs
 
 
 @dataclass(frozen=True)
@@ -139,48 +130,13 @@ def open_machine(cls: CircuitClass, paths: KeyPaths, built: BuiltCircuit) -> Mac
 def machine(name: str = "tiny", keys: Path = KEYS) -> Machine:
     """Class tiny, compiled and keyed; built once and kept under var/."""
     cls = load_classes()[name]
-    built = build(cls, DEFAULT_CACHE)
-    return open_machine(cls, make_keys(built.r1cs, cls, class_digest(cls), keys), built)
-
-
-def packed_random(rng: random.Random, count: int) -> bytes:
-    return scalars.pack(rng.randrange(R) for _ in range(count))
-
-
-@dataclass
-class Tenant:
-    """One tenant's index: random rows, its columns with their opening, its texts."""
-
-    name: str
-    rows: Any  #: N x d int64
-    blinders: list[int]
-    file: IndexFile
-    texts: MerkleTree
-    index: TenantIndex
+    return open_machine(cls, keys_of(cls, keys), build(cls))
 
 
 def make_tenant(name: str, extra: Mapping[int, Extra] | None = None, on: Machine | None = None) -> Tenant:
-    """``extra``: components outside the span, by column."""
+    """A tenant under a class's real key; ``extra``: components outside the span, by column."""
     tools = on or machine()
-    key, cls = tools.key, tools.cls
-    rng = random.Random(name)
-    rows = [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(cls.N)]
-    blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
-    columns = b""
-    for j in range(DIMENSION):
-        more = (extra or {}).get(j, ())
-        points = key.scores.y + key.scores.b + b"".join(base for base, _ in more)
-        columns += GROUP.msm(points, scalars.pack([*(row[j] for row in rows), blinders[j], *(k for _, k in more)]))
-    weights = powers(commitment.columns_batching_challenge(key.digest, columns), DIMENSION)
-    vectors = [*rows, blinders]
-    witness = [sum(c * x for c, x in zip(weights, row, strict=True)) % R for row in vectors]
-    opening = commitment.prove_columns(
-        GROUP, key.scores, key.digest, columns, scalars.pack(witness), packed_random(rng, cls.N + 1)
-    )
-    file = IndexFile(columns, opening)
-    texts = MerkleTree([text_leaf(bytes(32), i, f"{name} {i}".encode()) for i in range(cls.N)])
-    index = TenantIndex(name, DIMENSION, file.columns_digest(), file.opening_digest(), texts.root())
-    return Tenant(name, np.array(rows, dtype=np.int64), blinders, file, texts, index)
+    return Tenant.make(name, tools.key, slots=tools.cls.N, dimension=DIMENSION, extra=extra)
 
 
 @cache
@@ -219,16 +175,10 @@ class Cheat:
 
 
 @dataclass
-class Query:
-    """All that the provider knows of one record."""
+class Query(simulator.Kept):
+    """All that the provider knows of one record; ``hints`` are those that C_h commits to."""
 
-    tenant: str
-    e: list[int]
-    blinder: int
-    rho: int
-    rho_hint: int
     h: bytes  #: the hints that the proof is for
-    h_open: bytes  #: the hints that C_h commits to
     h_extra: Extra  #: components of C_h outside its span
     assignment: Assignment  #: with alpha and beta still missing
     statement: Statement  #: as the ledger has it
@@ -242,25 +192,18 @@ class AttackWorld(simulator.World):
     """A window with real proofs; :meth:`ask` takes a cheat."""
 
     def __init__(self, tools: Machine | None = None, tenants: dict[str, Tenant] | None = None) -> None:
-        super().__init__()
         self.tools = tools or machine()
-        self.key = self.tools.key
-        self.tenants = tenants or honest_tenants()
-        self.files = {name: tenant.file for name, tenant in self.tenants.items()}
+        super().__init__(
+            self.tools.key, tenants or honest_tenants(), cls=self.tools.cls, class_digest=self.tools.digest
+        )
+        self.kept: dict[tuple[bytes, int], Query]
         self.seed = (3 << 100, 5 << 90)
-        self.queries_of: dict[tuple[bytes, int], Query] = {}
-        self.tamper_items: Callable[[list[BatchItem]], list[BatchItem]] = lambda items: items
 
     # --- phase A ---
 
     def enter_manifest(self, name: str = "w1", *, policy_: Policy | None = None, **changes: Any) -> None:
-        fixed = {
-            "policy_": policy_ or policy(self.tools),
-            "key_digest": self.key.digest,
-            "tenants": tuple(self.tenants[t].index for t in sorted(self.tenants)),
-            "c_seed": seed_commitment(self.seed),
-        }
-        super().enter_manifest(name, **{**fixed, **changes})
+        own = {"c_seed": seed_commitment(self.seed), **changes}
+        super().enter_manifest(name, policy_=policy_ or policy(self.tools), **own)
 
     # --- phase B ---
 
@@ -268,17 +211,18 @@ class AttackWorld(simulator.World):
         """One query, recorded and answered; proven when a batch needs it."""
         plan, rng = cheat or Cheat(), self.rng
         cls, policy_, key = self.tools.cls, self.manifest.policy, self.key
-        tenant = next(a.tenant for a in self.registry if a.name == account)
+        tenant = self.tenant_of(account)
         e = [rng.randrange(-64, 65) for _ in range(DIMENSION)]
         blinder, rho, rho_hint, salt = (rng.randrange(1, R) for _ in range(4))
         e = e if plan.e is None else plan.e
         blinder = blinder if plan.blinder is None else plan.blinder
-        request = self._request(account, tenant, commitment.embedding_commitment(GROUP, GENERATORS, e, blinder), plan)
+        c_e = commitment.embedding_commitment(GROUP, self.generators, e, blinder)
+        request = self.request(account, c_e, **plan.request)
         signed = SignedRequest(request, signature.sign(simulator.key_of(account), "request", request.encode()))
 
         if plan.e_after_nonce is not None:
             e = plan.e_after_nonce(e)
-            request = replace(request, c_e=commitment.embedding_commitment(GROUP, GENERATORS, e, blinder))
+            request = replace(request, c_e=commitment.embedding_commitment(GROUP, self.generators, e, blinder))
             signed = replace(signed, request=request)
 
         used = self.tenants[plan.columns_of or tenant]
@@ -287,7 +231,8 @@ class AttackWorld(simulator.World):
         if plan.y_extra:
             points = c_y + b"".join(base for base, _ in plan.y_extra)
             c_y = GROUP.msm(points, scalars.pack([1, *(k for _, k in plan.y_extra)]))
-        committed = [int(policy_.gain * (y - policy_.lo)) for y in used.rows @ np.array(scored, dtype=np.int64)]
+        products = np.array(used.rows, dtype=np.int64) @ np.array(scored, dtype=np.int64)
+        committed = [int(policy_.gain * (y - policy_.lo)) for y in products]
         w = plan.scores(committed)
 
         stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax, 0)
@@ -309,16 +254,7 @@ class AttackWorld(simulator.World):
             returned, w, h = draft.returned(), draft.w, scalars.pack(draft.hints())
         proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
         shown = plan.released(returned)
-        entry = Record(
-            manifest=self.digest,
-            seq=self.seq,
-            signed=signed,
-            c_y=c_y,
-            t_commit=places_commitment(cls, salt, shown),
-            time=simulator.OPENS + 120 + 60 * (self.seq // 2),
-            proof_mode=attestation.ON_DEMAND,
-        )
-        entry = replace(entry, **plan.record)
+        entry = self.record(signed, c_y, places_commitment(cls, salt, shown), **plan.record)
         stated = replace(stated, t_commit=entry.t_commit)
         extra: list[tuple[bytes, int]] = []
         if plan.compensate:
@@ -328,55 +264,31 @@ class AttackWorld(simulator.World):
             for i, (real, mine) in enumerate(zip(committed, w, strict=True)):
                 if real != mine:
                     extra.append((key.scores.y[64 * i : 64 * i + 64], mine - real))
-        self.queries_of[self.digest, entry.seq] = Query(
+        query = Query(
             tenant=tenant,
             e=e,
             blinder=blinder,
             rho=rho,
+            hints=self._shifted(h, plan.h_in_scores(e)),
             rho_hint=rho_hint,
+            t_salt=salt,
             h=h,
-            h_open=self._shifted(h, plan.h_in_scores(e)),
             h_extra=tuple(extra),
             assignment=Assignment(tuple(proven.clear()), tuple(w), h, blind, seed, salt),
             statement=stated,
             cheat=plan,
             draft=draft,
         )
-        self.kept[self.digest, entry.seq] = simulator.Kept(tenant, e, blinder, rho, [], rho_hint, salt)
-        self.seq += 1
-        self.messages.append(entry)
-        self.answers.append(self._answer(entry, tenant, shown, salt))
-        self.last[account] = self.answers[-1].receipt.digest()
-        return entry
-
-    def _request(self, account: str, tenant: str, c_e: bytes, plan: Cheat) -> Request:
-        self.ctrs[account] = self.ctrs.get(account, 0) + 1
-        made = Request(
-            origin=simulator.ORIGIN,
-            window=self.manifest.window,
-            manifest=self.digest,
-            account=simulator.pseudonym(account),
-            ctr=self.ctrs[account],
-            request_id=self.rng.randbytes(16),
-            query_digest=self.rng.randbytes(32),
-            c_e=c_e,
-            index_digest=self.tenants[tenant].index.digest(),
-            checked=True,
-            nonce=self.rng.randbytes(16),
-            last_receipt=self.last.get(account, NO_RECEIPT),
-            seal_key=simulator.SEAL_KEY,
-        )
-        return replace(made, **plan.request)
+        return self.enter(account, entry, query, shown)
 
     # --- proofs ---
 
-    def hint_commitment(self, query: Query) -> bytes:
+    def hint_commitment(self, kept: simulator.Kept) -> bytes:
         """C_h, with whatever the cheat adds."""
-        points = self.key.hints + self.key.scores.b + b"".join(base for base, _ in query.h_extra)
-        return GROUP.msm(points, query.h_open + scalars.pack([query.rho_hint, *(k % R for _, k in query.h_extra)]))
-
-    def c_w(self, record: Record) -> bytes:
-        return attestation.shifted_scores(GROUP, record.c_y, self.key.sum_y, self.manifest.policy)
+        if not isinstance(kept, Query) or not kept.h_extra:
+            return super().hint_commitment(kept)
+        points = self.key.hints + self.key.scores.b + b"".join(base for base, _ in kept.h_extra)
+        return GROUP.msm(points, kept.hints + scalars.pack([kept.rho_hint, *(k % R for _, k in kept.h_extra)]))
 
     def assignment(self, record: Record, query: Query) -> Assignment:
         """All inputs, alpha and beta included."""
@@ -400,12 +312,12 @@ class AttackWorld(simulator.World):
         if query.cheat.chosen is not None:
             query.chosen = tuple(query.cheat.chosen(self, record, query))
             draft.alpha, draft.beta = query.chosen
-        query.h = query.h_open = scalars.pack(x % R for x in query.cheat.h_of(draft, draft.hints()))
+        query.h = query.hints = scalars.pack(x % R for x in query.cheat.h_of(draft, draft.hints()))
         query.assignment = replace(query.assignment, h=query.h)
 
     def entry(self, record: Record) -> ProofEntry:
         """The proof of one record, made once."""
-        query = self.queries_of[record.manifest, record.seq]
+        query = self.kept[record.manifest, record.seq]
         if query.entry is None:
             if query.draft is not None:
                 self._forge(record, query, query.draft)
@@ -413,50 +325,11 @@ class AttackWorld(simulator.World):
             query.entry = ProofEntry(record.seq, record.digest(), self.hint_commitment(query), proof)
         return query.entry
 
-    def records(self, manifest: bytes | None = None) -> list[Record]:
-        wanted = manifest or self.digest
-        return [m for m in self.messages if isinstance(m, Record) and m.manifest == wanted]
-
     def item(self, record: Record) -> BatchItem:
-        query = self.queries_of[record.manifest, record.seq]
+        """A record with its proof, which ``tamper_entry`` changes afterwards."""
+        query = self.kept[record.manifest, record.seq]
         made = self.tamper_entry(self.entry(record))
         return BatchItem(record, record.digest(), query.tenant, query.statement, self.c_w(record), made)
-
-    def batch(self, manifest: bytes, seqs: Sequence[int]) -> ProofBatch:
-        """Proofs and openings of these records, in this order."""
-        known = {record.seq: record for record in self.records(manifest)}
-        items = self.tamper_items([self.item(known[seq]) for seq in seqs])
-        context = attestation.batch_context(self.key.digest, manifest, items)
-        links = tuple(self.link(t, context, items) for t in sorted({item.tenant for item in items}))
-        return ProofBatch(manifest, tuple(item.entry for item in items), links, self.open_hints(context, items))
-
-    def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
-        """The hint opening of a batch: as good as the witness allows."""
-        size = self.key.layout.size + 1
-        weights = powers(openings.batching_challenge("hints", context), len(items))
-        queries = [self.queries_of[item.record.manifest, item.record.seq] for item in items]
-        witness = GROUP.combine([q.h_open + scalars.pack([q.rho_hint]) for q in queries], weights)
-        relation = attestation.hint_relation(self.key.hints, self.key.scores.b, items)
-        return prove_opening(GROUP, "hints", context, [relation], witness, packed_random(self.rng, size))
-
-    def link(self, tenant: str, context: bytes, items: Sequence[BatchItem]) -> SameEmbeddingOpening:
-        """The link opening of one tenant's records: of the e in C_e."""
-        own = [item for item in items if item.tenant == tenant]
-        here = attestation.link_context(context, tenant, self.tenants[tenant].index.digest())
-        queries = [self.queries_of[item.record.manifest, item.record.seq] for item in own]
-        weights = powers(openings.batching_challenge("link", here), len(own))
-        witness = GROUP.combine([scalars.pack([*q.e, q.blinder, q.rho]) for q in queries], weights)
-        relations = attestation.link_relations(GENERATORS, self.tenants[tenant].file.columns, self.key.scores.b, own)
-        nonces = packed_random(self.rng, DIMENSION + 2)
-        return SameEmbeddingOpening(tenant, prove_opening(GROUP, "link", here, relations, witness, nonces))
-
-    # --- phase D ---
-
-    def auditor(self) -> Auditor:
-        cls, digest = self.tools.cls, self.tools.digest
-        configured = ConfiguredKey(self.key.digest, cls.name, digest, self.made_by, lambda: self.key)
-        own = replace(super().auditor(), classes={cls.name: (cls, digest)})
-        return replace(own, keys={self.key.digest: configured})
 
 
 @cache

@@ -13,6 +13,8 @@ import pytest
 from bench import accounting
 from bench.experiment import ROOT
 
+pytestmark = pytest.mark.slow
+
 FOUND: dict[str, Any] = json.loads((ROOT / "bench" / "results" / "accounting.json").read_text())
 
 

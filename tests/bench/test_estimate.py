@@ -33,6 +33,8 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import components, find_links, link_threshold
 from ragseal.verifier.report.claim import EVASION
 
+pytestmark = pytest.mark.slow
+
 
 def test_quantised_is_the_protocols_e() -> None:
     v = sphere(np.random.default_rng(1), 500, 32)

@@ -17,6 +17,8 @@ from bench import figure2a, figure3, figure5, gates, reproduce, table2
 from bench.experiment import run
 from ragseal.kernel.errors import ConfigurationError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:

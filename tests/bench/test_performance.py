@@ -16,6 +16,8 @@ from click.testing import CliRunner
 from bench import performance
 from ragseal.circuits import stats
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = ("rows_per_slot", "fixed_rows", "witness_share", "peak_memory_mib", "keys_base_s", "batch_verify_ms")
 NUMBERS += ("single_verify_ms", "commit_us_per_entry")
 

@@ -23,6 +23,8 @@ from tests.circuits.r1cs import P, R1cs
 from tests.circuits.rules import assert_only_rule, boolean_row, fractions, linear_row
 from tests.circuits.scene import compiled
 
+pytestmark = pytest.mark.slow
+
 
 def requests(setting: Setting, hmax: int = 4000, span: int = 9000) -> Iterator[Draft]:
     """Honest statements of many requests, scores up to ``span``."""

@@ -28,6 +28,8 @@ from tests.circuits.drafts import Setting
 from tests.circuits.r1cs import P
 from tests.circuits.scene import CACHE, probe
 
+pytestmark = pytest.mark.slow
+
 CLASSES = load_classes()
 MANY = {"small-one-32": 32, "base-one-50": 50, "large-one-50": 50}  #: classes that return more than ten
 DOMAINS = {"tiny": 14, "small": 16, "base": 17, "large": 18}

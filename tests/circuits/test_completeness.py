@@ -10,6 +10,8 @@ import pytest
 from ragseal.kernel import hints, mechanism, statement
 from tests.circuits.drafts import Draft, Setting
 
+pytestmark = pytest.mark.slow
+
 
 def reference(d: Draft) -> list[int]:
     """The kernel's own hints for the draft's statement."""

@@ -19,6 +19,8 @@ from ragseal.kernel import statement
 from tests.circuits.drafts import Setting
 from tests.circuits.r1cs import R1cs
 
+pytestmark = pytest.mark.slow
+
 #: The wires that a prover assigns: fractions and inverses.
 QUOTIENT = r"(.*\.)?f([A-Z0-9]\w*)?(\[\d+\])*"
 #: Made from challenges by linear rows and products: sums of fractions, and beta times something known.

@@ -25,6 +25,8 @@ from tests.circuits.ranked_drafts import RankedDraft, RankedSetting
 from tests.circuits.scene import CACHE, compiled, ranked_probe, ranked_tiny
 from tests.circuits.test_determination import DERIVED, QUOTIENT, group_wires
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=[*RANKED_LAWS, "probe"])
 def setting(request: pytest.FixtureRequest) -> RankedSetting:

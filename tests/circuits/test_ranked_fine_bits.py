@@ -17,6 +17,8 @@ from tests.circuits.ranked_forgeries import check, first, losers, of_place, requ
 from tests.circuits.rules import assert_only_rule, fractions, linear_row
 from tests.circuits.scene import compiled, ranked_tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=RANKED_LAWS)
 def tiny(request: pytest.FixtureRequest) -> RankedSetting:

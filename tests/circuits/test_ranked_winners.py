@@ -23,6 +23,8 @@ from tests.circuits.ranked_forgeries import (
 from tests.circuits.rules import assert_only_rule, boolean_row, fractions
 from tests.circuits.scene import compiled, ranked_tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def tiny() -> RankedSetting:

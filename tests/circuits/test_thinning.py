@@ -25,6 +25,8 @@ from tests import apart
 from tests.circuits.r1cs import P, R1cs, read
 from tests.circuits.scene import CACHE
 
+pytestmark = pytest.mark.slow
+
 SIZE = thinning_class(126)  #: five elements, 22 coins in the last one
 LONGER = thinning_class(430)  #: 17 elements: a second block, of one element, with 14 coins in use
 PER, COINS, TOP = 26, 208, 46

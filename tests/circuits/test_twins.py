@@ -27,6 +27,8 @@ from tests.circuits.drafts import Setting
 from tests.circuits.r1cs import P, R1cs, read
 from tests.circuits.scene import CACHE
 
+pytestmark = pytest.mark.slow
+
 C = 9  #: chunk bits of parts.circom
 FINE, S = 120, 4
 TWINS = tomllib.loads((HERE / "twins.toml").read_text(encoding="utf-8"))

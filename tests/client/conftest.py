@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small provider in this process: real kernel functions, a real ledger on disk, an index of a dozen texts."""
+"""A small provider in this process: real kernel functions, a real ledger on disk, an index of a dozen texts.
+
+It stands apart from :mod:`tests.simulator` because it is the other side of two interfaces, the client's links, each of
+whose answers a test may change on its way; it needs no circuit, and makes no proofs, since no account sees any.
+"""
 
 from __future__ import annotations
 
 import random
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -46,7 +50,6 @@ from ragseal.kernel.commitment import (
     Manifest,
     Membership,
     ScoreBases,
-    SignedManifest,
     TenantIndex,
     WindowOpen,
     beacon_commitment,
@@ -68,6 +71,7 @@ from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.runtime.keyfile import save_key
+from tests.simulator.entries import beacon_commit, beacon_seal, signed_manifest
 
 DIMENSION = 16
 ORIGIN = "test.example/log"
@@ -176,20 +180,17 @@ class Provider:
 
     def commit(self, owner: str, key: Ed25519PrivateKey | None = None) -> BeaconCommit:
         """A participant's commitment, signed by its key or by another."""
-        signer, made = key or key_of(owner), beacon_commitment(owner, NONCE_OF[owner])
-        message = BeaconCommit(self.manifest.digest(), owner, signature.public_bytes(signer), made, bytes(64))
-        return replace(message, signature=signature.sign(signer, "beacon-commit", message.body()))
+        return beacon_commit(self.manifest.digest(), owner, NONCE_OF[owner], key or key_of(owner))
 
     def sealed(self, owners: Sequence[str], key: Ed25519PrivateKey | None = None) -> BeaconSeal:
         """The provider's seal, or somebody else's."""
-        message = BeaconSeal(self.manifest.digest(), tuple(owners), bytes(64))
-        return replace(message, signature=signature.sign(key or self.key, "beacon-seal", message.body()))
+        return beacon_seal(self.manifest.digest(), owners, key or self.key)
 
     def opening(self, owner: str) -> BeaconOpening:
         return BeaconOpening(self.manifest.digest(), owner, NONCE_OF[owner])
 
     def seal(self) -> None:
-        self.signed = SignedManifest(self.manifest, signature.sign(self.key, "manifest", self.manifest.encode()))
+        self.signed = signed_manifest(self.manifest, self.key)
 
     def leaves(self) -> list[bytes]:
         texts = [t.encode() for t in TEXTS] + [None] * (CLASS.N - len(TEXTS))

@@ -388,7 +388,7 @@ def test_a_provider_that_prepares_anew_after_the_signature(bench: Any) -> None:
         return out if next(count) == 0 else dataclasses.replace(Prepared.decode(out), blinder=1).encode()
 
     bench.provider.prepare = anew
-    with pytest.raises(AttestationError, match=r"same Prepare with other bytes.*evidence saved"):
+    with pytest.raises(AttestationError, match=r"same Prepare with bytes different.*evidence saved"):
         client.ask("json")
 
 

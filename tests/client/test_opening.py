@@ -35,7 +35,7 @@ EVERYBODY = ("provider", "observer-x", "auditor")
 OBSERVER_COMMIT, AUDITOR_COMMIT, SEAL, PROVIDER, OBSERVER, AUDITOR, OPEN = range(7)  #: in an honest beacon
 THINNED_ONCE = Guard(opening, "find_opening", "thinned twice")
 THINNED = Guard(opening, "_thinned", "opened without its coins")
-NO_COIN_NO_THINNING = Guard(opening, "_thinned", "does not provide for")
+NO_COIN_NO_THINNING = Guard(opening, "_thinned", "although its claim")
 THINNED_TENANTS = Guard(opening, "_thinned", "not those of the manifest")
 MALLORY = Ed25519PrivateKey.from_private_bytes(b"m" * 32)
 
@@ -143,11 +143,11 @@ LIES: dict[str, tuple[Shape, str]] = {
     ),
     "another value": (
         lambda p, e: put(e, OPEN, dataclasses.replace(e[OPEN], beacon=e[OPEN].beacon ^ 1)),  # type: ignore[attr-defined, type-var]
-        "another beacon than its nonces give",
+        "a beacon different from what its nonces give",
     ),
     "the value of fewer nonces": (
         lambda p, e: put(e, OPEN, opened(p, EVERYBODY[::2])),
-        "another beacon than its nonces give",
+        "a beacon different from what its nonces give",
     ),
     "a record before the opening": (an_early_record, "a record of the window before its opening"),
 }  # fmt: skip
@@ -250,7 +250,7 @@ COIN_LIES: dict[str, tuple[Shape, str, Any]] = {
     ),
     "thinned without a coin": (
         lambda p, e: thinned(p, e, OPEN),
-        "which its claim does not provide for",
+        "although its claim has no coin",
         NO_COIN_NO_THINNING,
     ),
 }
@@ -369,16 +369,16 @@ def lines(bench: Any) -> dict[str, tuple[Callable[[Membership], Membership], str
         return lambda m: dataclasses.replace(m, account=dataclasses.replace(m.account, **changes))
 
     return {
-        "another account's": (lambda m: Membership(bob, at, path), "line of another account than 'alice'"),
+        "another account's": (lambda m: Membership(bob, at, path), "line of an account other than 'alice'"),
         "mine at another's place": (lambda m: Membership(m.account, at, path), "not in the registry"),
         "a wrong path": (lambda m: dataclasses.replace(m, path=(bytes(32), *m.path[1:])), "not in the registry"),
         "a short path": (lambda m: dataclasses.replace(m, path=m.path[:-1]), "not in the registry"),
         "no path": (lambda m: dataclasses.replace(m, path=()), "not in the registry"),
         "a place beyond": (lambda m: dataclasses.replace(m, index=3), "not in the registry"),
         "another tenant": (own(tenant="other"), "not in the registry"),
-        "another key": (own(public_key=bob.public_key), "another public key"),
+        "another key": (own(public_key=bob.public_key), "a public key different"),
         "another pseudonym": (own(salt=bytes(32)), "not in the registry"),
-        "another's name": (own(name="bob"), "line of another account"),
+        "another's name": (own(name="bob"), "line of an account other"),
     }
 
 

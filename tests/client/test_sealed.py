@@ -193,7 +193,8 @@ def test_every_request_has_a_key_of_its_own(bench: Any) -> None:
 @pytest.mark.parametrize("answered", [False, True], ids=["lost-on-the-way-there", "lost-on-the-way-back"])
 def test_after_a_crash_the_kept_secret_opens_the_same_bytes(bench: Any, answered: bool) -> None:
     client = bench.client()
-    retrieve, seen = bench.provider.retrieve, []
+    retrieve = bench.provider.retrieve
+    seen: list[Any] = []
 
     def lost(*sent: Any) -> Any:
         seen.append(sent)

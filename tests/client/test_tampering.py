@@ -219,8 +219,8 @@ def same_seq(bench: Any, answer: Answer) -> Answer:
 
 
 LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
-    "another request of mine": (earlier_request, "another request than the one this account signed"),
-    "a forged request signature": (forged_request, "another request than the one this account signed"),
+    "another request of mine": (earlier_request, "a request different from the one this account signed"),
+    "a forged request signature": (forged_request, "a request different from the one this account signed"),
     "C_y the identity": (
         lambda b, a: relogged(b, a, dataclasses.replace(a.record, c_y=bytes(64))),
         "identity",
@@ -364,7 +364,7 @@ def entries(prepared: Prepared) -> list[int]:
 PREPARED_LIES: dict[str, tuple[Callable[[Any, Prepared], Prepared], str]] = {
     "another e within one": (
         lambda b, p: recommitted(b, p, [entries(p)[0] - 1, *entries(p)[1:]]),
-        "another embedding than the one this client computed",
+        "an embedding different from the one this client computed",
     ),
     "a long e": (lambda b, p: recommitted(b, p, [127] * 16), "norm"),
     "e = 0": (lambda b, p: dataclasses.replace(p, embedding=bytes(16)), "norm"),
@@ -373,9 +373,9 @@ PREPARED_LIES: dict[str, tuple[Callable[[Any, Prepared], Prepared], str]] = {
     "C_e the identity": (lambda b, p: dataclasses.replace(p, c_e=bytes(64)), "identity|point"),
     "another tenant's index": (
         lambda b, p: dataclasses.replace(p, index_digest=b.provider.index("other").digest()),
-        "another index version",
+        "an index version different",
     ),
-    "another request's answer": (lambda b, p: dataclasses.replace(p, request_id=bytes(16)), "another request id"),
+    "another request's answer": (lambda b, p: dataclasses.replace(p, request_id=bytes(16)), "a request id different"),
     "another blinder": (lambda b, p: dataclasses.replace(p, blinder=p.blinder + 1), "does not open"),
 }
 
@@ -426,7 +426,7 @@ def test_windows_that_are_not_for_this_account(bench: Any) -> None:
     provider.people = [dataclasses.replace(mine, public_key=others[0].public_key), others[1]]
     provider.open("stolen")
     provider.account = lambda canonical, signed: line(provider, "alice").encode()
-    with pytest.raises(CommitmentError, match="another public key"):
+    with pytest.raises(CommitmentError, match="a public key different"):
         client.ask("json")
     del provider.account
     provider.people = [mine, *others]

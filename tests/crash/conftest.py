@@ -10,36 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.groth16.keys import KeyPaths, make_keys
-from ragseal.kernel.params import CircuitClass
-
 ROOT = Path(__file__).resolve().parents[2]
 
-from tests.prover import provider_scene as scene  # noqa: E402
+from tests.simulator import provider as scene  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def tiny() -> CircuitClass:
-    return load_classes()["tiny"]
-
-
-@pytest.fixture(scope="session")
-def keys(tiny: CircuitClass) -> KeyPaths:
-    return make_keys(build(tiny, DEFAULT_CACHE).r1cs, tiny, class_digest(tiny), scene.KEYS_CACHE)
-
-
-@pytest.fixture(scope="session")
-def sound(tmp_path_factory: pytest.TempPathFactory, tiny: CircuitClass, keys: KeyPaths) -> Path:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two windows: w1 closed with two records, a proof and signed links, w2 open with two records."""
     directory = tmp_path_factory.mktemp("sound") / "p"
 
     async def run() -> None:
-        provider = scene.open_provider(directory, tiny, keys, scene.Clock())
-        provider.commit(scene.make_policy(tiny), "w1")
-        async with scene.serving_on(provider) as serving:
-            window = await scene.open_window(serving)
+        async with scene.window_on(directory) as serving:
+            provider = serving.provider
+            window = scene.newest(serving)
             alice = scene.Asker("alice", serving)
             await alice.ask("report about topic 3")
             await alice.ask("report about topic 5")
@@ -48,10 +32,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory, tiny: CircuitClass, keys: Ke
             await serving.close_window(window.digest, proof)
             await scene.links(serving, window.digest)
         clock = scene.Clock(scene.NOW + 120)
-        provider = scene.open_provider(directory, tiny, keys, clock)
-        provider.commit(scene.make_policy(tiny, opens=scene.NOW + 120), "w2")
-        async with scene.serving_on(provider) as serving:
-            await scene.open_window(serving)
+        async with scene.window_on(directory, clock, name="w2", opens=scene.NOW + 120) as serving:
             await scene.Asker("bob", serving).ask("report about topic 3")
             await scene.Asker("carol", serving).ask("report about topic 5")
 

@@ -11,7 +11,7 @@ from ragseal.prover import assembly
 from ragseal.prover.provider import Backends, Provider
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.state import State
-from tests.prover import provider_scene as scene
+from tests.simulator import provider as scene
 
 
 def tools(state: State, progress: assembly.Progress) -> Backends:

@@ -15,7 +15,7 @@ from ragseal.kernel.attestation import Answer
 from ragseal.kernel.errors import AuditError
 from tests.crash.crash_scene import examine
 from tests.crash.test_storage import asker, serving_copy
-from tests.prover import provider_scene as scene
+from tests.simulator import provider as scene
 
 SOURCE, MOUNT = Path(sys.argv[1]), Path(sys.argv[2])
 ROOM = 4 * 1024 * 1024

@@ -34,7 +34,9 @@ from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel
 from ragseal.v1 import provider_pb2
 from tests.crash.crash_scene import examine, open_copy
-from tests.prover import provider_scene as scene
+from tests.simulator import provider as scene
+
+pytestmark = pytest.mark.slow
 
 Copy = Callable[..., Path]
 

@@ -27,6 +27,8 @@ from ragseal.prover.storage.state import KEY_FILE
 from ragseal.runtime.keyfile import load_key
 from tests.crash.crash_scene import examine, open_copy, tools
 
+pytestmark = pytest.mark.slow
+
 Copy = Callable[..., Path]
 Damage = Callable[[Path], None]
 

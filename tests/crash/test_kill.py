@@ -22,7 +22,9 @@ from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.storage.state import Settings
 from ragseal.runtime.keyfile import load_key
 from tests.crash.crash_scene import open_copy
-from tests.prover import provider_scene as scene
+from tests.simulator import provider as scene
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 30
 

@@ -24,7 +24,9 @@ from ragseal.prover.provider import Provider, Serving
 from ragseal.prover.storage import fsck
 from ragseal.runtime import durable
 from tests.crash.crash_scene import examine, open_copy
-from tests.prover import provider_scene as scene
+from tests.simulator import provider as scene
+
+pytestmark = pytest.mark.slow
 
 Copy = Callable[..., Path]
 IN_W2 = scene.NOW + 180
@@ -120,8 +122,7 @@ def book_of(provider: Provider) -> Book:
 
 def asker(name: str, serving: Serving) -> scene.Asker:
     """An account that asked before, going on in the newest window."""
-    window = serving.journal.history.newest
-    assert window is not None
+    window = scene.newest(serving)
     made = scene.Asker(name, serving)
     made.ctr = window.counters.get(made.pseudonym, 0)
     if made.ctr:

@@ -40,7 +40,7 @@ SMALL_U = [  #: of Curve25519's and its twist's (https://cr.yp.to/ecdh.html#vali
 ]  # fmt: skip
 MUTATIONS = 150  #: of each message
 
-pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
 
 
 def second(cases: Sequence[tuple[str, bytes]], script: str = "decode.mjs") -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ from ragseal.demo import corpus
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import Document, open_corpus
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def documents() -> dict[str, list[Document]]:

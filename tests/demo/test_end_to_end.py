@@ -15,6 +15,8 @@ import pytest
 from ragseal.backends.native import available
 from ragseal.demo.corpus import demo_documents
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = 110  #: class tiny has 126 slots
 

@@ -25,6 +25,8 @@ from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.spending import spending
 
+pytestmark = pytest.mark.slow
+
 SUBJECTS = ("sockets", "regular expressions", "decimal numbers", "zip archives", "threads", "calendars", "e-mail")
 
 

@@ -23,6 +23,8 @@ from ragseal.embedder import EmbedderIdentity, embed_query, load_embedder, quant
 from ragseal.embedder.minilm import MiniLM, packaged_model
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 
+pytestmark = pytest.mark.slow
+
 #: C_emb of the default model: every manifest that names it carries these bytes.
 C_EMB = "e8074f6d0d23f3a175b53a19f545b8b5a8a60146897ee57e4ca86e794f32cdaf"
 

@@ -18,6 +18,8 @@ from tests.fuzz.mutation import mutated
 from tests.fuzz.samples import message_kinds, sample
 from tests.fuzz.targets import Target, outcome, targets
 
+pytestmark = pytest.mark.slow
+
 TARGETS = {target.name: target for target in targets()}
 
 

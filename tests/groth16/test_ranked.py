@@ -27,7 +27,7 @@ from ragseal.kernel.ranked_opening import opening_size, ranked_relations
 from tests.circuits.scene import CACHE, ranked_tiny
 
 np = pytest.importorskip("numpy")
-pytestmark = pytest.mark.skipif(not available(), reason="the native module is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not available(), reason="the native module is not installed")]
 GROUP = default_group()
 
 

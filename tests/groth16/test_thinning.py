@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import circuit_of, class_digest
+from ragseal.circuits.circuit import circuit_of
 from ragseal.circuits.packages import node_modules
 from ragseal.groth16.coefficients import check_coefficients
-from ragseal.groth16.keys import load_key, make_keys
+from ragseal.groth16.keys import load_key
 from ragseal.groth16.provers import ThinningBackend, open_backend
 from ragseal.groth16.thinning import Matrix, ThinningSecrets, combine_rows, make_thinned, thin
 from ragseal.kernel import field
@@ -25,6 +25,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
 from tests.attacks import thinning_scene as scene
 from tests.attacks.thinning_scene import GROUP, SIZE, N, scalars
+from tests.simulator.keys import keys_of
 
 D = 6
 
@@ -80,7 +81,7 @@ def test_native() -> None:
 def test_snarkjs() -> None:
     """A prover that shares nothing with the native module makes a file that is accepted just so."""
     built = build(SIZE, DEFAULT_CACHE)
-    paths = make_keys(built.r1cs, SIZE, class_digest(SIZE), scene.KEYS)
+    paths = keys_of(SIZE)
     backend = open_backend(built, paths.directory, node_modules(), "snarkjs")
     statement, file = made(backend, matrix())
     verify_thinning(GROUP, statement, scene.backend().key, scene.bases(), file)
@@ -121,6 +122,6 @@ def test_thin_leaves_the_matrix_alone() -> None:
 
 def test_the_key_on_disk_is_of_this_circuit(tmp_path: Path) -> None:
     built = build(SIZE, DEFAULT_CACHE)
-    paths = make_keys(built.r1cs, SIZE, class_digest(SIZE), scene.KEYS)
+    paths = keys_of(SIZE)
     check_coefficients(paths.zkey, built.r1cs, circuit_of(built.cls).kept)
     assert load_key(paths.directory, SIZE).digest == scene.backend().key.digest == paths.digest

@@ -36,7 +36,7 @@ from ragseal.kernel.squarednorm import (
     prove_squared_norm,
     verify_squared_norm,
 )
-from tests.verifier.simulator import policy
+from tests.simulator import policy
 
 GROUP = default_group()
 SIZE = CLASSES["estimate-6"]

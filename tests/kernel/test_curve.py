@@ -16,6 +16,8 @@ from ragseal.kernel.errors import EncodingError, ProofError
 from ragseal.kernel.params import P, R
 from ragseal.kernel.poseidon import constants, permute, poseidon
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 G = bn254.encode_point((1, 2))
 

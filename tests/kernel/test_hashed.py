@@ -38,7 +38,7 @@ from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.ledger.merkle import MerkleTree
 from tests import apart
 from tests.apart import be, canonical, element, h, wide
-from tests.verifier.simulator import CLS, World
+from tests.simulator import CLS, World
 
 R = apart.ORDER
 GROUPS = {"native where it is installed": default_group(), "plain": PurePythonGroup()}

@@ -24,7 +24,7 @@ from ragseal.kernel.sealing import public_of
 from tests import apart
 from tests.fuzz.samples import sample
 from tests.kernel.test_encoding import SAMPLES, SEAL_KEY, record, request
-from tests.verifier.simulator import World
+from tests.simulator import World
 
 KEY, OTHER = (Ed25519PrivateKey.from_private_bytes(letter * 32) for letter in (b"k", b"o"))
 PUBLIC = signature.public_bytes(KEY)

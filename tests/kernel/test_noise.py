@@ -15,6 +15,8 @@ from ragseal.kernel import noise
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table, check_table
 
+pytestmark = pytest.mark.slow
+
 SYMMETRIC, ONE_SIDED = ("gaussian", "geometric"), "one-sided"
 LAWS = (*SYMMETRIC, ONE_SIDED)
 TOTAL = 1 << 128

@@ -18,6 +18,8 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table, coarse_quantiles
 from ragseal.kernel.params import CircuitClass
 
+pytestmark = pytest.mark.slow
+
 LIMIT = Fraction(1, 1 << 64)
 
 # N, K, m, law, smallest R (SPEC M.7), and the grid size G.

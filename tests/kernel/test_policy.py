@@ -17,6 +17,8 @@ from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit,
 from ragseal.kernel.params import CircuitClass, class_from_mapping
 from ragseal.kernel.policy import Policy, check_policy, comparison_need, max_gain
 
+pytestmark = pytest.mark.slow
+
 CLASS = CircuitClass("toy", "gaussian", N=120, K=3, R=30, m=8, q=20, c=12, s=8, a=Fraction(3), b=Fraction(1, 2))
 
 

@@ -32,6 +32,8 @@ from ragseal.kernel.ranked_mechanism import (
 )
 from ragseal.kernel.statement import Returned
 
+pytestmark = pytest.mark.slow
+
 LIMIT = Fraction(1, 1 << 64)
 H = 128
 

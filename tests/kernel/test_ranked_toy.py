@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 P = 2503
 N, K, R, C, M, L = 4, 1, 3, 2, 1, 2
 CHUNK = 1 << C

@@ -29,6 +29,8 @@ from ragseal.kernel.squarednorm import (
 )
 from tests import apart
 
+pytestmark = pytest.mark.slow
+
 R = apart.ORDER
 CONTEXT = b"context of the squared norm"
 D = 4
@@ -262,8 +264,8 @@ def completed(p: list[int], u: int, w: int, x: list[int], t1: int, t0: int) -> F
     """The honest proof with these nonces, whatever they are."""
     statement = stated(p, u, norm(p), w)
     cross = 2 * sum(a * b for a, b in zip(x[:-1], p, strict=True))
-    points = [apart.total(H, x), *(apart.total(S + B, pair) for pair in ([cross, t1], [norm(x[:-1]), t0]))]
-    proof = SquaredNorm(*points, bytes(32 * (D + 1)), 0)
+    linear, constant = (apart.total(S + B, pair) for pair in ([cross, t1], [norm(x[:-1]), t0]))
+    proof = SquaredNorm(apart.total(H, x), linear, constant, bytes(32 * (D + 1)), 0)
     c = challenge(statement, proof)
     *q, last = [(a + c * b) % R for a, b in zip(x, [*p, u], strict=True)]
     proof = replace(proof, responses=answer(q, last), closing=(t0 + c * t1 + c * c * w) % R)

@@ -226,6 +226,6 @@ def test_strangers_wait_in_a_short_line_named_witnesses_in_none(tmp_path: Path, 
 def test_who_can_be_named(tmp_path: Path, log: Log) -> None:
     with pytest.raises(ConfigurationError, match="at most"):
         book_of(log, tmp_path, *map(witness, range(1, MAX_NAMED + 2)))
-    with pytest.raises(ConfigurationError, match="no witness's"):
+    with pytest.raises(ConfigurationError, match="not a witness's"):
         book_of(log, tmp_path, LOG)
     assert MAX_NAMED < MAX_NOTE_LINES

@@ -20,6 +20,8 @@ from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.service import LedgerServicer
 from ragseal.runtime import rpc
 
+pytestmark = pytest.mark.slow
+
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -248,6 +248,6 @@ async def test_a_page_is_not_written_over_wrong_entries(world: World) -> None:
         return [b"other"] * count
 
     world.remote.entries = lie
-    with pytest.raises(AuditError, match="other entries than it signed"):
+    with pytest.raises(AuditError, match="entries different from those it signed"):
         await world.site.write(world.out)
     assert not world.out.exists()

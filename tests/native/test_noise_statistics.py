@@ -29,6 +29,8 @@ from ragseal.kernel import mechanism, statement
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 from ragseal.kernel.params import CircuitClass, R
 
+pytestmark = pytest.mark.slow
+
 Whole = npt.NDArray[np.int64]
 
 CLASSES = ("tiny", "tiny-geo", "tiny-one")

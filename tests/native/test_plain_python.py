@@ -20,6 +20,8 @@ from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.msm import multi_scalar
 from ragseal.kernel.params import P, R
 
+pytestmark = pytest.mark.slow
+
 native = pytest.importorskip("ragseal_native")
 pytest.importorskip("py_ecc")
 

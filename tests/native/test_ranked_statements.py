@@ -19,6 +19,8 @@ from tests.circuits.scene import CACHE, ranked_probe, ranked_tiny
 native = pytest.importorskip("ragseal_native")
 from ragseal.backends.mechanism import NativeEngine  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def digits(kind: str, n: int, steps: int, rng: random.Random) -> list[int]:
     """Of n slots, as far as a class allows with a window of ``steps``."""

@@ -16,10 +16,13 @@ MODULES = Path(__file__).resolve().parents[2] / "circuits" / "node_modules"
 SNARKJS = MODULES / "snarkjs" / "build" / "cli.cjs"
 CIRCOM = MODULES / "circom2" / "cli.js"
 
-pytestmark = pytest.mark.skipif(
-    not (SNARKJS.exists() and CIRCOM.exists() and shutil.which("node")),
-    reason="circom2 and snarkjs are not installed (npm ci in circuits/)",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (SNARKJS.exists() and CIRCOM.exists() and shutil.which("node")),
+        reason="circom2 and snarkjs are not installed (npm ci in circuits/)",
+    ),
+]
 
 SOURCE = """
 pragma circom 2.1.0;

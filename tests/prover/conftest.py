@@ -3,28 +3,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from ragseal.circuits.build import DEFAULT_CACHE, BuiltCircuit, build
-from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.circuits.build import BuiltCircuit, build
+from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel.params import CircuitClass
-
-KEYS_CACHE = Path("var/keys")
+from tests.simulator.keys import TINY, keys_of
 
 
 @pytest.fixture(scope="session")
 def tiny() -> CircuitClass:
-    return load_classes()["tiny"]
+    return TINY
 
 
 @pytest.fixture(scope="session")
-def built(tiny: CircuitClass) -> BuiltCircuit:
-    return build(tiny, DEFAULT_CACHE)
+def built(tiny: CircuitClass) -> BuiltCircuit[CircuitClass]:
+    return build(tiny)
 
 
 @pytest.fixture(scope="session")
-def keys(tiny: CircuitClass, built: BuiltCircuit) -> KeyPaths:
-    return make_keys(built.r1cs, tiny, class_digest(tiny), KEYS_CACHE)
+def keys() -> KeyPaths:
+    return keys_of(TINY)

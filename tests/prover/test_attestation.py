@@ -15,7 +15,6 @@ import pytest
 from pymerkle import SqliteTree
 
 from ragseal.backends.group import default_group
-from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import fixedpoint, mechanism, signature, statement
 from ragseal.kernel.attestation import Answer, Prepare, Prepared, Record, SignedRequest
 from ragseal.kernel.commitment import embedding_commitment, generators, text_leaf
@@ -35,7 +34,7 @@ from ragseal.prover.attestation import answering
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
 from ragseal.prover.provider import Serving
-from tests.prover.provider_scene import (
+from tests.simulator.provider import (
     DIMENSION,
     NOW,
     ORIGIN,
@@ -44,25 +43,24 @@ from tests.prover.provider_scene import (
     TrigramEmbedder,
     account_key,
     embed_with,
-    make_policy,
+    newest,
     open_provider,
-    open_window,
     opened,
     retrieved,
     serving_on,
+    window_on,
 )
+
+pytestmark = pytest.mark.slow
 
 Scene = Callable[[Serving], Awaitable[None]]
 
 
-def play(scene: Scene, directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Clock | None = None) -> None:
+def play(scene: Scene, directory: Path, clock: Clock | None = None) -> None:
     """Run a scene against a fresh provider with an open window."""
 
     async def run() -> None:
-        provider = open_provider(directory, tiny, keys, clock or Clock())
-        provider.commit(make_policy(tiny), "w1")
-        async with serving_on(provider) as serving:
-            await open_window(serving)
+        async with window_on(directory, clock) as serving:
             await scene(serving)
 
     asyncio.run(run())
@@ -73,11 +71,10 @@ async def refused(kind: type[AuditError], match: str | None, action: Awaitable[o
         await action
 
 
-def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitClass) -> None:
     async def scene(serving: Serving) -> None:
         alice, provider = Asker("alice", serving), serving.provider
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         secrets = provider.window_secrets(window.digest)
         for seq in range(3):
             query = f"acme report about topic {seq}"
@@ -113,10 +110,10 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             assert list(mechanism.select(tiny, key, w, policy.hmax).returned) == openings.returned()
             assert all(o.flag == (w[o.slot] > 0) for o in openings.slots)
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_prepare_fixes_exactly_the_clients_embedding(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_prepare_fixes_exactly_the_clients_embedding(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         own = decode_embedding(alice.message("query").embedding)
@@ -133,13 +130,11 @@ def test_prepare_fixes_exactly_the_clients_embedding(tmp_path: Path, tiny: Circu
         empty = alice.message("query", b"", request_id=b"1" * 16)
         assert decode_embedding((await alice.prepare(empty)).embedding) == own
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
 @pytest.mark.parametrize("step", [2, -2])
-def test_an_embedding_more_than_one_away_is_refused(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, step: int
-) -> None:
+def test_an_embedding_more_than_one_away_is_refused(tmp_path: Path, step: int) -> None:
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         own = decode_embedding(alice.message("query").embedding)
@@ -152,12 +147,10 @@ def test_an_embedding_more_than_one_away_is_refused(
         await refused(AttestationError, "entries", alice.prepare(alice.message("query", bytes(DIMENSION - 1))))
         await refused(AttestationError, "norm", alice.prepare(alice.message("query", bytes(DIMENSION))))
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_prepare_wants_a_registered_account_and_its_signature(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_prepare_wants_a_registered_account_and_its_signature(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         canonical = alice.message("query").encode()
@@ -177,10 +170,10 @@ def test_prepare_wants_a_registered_account_and_its_signature(
         for broken in (canonical[:-1], canonical + b"\0", b"", b"\xff" * 40):
             await refused(EncodingError, None, serving.attestation.prepare(broken, good))
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_every_field_of_a_request_is_checked(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_every_field_of_a_request_is_checked(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         first = await alice.ask("first")
@@ -197,7 +190,7 @@ def test_every_field_of_a_request_is_checked(tmp_path: Path, tiny: CircuitClass,
             "ctr": (AttestationError, "does not follow"),
             "request_id": (AttestationError, "no Prepare"),
             "query_digest": (AttestationError, "another query"),
-            "c_e": (AttestationError, "another query or C_e"),
+            "c_e": (AttestationError, "a query or C_e different"),
             "index_digest": (AttestationError, "index version"),
             "last_receipt": (AttestationError, "acknowledge"),
             "nonce": (AttestationError, "nonce was used before"),
@@ -224,25 +217,21 @@ def test_every_field_of_a_request_is_checked(tmp_path: Path, tiny: CircuitClass,
         await refused(AttestationError, "signature", retrieved(serving, forged.encode()))
         for broken in (good.encode()[:-1], good.encode() + b"\0", b""):
             await refused(EncodingError, None, retrieved(serving, broken))
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         assert len(window.records) == 1  # nothing of all that was recorded
         assert opened(await retrieved(serving, good.encode())).record.seq == 1
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_the_same_request_gets_the_same_bytes_and_another_one_nothing(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_the_same_request_gets_the_same_bytes_and_another_one_nothing(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         message = alice.message("first")
         signed = alice.request(message, await alice.prepare(message)).encode()
         results = await asyncio.gather(*(retrieved(serving, signed) for _ in range(5)))
         assert len(set(results)) == 1
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         assert len(window.records) == 1
         again = alice.message("again")
         crooked = alice.request(again, await alice.prepare(again)).encode()  # the same ctr, signed twice
@@ -253,10 +242,10 @@ def test_the_same_request_gets_the_same_bytes_and_another_one_nothing(
         twice = alice.request(message, prepared, ctr=2, last_receipt=receipt).encode()
         await refused(AttestationError, "no Prepare", retrieved(serving, twice))
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_n_max_is_enforced(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_n_max_is_enforced(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice, bob = Asker("alice", serving), Asker("bob", serving)
         late = alice.message("late")
@@ -267,10 +256,10 @@ def test_n_max_is_enforced(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -
         await refused(BudgetError, "n_max = 6", retrieved(serving, alice.request(late, prepared).encode()))
         await bob.ask("others go on")
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_accounts_in_parallel_get_gapless_seqs(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_accounts_in_parallel_get_gapless_seqs(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         async def all_of(name: str) -> list[int]:
             asker = Asker(name, serving)
@@ -279,12 +268,10 @@ def test_accounts_in_parallel_get_gapless_seqs(tmp_path: Path, tiny: CircuitClas
         seqs = await asyncio.gather(*(all_of(name) for name in ("alice", "bob", "carol")))
         assert sorted(itertools.chain(*seqs)) == list(range(15))
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_a_request_that_cannot_be_proven_fails_alone(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_cannot_be_proven_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are worked on in groups: what one of them meets is not the others'."""
     began, hold, groups = threading.Event(), threading.Event(), []
 
@@ -319,15 +306,14 @@ def test_a_request_that_cannot_be_proven_fails_alone(
         assert isinstance(unlucky, UnprovableError)
         assert isinstance(lucky, Answer)
         assert {(await first).record.seq, lucky.record.seq} == {0, 1}
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         assert len(window.records) == 2  # nothing of the unlucky one
         assert serving.provider.state.row("SELECT COUNT(*) FROM queries") == (2,)
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_a_client_that_goes_away_finds_its_answer_later(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_a_client_that_goes_away_finds_its_answer_later(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         message = alice.message("first")
@@ -339,23 +325,21 @@ def test_a_client_that_goes_away_finds_its_answer_later(tmp_path: Path, tiny: Ci
         with pytest.raises(asyncio.CancelledError):
             await call
         await serving.attestation.drain()
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         assert len(window.records) == 1
         assert opened(await retrieved(serving, signed)).record.seq == 0
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_a_window_takes_queries_in_its_time_only(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_a_window_takes_queries_in_its_time_only(tmp_path: Path) -> None:
     clock = Clock()
 
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         message = alice.message("first")
         signed = alice.request(message, await alice.prepare(message)).encode()
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         clock.now = window.manifest.policy.closes + 60
         await refused(AttestationError, r"takes queries from .* on|ended at", retrieved(serving, signed))
         await refused(AttestationError, r"takes queries from .* on|ended at", alice.prepare(alice.message("second")))
@@ -367,10 +351,10 @@ def test_a_window_takes_queries_in_its_time_only(tmp_path: Path, tiny: CircuitCl
         clock.now = NOW  # a clock set back never sets a record's time back
         assert (await alice.ask("second")).record.time == NOW + 60
 
-    play(scene, tmp_path / "p", tiny, keys, clock)
+    play(scene, tmp_path / "p", clock)
 
 
-def test_closing_needs_the_provider_key_and_ends_everything(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_closing_needs_the_provider_key_and_ends_everything(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         message = alice.message("first")
@@ -387,12 +371,10 @@ def test_closing_needs_the_provider_key_and_ends_everything(tmp_path: Path, tiny
         await refused(AttestationError, "closed", alice.prepare(alice.message("second")))
         assert await retrieved(serving, signed) == answer  # what was answered stays answered
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(tmp_path: Path) -> None:
     directory = tmp_path / "p"
     kept: dict[str, object] = {}
 
@@ -407,7 +389,7 @@ def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(
         kept["prepared"] = await alice.prepare(alice.message("third"))
 
     async def after() -> None:
-        async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
+        async with serving_on(open_provider(directory)) as serving:
             assert await retrieved(serving, kept["signed"]) == kept["answer"]  # type: ignore[arg-type]
             alice = Asker("alice", serving, ctr=2)
             alice.last_receipt = opened(kept["answer"]).receipt.digest()  # type: ignore[arg-type]
@@ -418,13 +400,11 @@ def test_a_restart_in_the_middle_keeps_counters_answers_and_receipts(
             assert await alice.prepare(third) == prepared  # same request id, same bytes, even now
             assert opened(await retrieved(serving, signed.encode())).record.seq == 2
 
-    play(before, directory, tiny, keys)
+    play(before, directory)
     asyncio.run(after())
 
 
-def test_an_answer_is_made_again_after_a_restart_with_the_same_bytes(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_an_answer_is_made_again_after_a_restart_with_the_same_bytes(tmp_path: Path) -> None:
     directory = tmp_path / "p"
     kept: dict[str, bytes] = {}
 
@@ -435,18 +415,18 @@ def test_an_answer_is_made_again_after_a_restart_with_the_same_bytes(
         kept["answer"] = await retrieved(serving, kept["signed"])
 
     async def after() -> None:
-        async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
+        async with serving_on(open_provider(directory)) as serving:
             first = await retrieved(serving, kept["signed"])
             assert first == await retrieved(serving, kept["signed"]) == kept["answer"]
             new = opened(first)
             bundle = InclusionBundle(new.receipt.body.index, new.receipt.path, new.receipt.body.checkpoint)
             bundle.verify(new.record.encode(), serving.provider.state.log_signer.verifier)
 
-    play(before, directory, tiny, keys)
+    play(before, directory)
     asyncio.run(after())
 
 
-def test_secrets_fixed_before_a_crash_are_used_again(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_secrets_fixed_before_a_crash_are_used_again(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice, state = Asker("alice", serving), serving.provider.state
         message = alice.message("first")
@@ -461,12 +441,10 @@ def test_secrets_fixed_before_a_crash_are_used_again(tmp_path: Path, tiny: Circu
         assert after is not None
         assert after[0] == row[0]
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_a_second_request_of_one_ctr_never_replaces_the_secrets_of_the_first(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_a_second_request_of_one_ctr_never_replaces_the_secrets_of_the_first(tmp_path: Path) -> None:
     """The record is in the ledger, but its checkpoint could not be written: nobody knows, until the restart tells."""
     directory, kept = tmp_path / "p", {}
 
@@ -482,26 +460,23 @@ def test_a_second_request_of_one_ctr_never_replaces_the_secrets_of_the_first(
 
         serving.journal.append = lost  # type: ignore[assignment, method-assign]
         await refused(LedgerError, "publish", retrieved(serving, signed[0]))
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         window.counters.clear()  # what a provider knows that was not told of the record
         serving.journal.append = _disk_full  # type: ignore[assignment, method-assign]
         await refused(LedgerError, "disk is full", retrieved(serving, signed[1]))
         kept["signed"] = signed[0]
 
     async def after() -> None:
-        async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
+        async with serving_on(open_provider(directory)) as serving:
             answer = opened(await retrieved(serving, kept["signed"]))
             assert answer.record.seq == 0
             await asyncio.to_thread(serving.proofs.prove, answer.record.manifest, 0)
 
-    play(before, directory, tiny, keys)
+    play(before, directory)
     asyncio.run(after())
 
 
-def test_another_request_after_a_failed_one_is_answered_for_itself(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_another_request_after_a_failed_one_is_answered_for_itself(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice = Asker("alice", serving)
         first, second = alice.message("first"), alice.message("a second and quite different query")
@@ -514,11 +489,11 @@ def test_another_request_after_a_failed_one_is_answered_for_itself(
         entry = await asyncio.to_thread(serving.proofs.prove, second.manifest, 0)
         assert entry.record_digest == answer.record.digest()
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
 def test_a_full_disk_stops_the_provider_until_it_is_started_again(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, kept = tmp_path / "p", {}
 
@@ -539,12 +514,12 @@ def test_a_full_disk_stops_the_provider_until_it_is_started_again(
         assert serving.journal.failure is not None
 
     async def after() -> None:
-        async with serving_on(open_provider(directory, tiny, keys, Clock())) as serving:
+        async with serving_on(open_provider(directory)) as serving:
             alice = Asker("alice", serving)
             await alice.prepare(alice.message("first"))
             assert opened(await retrieved(serving, kept["signed"])).record.seq == 0
 
-    play(before, directory, tiny, keys)
+    play(before, directory)
     asyncio.run(after())
 
 
@@ -552,10 +527,9 @@ async def _disk_full(make: Callable[[], Record]) -> None:
     raise LedgerError("append: the disk is full")
 
 
-def test_scores_are_exact(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_scores_are_exact(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         version = serving.provider.window_secrets(window.digest).versions["acme"]
         e = [-127 if j % 2 else 127 for j in range(DIMENSION)]
         policy = window.manifest.policy
@@ -566,7 +540,7 @@ def test_scores_are_exact(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) ->
         assert got.dtype == np.int64
         assert got.tolist() == expected
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
 def test_the_pending_table_is_bounded_and_forgets() -> None:
@@ -585,10 +559,9 @@ def test_the_pending_table_is_bounded_and_forgets() -> None:
     assert table.find(b"m", "a", (5).to_bytes(16, "big")) is None
 
 
-def test_nothing_secret_is_printed(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_nothing_secret_is_printed(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         secrets = serving.provider.window_secrets(window.digest)
         shown = repr(secrets) + repr(secrets.versions["acme"])
         assert secrets.seed.hex() not in shown
@@ -596,7 +569,7 @@ def test_nothing_secret_is_printed(tmp_path: Path, tiny: CircuitClass, keys: Key
         assert str(secrets.versions["acme"].blinders[0]) not in shown
         assert ORIGIN not in shown
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
 def test_embedder_of_the_tests_is_deterministic() -> None:

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
-from ragseal.kernel.params import CircuitClass
 from ragseal.prover.commitment import beacon
 from ragseal.prover.commitment.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
 from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window, coarse
-from tests.prover.provider_scene import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
+from tests.simulator.provider import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
+
+pytestmark = pytest.mark.slow
 
 Enter = Callable[[Callable[[], Any]], Awaitable[Any]]
 OWN = Ed25519PrivateKey.generate()
@@ -31,9 +31,9 @@ NAMED = {"ours": signature.public_bytes(OWN)}
 
 
 @pytest.fixture
-def provider(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> Provider:
-    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
-    provider.commit(make_policy(tiny), "w1")
+def provider(tmp_path: Path) -> Provider:
+    provider = open_provider(tmp_path / "p")
+    provider.commit(make_policy(), "w1")
     return provider
 
 
@@ -196,13 +196,11 @@ def test_the_last_place_is_given_once(provider: Provider, monkeypatch: pytest.Mo
     asyncio.run(run())
 
 
-def test_a_clock_that_was_set_back_opens_no_window_before_the_one_before_it_was_closed(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_a_clock_that_was_set_back_opens_no_window_before_the_one_before_it_was_closed(tmp_path: Path) -> None:
     """An auditor reads the log's times (SPEC D.2): a step back of the clock made an honest window FAIL for good."""
     clock = Clock()
-    provider = open_provider(tmp_path / "p", tiny, keys, clock)
-    policy = make_policy(tiny)
+    provider = open_provider(tmp_path / "p", clock)
+    policy = make_policy()
     provider.commit(policy, "w1")
 
     async def run() -> None:

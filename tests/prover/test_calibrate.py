@@ -32,6 +32,8 @@ from ragseal.prover.planning.calibrate import (
     similarities,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def rows(seed: int, n: int, d: int = 24, topics: int = 6, spread: float = 0.5) -> np.ndarray:
     rng = np.random.default_rng(seed)

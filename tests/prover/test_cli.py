@@ -23,8 +23,10 @@ from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.policy import Policy
 from ragseal.prover.__main__ import main
 from ragseal.prover.storage.state import State
-from tests.prover.provider_scene import AUDITOR as AUDITOR_BYTES
-from tests.prover.provider_scene import account_key
+from tests.simulator.provider import AUDITOR as AUDITOR_BYTES
+from tests.simulator.provider import account_key
+
+pytestmark = pytest.mark.slow
 
 AUDITOR = AUDITOR_BYTES.hex()
 SMALL = (

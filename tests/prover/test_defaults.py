@@ -33,6 +33,8 @@ from ragseal.prover.planning.quality import Measurement, Setting, TableSampler, 
 from ragseal.prover.planning.workload import Workload
 from ragseal.prover.spending import spending
 
+pytestmark = pytest.mark.slow
+
 CLASSES = load_classes()
 PUBLIC = next(iter(PUBLIC_WINDOWS.values()))
 DIMENSION = 384

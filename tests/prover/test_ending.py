@@ -9,17 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
-from ragseal.kernel.params import CircuitClass
 from ragseal.prover import ending
 from ragseal.prover.ending import Ending
-from tests.prover.provider_scene import NOW, Clock, make_policy, open_provider, open_window, serving_on
+from tests.simulator.provider import NOW, Clock, make_policy, newest, open_provider, open_window, serving_on, window_on
 
 
-def test_the_operator_is_told(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_operator_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "ragseal.provider")
     clock = Clock()
 
@@ -29,8 +25,8 @@ def test_the_operator_is_told(
         return found
 
     async def run() -> None:
-        provider = open_provider(tmp_path / "p", tiny, keys, clock)
-        provider.commit(make_policy(tiny), "w1")
+        provider = open_provider(tmp_path / "p", clock)
+        provider.commit(make_policy(), "w1")
         look = Ending(provider.journal.history, clock).look
         async with serving_on(provider) as serving:
             window = provider.journal.history.named("w1")
@@ -61,8 +57,6 @@ def test_the_operator_is_told(
 
 def test_a_serving_provider_looks(
     tmp_path: Path,
-    tiny: CircuitClass,
-    keys: KeyPaths,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -71,10 +65,8 @@ def test_a_serving_provider_looks(
     clock = Clock()
 
     async def run() -> None:
-        provider = open_provider(tmp_path / "p", tiny, keys, clock)
-        provider.commit(make_policy(tiny), "w1")
-        async with serving_on(provider) as serving:
-            window = await open_window(serving)
+        async with window_on(tmp_path / "p", clock) as serving:
+            window = newest(serving)
             clock.now = window.manifest.policy.closes - 60
             async with asyncio.timeout(10):
                 while "window w1 ends in 1 minute," not in caplog.text:

@@ -9,7 +9,6 @@ import functools
 import hashlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,9 @@ import numpy as np
 import pytest
 
 from ragseal.backends.group import default_group
-from ragseal.circuits.build import build
-from ragseal.circuits.circuit import class_digest
 from ragseal.embedder import quantise
 from ragseal.groth16.assignments import BlockAssignment
-from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.groth16.keys import KeyPaths
 from ragseal.groth16.provers import BlockBackend
 from ragseal.kernel import certificate, signature
 from ragseal.kernel.attestation import Record
@@ -29,28 +26,28 @@ from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope, SignedLinks
 from ragseal.kernel.commitment import generators
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EstimateError, ProofError
 from ragseal.kernel.estimate import labels_of
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
-from ragseal.prover import assembly
 from ragseal.prover.attestation.proofs import release, stopped
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.provider import Serving
-from tests.prover.provider_scene import (
+from tests.simulator.keys import keys_of
+from tests.simulator.provider import (
     DIMENSION,
     Asker,
-    Clock,
     TrigramEmbedder,
     blocks,
     links,
     make_policy,
+    newest,
     open_provider,
     open_window,
     serving_on,
 )
 
+pytestmark = pytest.mark.slow
+
 SIZE = CLASSES["estimate-6"]
-KEYS_CACHE = Path("var/keys")
 QUERIES = (
     ("alice", "report about topic 5"), ("bob", "report about topic 5"), ("carol", "globex"),
     ("alice", "an entirely different question"), ("bob", "report about topic 5!"), ("alice", "zebra crossings"),
@@ -69,23 +66,16 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 @pytest.fixture(scope="module")
 def block_keys() -> KeyPaths:
-    return make_keys(build(SIZE).r1cs, SIZE, class_digest(SIZE), KEYS_CACHE)
+    return keys_of(SIZE)
 
 
 @asynccontextmanager
-async def asked(
-    directory: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths, close: bool = True
-) -> AsyncIterator[Serving]:
+async def asked(directory: Path, close: bool = True) -> AsyncIterator[Serving]:
     """A window with six queries, closed; a provider that is started again finds it so."""
     fresh = not directory.exists()
-    provider = open_provider(directory, tiny, keys, Clock())
-    rings = assembly.open_estimate_keys(provider.state, lambda _: None)
-    folder = rings[1].folder(block_keys.digest)
-    if not folder.exists():
-        folder.symlink_to(block_keys.directory.resolve())
-    provider.backends = replace(provider.backends, estimate_keys=rings)
+    provider = open_provider(directory, estimate=True)
     if fresh:
-        provider.commit(make_policy(tiny, theta="9/10"), "w1")
+        provider.commit(make_policy(theta="9/10"), "w1")
     async with serving_on(provider) as serving:
         if fresh:
             await open_window(serving)
@@ -99,9 +89,7 @@ async def asked(
 
 
 def manifest(serving: Serving) -> bytes:
-    window = serving.journal.history.newest
-    assert window is not None
-    return window.digest
+    return newest(serving).digest
 
 
 def policy(serving: Serving) -> Policy:
@@ -139,8 +127,8 @@ def check(serving: Serving, block_keys: KeyPaths, signed: SignedLinks, wanted: l
 
 
 @in_loop
-async def test_links_and_blocks(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths) -> None:
-    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+async def test_links_and_blocks(tmp_path: Path, block_keys: KeyPaths) -> None:
+    async with asked(tmp_path / "p") as serving:
         window = serving.journal.history.window(manifest(serving))
         signed = SignedLinks.decode(await links(serving, window.digest))
         signed.verify(window.manifest.provider_key)
@@ -153,20 +141,20 @@ async def test_links_and_blocks(tmp_path: Path, tiny: CircuitClass, keys: KeyPat
         with pytest.raises(ProofError, match="does not hold"):
             check(serving, block_keys, signed, [[0, 1, 2, 3], *wanted[1:]], data)
         again = BlockBatch.decode(await blocks(serving, window.digest, block_keys.digest, "acme", wanted))
-        for one, other in zip(BlockBatch.decode(data).blocks, again.blocks, strict=True):
-            assert one.c_g != other.c_g
-            assert one.c_s != other.c_s
-            assert one.norm.announcement != other.norm.announcement
-            assert one.norm.linear != other.norm.linear
+        for first, second in zip(BlockBatch.decode(data).blocks, again.blocks, strict=True):
+            assert first.c_g != second.c_g
+            assert first.c_s != second.c_s
+            assert first.norm.announcement != second.norm.announcement
+            assert first.norm.linear != second.norm.linear
 
 
 @in_loop
 async def test_more_links_than_are_listed(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spanning links of a tenant whose links exceed what is left; its blocks hold, and say where they do not."""
     monkeypatch.setattr("ragseal.prover.estimate.MAX_LINKS", 0)
-    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+    async with asked(tmp_path / "p") as serving:
         window = serving.journal.history.window(manifest(serving))
         signed = SignedLinks.decode(await links(serving, window.digest))
         acme, globex = signed.body.tenants
@@ -181,23 +169,19 @@ async def test_more_links_than_are_listed(
 
 
 @in_loop
-async def test_one_list_whatever_happens(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_list_whatever_happens(tmp_path: Path, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list on disk is the one that is sent, even if it would be found otherwise now."""
-    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+    async with asked(tmp_path / "p") as serving:
         first = await links(serving, manifest(serving))
         assert await links(serving, manifest(serving)) == first
     monkeypatch.setattr("ragseal.prover.estimate.find_links", lambda *_: [])
-    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+    async with asked(tmp_path / "p") as serving:
         assert await links(serving, manifest(serving)) == first
 
 
 @in_loop
-async def test_no_estimate_of_an_open_window(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths
-) -> None:
-    async with asked(tmp_path / "p", tiny, keys, block_keys, close=False) as serving:
+async def test_no_estimate_of_an_open_window(tmp_path: Path, block_keys: KeyPaths) -> None:
+    async with asked(tmp_path / "p", close=False) as serving:
         with pytest.raises(EstimateError, match="is not closed"):
             await links(serving, manifest(serving))
         with pytest.raises(EstimateError, match="is not closed"):
@@ -205,10 +189,8 @@ async def test_no_estimate_of_an_open_window(
 
 
 @in_loop
-async def test_requests_that_are_refused(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths
-) -> None:
-    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+async def test_requests_that_are_refused(tmp_path: Path, block_keys: KeyPaths) -> None:
+    async with asked(tmp_path / "p") as serving:
         digest = manifest(serving)
         for wanted in ([], [[0]] * 65, [[]], [[0, 0]], [[1, 0]], [[0, 5]], [list(range(7))]):
             with pytest.raises(EstimateError):
@@ -220,15 +202,13 @@ async def test_requests_that_are_refused(
 
 
 @in_loop
-async def test_blocks_whose_caller_has_gone_stop(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths
-) -> None:
+async def test_blocks_whose_caller_has_gone_stop(tmp_path: Path, block_keys: KeyPaths) -> None:
     """Asked before every record that is loaded, every proof and the opening; the turn is given back."""
 
     class Gone(Exception):
         pass
 
-    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+    async with asked(tmp_path / "p") as serving:
         estimates, window = serving.estimates, manifest(serving)
         await links(serving, window)
 
@@ -267,9 +247,9 @@ class Failing:
 
 @in_loop
 async def test_a_proof_that_fails_stops_the_key(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with asked(tmp_path / "p", tiny, keys, block_keys) as serving:
+    async with asked(tmp_path / "p") as serving:
         failing = Failing(serving.estimates._backend(block_keys.digest))
         monkeypatch.setattr(Estimates, "_backend", lambda self, digest: failing)
         with pytest.raises(ProofError, match="does not hold"):
@@ -285,10 +265,10 @@ async def test_a_proof_that_fails_stops_the_key(
 
 @in_loop
 async def test_embeddings_that_the_certificate_could_not_prove_get_no_record(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, block_keys: KeyPaths
+    tmp_path: Path, block_keys: KeyPaths
 ) -> None:
     """A client may move every entry by 1; a vector of another length than a rounded unit vector's is refused."""
-    async with asked(tmp_path / "p", tiny, keys, block_keys, close=False) as serving:
+    async with asked(tmp_path / "p", close=False) as serving:
         asker = Asker("carol", serving, ctr=1)
         own = np.frombuffer(asker.message("globex").embedding, dtype=np.int8).astype(int)
         grown = (own + np.where(own >= 0, 1, -1)).astype(np.int8).tobytes()

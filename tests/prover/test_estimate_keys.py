@@ -12,22 +12,22 @@ import pytest
 
 from ragseal.backends.group import default_group
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.assignments import BlockAssignment
-from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.groth16.keys import KeyPaths
 from ragseal.groth16.provers import BlockBackend, open_backend
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.prover.keys.keyring import BlockKeys, block_keys
 from ragseal.prover.keys.trial_proofs import rehearse_block
 from tests.prover.zkeys import sections, written
+from tests.simulator.keys import keys_of
 
 SIZE = CLASSES["estimate-6"]
 
 
 @pytest.fixture(scope="module")
 def made() -> KeyPaths:
-    return make_keys(build(SIZE).r1cs, SIZE, class_digest(SIZE), Path("var/keys"))
+    return keys_of(SIZE)
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from ragseal.prover.attestation.retrieval import decode_embedding
 from ragseal.prover.randomness import derived_scalar, packed_scalars, scalar
 from tests import apart
 from tests.apart import be, wide
-from tests.prover.provider_scene import DIMENSION, TrigramEmbedder
-from tests.verifier.simulator import CLS
+from tests.simulator import CLS
+from tests.simulator.provider import DIMENSION, TrigramEmbedder
 
 R = apart.ORDER
 

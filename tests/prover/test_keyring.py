@@ -18,7 +18,8 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import BuiltCircuit
 from ragseal.circuits.circuit import HERE, class_digest, load_classes
-from ragseal.groth16.keys import KeyPaths, install_key
+from ragseal.groth16.keys import KeyPaths, install_key, make_keys
+from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.provers import AttestationBackend, open_backend
 from ragseal.kernel import noise, statement
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
@@ -30,8 +31,10 @@ from ragseal.prover.remote import fetch_key
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from tests.prover.provider_scene import AUDITOR
 from tests.prover.zkeys import sections, written
+from tests.simulator.provider import AUDITOR
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass
@@ -85,7 +88,11 @@ def sender(tiny: CircuitClass, keys: KeyPaths) -> Sender:
 
 
 def fetch(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, wanted: bytes | None = None
+    sender: Sender,
+    ring: AttestationKeys,
+    tiny: CircuitClass,
+    wanted: bytes | None = None,
+    powers: PowersFile | None = None,
 ) -> tuple[KeyPaths, list[int]]:
     moved: list[int] = []
 
@@ -100,6 +107,7 @@ def fetch(
                 wanted,
                 ring,
                 lambda done, _: moved.append(done),
+                powers,
             )
             assert fetched.auditor_key == AUDITOR
             return fetched.paths
@@ -194,7 +202,7 @@ def send(sender: Sender, data: bytes) -> None:
 
 
 def test_a_key_whose_failures_tell_a_score_is_refused(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, keys: KeyPaths
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass
 ) -> None:
     """The verifying key, its digest and every consistency of the file are untouched."""
     assert with_predicate(sender.data, 1, 0) != sender.data
@@ -235,9 +243,56 @@ def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
     assert leftovers(ring) == []
 
 
-def test_a_key_of_another_class_is_refused(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, tmp_path: Path
+@pytest.fixture(scope="module")
+def powers(tmp_path_factory: pytest.TempPathFactory) -> PowersFile:
+    pytest.importorskip("ragseal_native").make_powers(file := tmp_path_factory.mktemp("powers") / "own.ptau", 14)
+    return PowersFile(file)
+
+
+@pytest.fixture(scope="module")
+def checkable(
+    tiny: CircuitClass, built: BuiltCircuit, powers: PowersFile, tmp_path_factory: pytest.TempPathFactory
+) -> KeyPaths:
+    """An auditor's key of these powers."""
+    folder = tmp_path_factory.mktemp("checkable")
+    made = make_keys(built.r1cs, tiny, class_digest(tiny), folder, powers=powers)
+    again = make_keys(built.r1cs, tiny, class_digest(tiny), folder, powers=powers)
+    assert again.digest == made.digest, "made once"
+    return made
+
+
+def test_a_key_of_powers_is_checked_in_full(
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, powers: PowersFile, checkable: KeyPaths
 ) -> None:
+    sender.info["key_digest"] = checkable.digest
+    send(sender, checkable.zkey.read_bytes())
+    assert fetch(sender, ring, tiny, powers=powers)[0].digest == checkable.digest
+    assert fetch(sender, ring, tiny)[0].digest == checkable.digest
+
+
+def test_a_predicate_in_the_points_passes_unless_they_are_checked(
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, powers: PowersFile, checkable: KeyPaths
+) -> None:
+    """One point of A more: proofs hold unless a place has the table's largest noise.  SPEC A.9.6 and its hole."""
+    rare = wire_of(tiny, "mz", noise.build_table(tiny.law).cut)
+    sender.info["key_digest"] = checkable.digest
+    send(sender, moved(checkable.zkey.read_bytes(), 5, rare, 0))
+    assert fetch(sender, ring, tiny)[0].zkey.read_bytes() == sender.data, "without powers nothing shows it"
+    shutil.rmtree(ring.folder(checkable.digest))
+    with pytest.raises(ProofError, match=r"section 5 \(A\)"):
+        fetch(sender, ring, tiny, powers=powers)
+    assert leftovers(ring) == []
+
+
+def test_a_key_of_one_party_cannot_be_checked(
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, powers: PowersFile
+) -> None:
+    with pytest.raises(ProofError, match="alpha and beta are not those of these powers"):
+        fetch(sender, ring, tiny, powers=powers)
+    assert leftovers(ring) == []
+
+
+def test_a_key_of_another_class_is_refused(sender: Sender, ring: AttestationKeys, tmp_path: Path) -> None:
     other = load_classes()["tiny-geo"]
     (tmp_path / "geo").mkdir()
     geo = attestation_keys(tmp_path / "geo", other, lambda: tmp_path, lambda folder: None)  # type: ignore[arg-type, return-value]

@@ -11,34 +11,28 @@ from typing import Any
 
 import pytest
 
-from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import attestation
 from ragseal.kernel.errors import AttestationError, BudgetError
 from ragseal.kernel.inquiry import ProofsAsk
-from ragseal.kernel.params import CircuitClass
 from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
 from ragseal.prover.limits import PREPARES_A_QUERY, PREPARES_SPARE, REPEATS
-from tests.prover.provider_scene import (
+from tests.simulator.provider import (
     AUDITOR_KEY,
     NOW,
     Asker,
-    Clock,
     delivered,
-    make_policy,
-    open_provider,
-    open_window,
+    newest,
     opened,
     retrieved,
-    serving_on,
+    window_on,
 )
 
+pytestmark = pytest.mark.slow
 
-def test_prepares_without_a_retrieve_end(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+
+def test_prepares_without_a_retrieve_end(tmp_path: Path) -> None:
     async def run() -> None:
-        provider = open_provider(tmp_path, tiny, keys, Clock())
-        provider.commit(make_policy(tiny, n_max=1), "w1")
-        async with serving_on(provider) as serving:
-            await open_window(serving)
+        async with window_on(tmp_path, n_max=1) as serving:
             alice, bob = Asker("alice", serving), Asker("bob", serving)
             last = alice.message("the last")
             for number in range(PREPARES_A_QUERY + PREPARES_SPARE):
@@ -53,12 +47,9 @@ def test_prepares_without_a_retrieve_end(tmp_path: Path, tiny: CircuitClass, key
     asyncio.run(run())
 
 
-def test_old_answers_are_not_asked_for_without_end(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_old_answers_are_not_asked_for_without_end(tmp_path: Path) -> None:
     async def run() -> None:
-        provider = open_provider(tmp_path, tiny, keys, Clock())
-        provider.commit(make_policy(tiny), "w1")
-        async with serving_on(provider) as serving:
-            await open_window(serving)
+        async with window_on(tmp_path) as serving:
             alice = Asker("alice", serving)
             message = alice.message("topic 5")
             signed = alice.request(message, await alice.prepare(message)).encode()
@@ -75,16 +66,12 @@ def test_old_answers_are_not_asked_for_without_end(tmp_path: Path, tiny: Circuit
     asyncio.run(run())
 
 
-def test_work_whose_caller_has_gone_stops(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_whose_caller_has_gone_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An auditor that hangs up is not proven for, and leaves the place to its next ask."""
 
     async def run() -> None:
-        provider = open_provider(tmp_path, tiny, keys, Clock())
-        provider.commit(make_policy(tiny), "w1")
-        async with serving_on(provider) as serving:
-            window = await open_window(serving)
+        async with window_on(tmp_path) as serving:
+            window = newest(serving)
             alice = Asker("alice", serving)
             for number in range(4):
                 await alice.ask(f"question {number}")
@@ -112,16 +99,12 @@ def test_work_whose_caller_has_gone_stops(
 
 
 @pytest.mark.parametrize("at", ["_case", "_c_w", "_hints"])
-def test_openings_whose_caller_has_gone_stop(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+def test_openings_whose_caller_has_gone_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     """Records that are proven already cost their hints again, for nobody; the next ask waited behind that."""
 
     async def run() -> None:
-        provider = open_provider(tmp_path, tiny, keys, Clock())
-        provider.commit(make_policy(tiny), "w1")
-        async with serving_on(provider) as serving:
-            window = await open_window(serving)
+        async with window_on(tmp_path) as serving:
+            window = newest(serving)
             alice = Asker("alice", serving)
             for number in range(4):
                 await alice.ask(f"question {number}")
@@ -150,14 +133,10 @@ def test_openings_whose_caller_has_gone_stop(
     asyncio.run(run())
 
 
-def test_openings_take_turns_with_proofs(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openings_take_turns_with_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        provider = open_provider(tmp_path, tiny, keys, Clock())
-        provider.commit(make_policy(tiny), "w1")
-        async with serving_on(provider) as serving:
-            window = await open_window(serving)
+        async with window_on(tmp_path) as serving:
+            window = newest(serving)
             alice = Asker("alice", serving)
             for number in range(3):
                 await alice.ask(f"question {number}")
@@ -179,12 +158,10 @@ def test_openings_take_turns_with_proofs(
     asyncio.run(run())
 
 
-def test_one_auditor_has_so_many_asks_at_once(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_one_auditor_has_so_many_asks_at_once(tmp_path: Path) -> None:
     async def run() -> None:
-        provider = open_provider(tmp_path, tiny, keys, Clock())
-        provider.commit(make_policy(tiny), "w1")
-        async with serving_on(provider) as serving:
-            window = await open_window(serving)
+        async with window_on(tmp_path) as serving:
+            window = newest(serving)
             await Asker("alice", serving).ask("topic 5")
             asks = [ProofsAsk(window.digest, NOW, bytes([n]) * 16, (0,)) for n in range(ASKS_AT_ONCE + 1)]
             calls = [asyncio.create_task(serving.deliveries.answer(ask, ask.sign(AUDITOR_KEY))) for ask in asks]

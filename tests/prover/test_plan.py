@@ -31,7 +31,9 @@ from ragseal.prover.planning import plan, public_score_ranges
 from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.workload import load_workload, pseudo_queries
-from tests.prover.provider_scene import DIMENSION, NOW, TrigramEmbedder
+from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
+
+pytestmark = pytest.mark.slow
 
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 

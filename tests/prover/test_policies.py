@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -13,20 +14,23 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ragseal.accounting.delivered import certified_unseen, until_delivered
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.groth16.keys import KeyPaths
-from ragseal.kernel import signature
+from ragseal.kernel import noise, signature
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
-from tests.prover.provider_scene import account_key, make_policy
+from tests.simulator.provider import account_key, make_policy
+
+pytestmark = pytest.mark.slow
 
 
 def coined(tiny: CircuitClass, **changes: Any) -> Policy:
     """A policy of claim until-delivered that the noise of class tiny can keep."""
-    honest = replace(make_policy(tiny, lo=0.2, hi=0.3, gain=1), claim=UNTIL_DELIVERED, hidden=13, gate=False)
+    honest = replace(make_policy(lo=0.2, hi=0.3, gain=1), claim=UNTIL_DELIVERED, hidden=13, gate=False)
     advertised = str(assembly.advertised_epsilon(honest, tiny))
     return replace(honest, epsilon_account=advertised, **changes)
 
@@ -38,7 +42,7 @@ def refusal(policy_of: object, tiny: CircuitClass) -> str:
 
 
 def test_an_epsilon_that_the_noise_does_not_give(tiny: CircuitClass) -> None:
-    honest = make_policy(tiny, lo=0.2, hi=0.4)
+    honest = make_policy(lo=0.2, hi=0.4)
     assembly.check_promises(honest, tiny)
     bold = replace(honest, epsilon_account=str(Fraction(honest.epsilon_account) * Fraction(2, 3)))
     said = refusal(bold, tiny)
@@ -54,7 +58,7 @@ def test_an_epsilon_that_the_noise_does_not_give(tiny: CircuitClass) -> None:
 
 def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens(tiny: CircuitClass) -> None:
     """One account alone would pass: only the coalition's queries reach the end of the noise table."""
-    policy = make_policy(tiny, lo=0.2, hi=0.8, gain=2, n_max=10, k_max=2)
+    policy = make_policy(lo=0.2, hi=0.8, gain=2, n_max=10, k_max=2)
     assembly.check_promises(policy, tiny)
     crowd = replace(policy, k_max=10**6)
     said = refusal(crowd, tiny)
@@ -79,6 +83,37 @@ def test_an_account_is_promised_the_larger_of_unseen_and_return(tiny: CircuitCla
     assert more > promised  # all accounts' queries share delta
     with pytest.raises(PolicyError, match="advertise at least"):
         assembly.check_promises(policy, tiny, 10**9)
+
+
+def test_the_promise_to_a_window_of_nobody_is_of_its_noise(tiny: CircuitClass) -> None:
+    """As the auditor takes it from the manifest: a provider that promised less would fail its first audit."""
+    policy = coined(tiny)
+    nobody = delivered_window(policy, tiny, 0, Fraction(policy.delta))
+    assert nobody == until_delivered(
+        tiny, noise.build_table(tiny.law), shift=policy.shift(tiny), hidden=13, chunks=1, periods=1, queries=0,
+        delta=Fraction(policy.delta), n_max=policy.n_max,
+    )  # fmt: skip
+    assert (
+        nobody.returned > delivered_window(replace(policy, lo=policy.hi - 1), tiny, 0, Fraction(policy.delta)).returned
+    )
+    with pytest.raises(PolicyError, match="hidden with probability"):
+        delivered_window(replace(policy, claim="every-list", hidden=0), tiny, 1, Fraction(policy.delta))
+
+
+def test_a_coin_keeps_to_unseen_exactly(tiny: CircuitClass) -> None:
+    """Logarithms in floating point hid one slot in 256 too few where unseen is just below that of a coin."""
+
+    def hidden(unseen: float) -> int:
+        return make_policy(claim=UNTIL_DELIVERED, unseen=unseen, epsilon_account=100).hidden
+
+    for j in (1, 2, 3, 13, 60, 128, 253, 254):
+        least = certified_unseen(j, 1, 1)
+        assert hidden(least) == j
+        assert hidden(math.nextafter(least, 0)) == j + 1
+    assert hidden(0.004) == 255
+    for beyond in (0.0039, 0.0, -1.0, 5.55, math.nan):
+        with pytest.raises(PolicyError, match=r"a number from 0\.004 to 5\.545"):
+            hidden(beyond)
 
 
 def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do(tiny: CircuitClass) -> None:

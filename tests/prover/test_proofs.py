@@ -24,37 +24,29 @@ from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.proofs import Proofs, hint_blinder, release
 from ragseal.prover.provider import Serving
 from ragseal.prover.storage.history import Window
-from tests.prover.provider_scene import (
+from tests.simulator.provider import (
     DIMENSION,
     Asker,
-    Clock,
     batch,
-    make_policy,
+    newest,
     open_provider,
-    open_window,
     pseudonym_of,
     serving_on,
+    window_on,
 )
+
+pytestmark = pytest.mark.slow
 
 
 @asynccontextmanager
-async def asked(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, eager: bool = False) -> AsyncIterator[Serving]:
+async def asked(tmp_path: Path, eager: bool = False) -> AsyncIterator[Serving]:
     """A provider with three records of two tenants."""
-    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
-    provider.commit(make_policy(tiny), "w1")
-    async with serving_on(provider, eager) as serving:
-        await open_window(serving)
+    async with window_on(tmp_path / "p", eager=eager) as serving:
         alice, carol = Asker("alice", serving), Asker("carol", serving)
         await alice.ask("report about topic 5")
         await carol.ask("globex")
         await alice.ask("something else")
         yield serving
-
-
-def newest(serving: Serving) -> Window:
-    window = serving.journal.history.newest
-    assert window is not None
-    return window
 
 
 def audit(key: KeyView, serving: Serving, batch: ProofBatch) -> None:
@@ -104,7 +96,7 @@ def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: Circu
     key = load_key(keys.directory, tiny)
 
     async def run() -> None:
-        async with asked(tmp_path, tiny, keys) as serving:
+        async with asked(tmp_path) as serving:
             digest = newest(serving).digest
             assert serving.proofs.count(digest) == 0
             whole = ProofBatch.decode(await batch(serving, digest, []))
@@ -127,9 +119,9 @@ def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: Circu
     asyncio.run(run())
 
 
-def test_what_is_no_set_of_records_is_refused(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_what_is_no_set_of_records_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
-        async with asked(tmp_path, tiny, keys) as serving:
+        async with asked(tmp_path) as serving:
             digest = newest(serving).digest
             for seqs in ([3], [1, 0], [0, 0], [0, 1 << 40]):
                 with pytest.raises(AttestationError):
@@ -140,10 +132,10 @@ def test_what_is_no_set_of_records_is_refused(tmp_path: Path, tiny: CircuitClass
 
 def test_the_worker_proves_what_a_restart_left(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     async def run() -> None:
-        async with asked(tmp_path, tiny, keys) as serving:
+        async with asked(tmp_path) as serving:
             digest = newest(serving).digest
             serving.proofs.prove(digest, 1)
-        async with serving_on(open_provider(tmp_path / "p", tiny, keys, Clock()), eager=True) as serving:
+        async with serving_on(open_provider(tmp_path / "p"), eager=True) as serving:
             await proven(serving, digest, 3)
             alice = Asker("alice", serving, ctr=2)
             alice.last_receipt = await last_receipt(serving)
@@ -190,11 +182,9 @@ class Forger:
 
 
 @pytest.mark.parametrize("change", ["fails", "wrong"])
-def test_a_proof_that_does_not_hold_stops_the_key(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, change: str
-) -> None:
+def test_a_proof_that_does_not_hold_stops_the_key(tmp_path: Path, keys: KeyPaths, change: str) -> None:
     async def run() -> None:
-        async with asked(tmp_path, tiny, keys) as serving:
+        async with asked(tmp_path) as serving:
             provider, digest = serving.provider, newest(serving).digest
             forger = Forger(provider.backends.keys.backend(keys.digest), change)
             backends = provider.backends
@@ -222,9 +212,9 @@ def test_a_proof_that_does_not_hold_stops_the_key(
     asyncio.run(run())
 
 
-def test_secrets_of_another_record_are_refused(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_secrets_of_another_record_are_refused(tmp_path: Path) -> None:
     async def run() -> None:
-        async with asked(tmp_path, tiny, keys) as serving:
+        async with asked(tmp_path) as serving:
             digest, state = newest(serving).digest, serving.provider.state
             carol = pseudonym_of(state, digest, "carol")
             statements: Sequence[str] = (

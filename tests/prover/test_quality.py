@@ -20,6 +20,8 @@ from ragseal.kernel.params import LAWS, CircuitClass
 from ragseal.prover.planning.quality import Judge, Measurement, Setting, TableSampler, clipped, largest_slots
 from ragseal.prover.planning.workload import Workload
 
+pytestmark = pytest.mark.slow
+
 
 class Lower:
     """A generator that gives the lower halves of known uniforms."""

@@ -11,8 +11,6 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.groth16.keys import KeyPaths
-from ragseal.kernel.params import CircuitClass
 from ragseal.ledger import cosignatures
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
@@ -22,7 +20,7 @@ from ragseal.prover import service
 from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
 from ragseal.runtime.rpc import open_channel
-from tests.prover.provider_scene import Clock, account_key, make_policy, new_state, open_provider
+from tests.simulator.provider import Clock, account_key, make_policy, new_state, open_provider
 
 NAMED = NoteSigner("watch.example", account_key("watch"), COSIGNATURE)
 
@@ -59,9 +57,7 @@ def test_named_observers_reach_the_beacon(tmp_path: Path, monkeypatch: pytest.Mo
         assert text in said
 
 
-def test_named_witnesses_reach_the_book(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_named_witnesses_reach_the_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new_state(tmp_path / "s").close()
     serve_options, said = serve_options_of(tmp_path / "s", monkeypatch, "--witness", NAMED.verifier.vkey())
     assert serve_options is not None, said
@@ -72,8 +68,8 @@ def test_named_witnesses_reach_the_book(
     monkeypatch.setattr(cosignatures, "MAX_STRANGERS", 1)
 
     async def scene() -> None:
-        provider = open_provider(tmp_path / "p", tiny, keys, clock := Clock())
-        provider.commit(make_policy(tiny), "w1")
+        provider = open_provider(tmp_path / "p", clock := Clock())
+        provider.commit(make_policy(), "w1")
         server = Server(provider, ServeOptions(False, 0.0, witnesses=serve_options.witnesses), Listening("127.0.0.1:0"))
         await server.start()
         try:

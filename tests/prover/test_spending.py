@@ -16,7 +16,7 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.spending import lines, spending
 from ragseal.prover.storage.history import AUDITOR, PROVIDER, Window
-from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
+from tests.simulator import CLS, NOW, OPENS, World, policy
 
 HOUR = 3600
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ragseal.backends.group import default_group
-from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import commitment
 from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.coin import coin_context, hidden_slots
 from ragseal.kernel.commitment import IndexFile, Thinning, WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
 from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning
@@ -27,44 +24,35 @@ from ragseal.prover.provider import Serving
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
-from tests.prover.provider_scene import (
+from tests.simulator.provider import (
+    HIDDEN,
     Asker,
-    Clock,
     batch,
-    make_policy,
+    coined_policy,
+    newest,
     open_provider,
     open_window,
     serving_on,
+    window_on,
 )
 
-HIDDEN = 60  #: of 256: about a quarter
+pytestmark = pytest.mark.slow
 
 
-def coined(tiny: CircuitClass, **changes: object) -> Policy:
-    made = make_policy(tiny, **changes)
-    return replace(made, claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
-
-
-def play(scene: Callable[[Serving], Awaitable[None]], directory: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def play(scene: Callable[[Serving], Awaitable[None]], directory: Path) -> None:
     """Run a scene against a fresh provider with an open window that has a coin."""
 
     async def run() -> None:
-        provider = open_provider(directory, tiny, keys, Clock(), coins=True)
-        provider.commit(coined(tiny), "w1")
-        async with serving_on(provider) as serving:
-            await open_window(serving)
+        async with window_on(directory, coins=True) as serving:
             await scene(serving)
 
     asyncio.run(run())
 
 
-def test_a_window_with_a_coin_is_thinned_proven_and_answered(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_a_window_with_a_coin_is_thinned_proven_and_answered(tmp_path: Path, tiny: CircuitClass) -> None:
     async def scene(serving: Serving) -> None:
         provider = serving.provider
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         assert window.thinning is not None
         assert window.beacon is not None
         manifest, digest = window.manifest, window.digest
@@ -107,14 +95,12 @@ def test_a_window_with_a_coin_is_thinned_proven_and_answered(
             assert (version.in_force.matrix == before.matrix).all()
             assert version.in_force.blinders == before.blinders
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
-def test_nothing_is_answered_from_an_index_that_is_not_thinned(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
-    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
-    provider.commit(coined(tiny), "w1")
+def test_nothing_is_answered_from_an_index_that_is_not_thinned(tmp_path: Path) -> None:
+    provider = open_provider(tmp_path / "p", coins=True)
+    provider.commit(coined_policy(), "w1")
     window = provider.journal.history.newest
     assert window is not None
     version = provider.window_secrets(window.digest).versions["acme"]
@@ -125,18 +111,16 @@ def test_nothing_is_answered_from_an_index_that_is_not_thinned(
     provider.close()
 
 
-def test_a_policy_with_a_coin_needs_its_key(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
-    provider = open_provider(tmp_path / "p", tiny, keys, Clock())
+def test_a_policy_with_a_coin_needs_its_key(tmp_path: Path) -> None:
+    provider = open_provider(tmp_path / "p")
     with pytest.raises(ConfigurationError, match="thinning"):
-        provider.commit(coined(tiny), "w1")
+        provider.commit(coined_policy(), "w1")
     assert provider.journal.history.newest is None
     provider.close()
 
 
-def test_a_proof_that_fails_stops_its_key_and_opens_nothing(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+def test_a_proof_that_fails_stops_its_key_and_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = open_provider(tmp_path / "p", coins=True)
 
     def broken(*_: object, **__: object) -> ThinnedFile:
         raise ProofError("made up")
@@ -144,10 +128,9 @@ def test_a_proof_that_fails_stops_its_key_and_opens_nothing(
     monkeypatch.setattr(thinning, "make_thinned", broken)
 
     async def run() -> None:
-        provider.commit(coined(tiny), "w1")
+        provider.commit(coined_policy(), "w1")
         async with serving_on(provider) as serving:
-            window = serving.journal.history.newest
-            assert window is not None
+            window = newest(serving)
             with pytest.raises(AssertionError):
                 await open_window(serving)
             assert window.stage is Stage.SEALED
@@ -158,15 +141,12 @@ def test_a_proof_that_fails_stops_its_key_and_opens_nothing(
     provider.close()
 
 
-def test_a_state_that_does_not_hold_the_thinning_of_the_log_is_not_served(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_a_state_that_does_not_hold_the_thinning_of_the_log_is_not_served(tmp_path: Path) -> None:
     """An older state.db may hold that of a run that broke off: columns with other blinders than the log's."""
 
     async def scene(serving: Serving) -> None:
         provider = serving.provider
-        window = serving.journal.history.newest
-        assert window is not None
+        window = newest(serving)
         with pytest.raises(CommitmentError, match="thinned already"):
             provider.thin(window)
         entry, window.thinning = window.thinning, None
@@ -180,21 +160,20 @@ def test_a_state_that_does_not_hold_the_thinning_of_the_log_is_not_served(
         with pytest.raises(CommitmentError, match="restore the newest state"):
             provider.window_secrets(window.digest)
 
-    play(scene, tmp_path / "p", tiny, keys)
+    play(scene, tmp_path / "p")
 
 
 def test_a_run_that_broke_off_before_its_entry_thins_anew_with_the_same_coins(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it left behind is replaced before the log names any; nobody was shown the first."""
-    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+    provider = open_provider(tmp_path / "p", coins=True)
     kept: list[tuple[Thinning, list[bool]]] = []
 
     async def run() -> None:
-        provider.commit(coined(tiny), "w1")
+        provider.commit(coined_policy(), "w1")
         async with serving_on(provider) as serving:
-            window = serving.journal.history.newest
-            assert window is not None
+            window = newest(serving)
             thin = provider.thin
 
             def broken(window: Window) -> Thinning:
@@ -220,14 +199,12 @@ def test_a_run_that_broke_off_before_its_entry_thins_anew_with_the_same_coins(
     assert kept[0][1] == kept[1][1]
 
 
-def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed_in_it_is_found(
-    tmp_path: Path, tiny: CircuitClass, keys: KeyPaths
-) -> None:
+def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed_in_it_is_found(tmp_path: Path) -> None:
     """``serve`` checks before it takes a call: placed columns lie under other points than those of records."""
-    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+    provider = open_provider(tmp_path / "p", coins=True)
 
     async def run() -> None:
-        provider.commit(coined(tiny), "w1")
+        provider.commit(coined_policy(), "w1")
         assert fsck.check_start(provider).findings == []
         async with serving_on(provider) as serving:
             await open_window(serving)
@@ -235,7 +212,7 @@ def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed
             assert fsck.examine(provider, whole=True).findings == []
 
     asyncio.run(run())
-    provider = open_provider(tmp_path / "p", tiny, keys, Clock(), coins=True)
+    provider = open_provider(tmp_path / "p", coins=True)
     window = provider.journal.history.newest
     assert window is not None
     assert fsck.check_start(provider).findings == []

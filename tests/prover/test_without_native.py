@@ -30,7 +30,10 @@ POLICY = (
 )
 QUERIES = {"alice": ["how are log files rotated?", "which note is number seven?"], "carol": ["archives of old logs"]}
 
-pytestmark = pytest.mark.skipif(not available(), reason="the auditor of this test needs the native module")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not available(), reason="the auditor of this test needs the native module"),
+]
 
 
 class Machine:

@@ -11,7 +11,7 @@ from ragseal.prover.planning import page as planpage
 from ragseal.runtime.face import SHORT, document, sentences, shortened, style, when
 from ragseal.verifier.report import document as report
 from ragseal.verifier.report import page
-from tests.verifier.simulator import World
+from tests.simulator import World
 
 PLAN = {
     "workload": "9 documents, 3 queries", "noise_free": {"ndcg10": 0.7, "recall": 0.9}, "frontier": [],

@@ -21,6 +21,8 @@ from tests import apart
 from tests.apart import be, element, h, wide
 from tests.vectors.reading import Json, of, pages
 
+pytestmark = pytest.mark.slow
+
 un = bytes.fromhex
 R = apart.ORDER
 

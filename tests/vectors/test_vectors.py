@@ -18,6 +18,8 @@ from vectors.source.book import MISMATCH
 from vectors.source.operations import OPERATIONS, PRIVATE
 from vectors.source.replay import replayed
 
+pytestmark = pytest.mark.slow
+
 WINDOWS = "audit"
 SHORT = [path for path, page in pages().items() if page["operation"] not in (WINDOWS, "epsilon")]
 ACCOUNTED = of("epsilon", kind="reason")  #: outputs: tests/accounting/test_published_numbers.py

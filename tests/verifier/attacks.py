@@ -10,7 +10,7 @@ from typing import Any
 
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
 from ragseal.verifier.report import document, page
-from tests.verifier.simulator import World
+from tests.simulator import World
 
 
 class Attacks:

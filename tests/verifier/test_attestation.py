@@ -14,8 +14,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.verifier.report import document
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     ACCOUNTS,
     OPENS,
     TENANTS,
@@ -25,6 +24,7 @@ from tests.verifier.simulator import (
     registry,
     resign,
 )
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add
@@ -83,7 +83,7 @@ def request_of_another_manifest() -> Any:
     return asked(request={"manifest": bytes(32)})
 
 
-@attack(6, "another index than that of tenant 'north'")
+@attack(6, "an index other than that of tenant 'north'")
 def record_over_another_tenants_index() -> Any:
     return asked(request={"index_digest": TENANTS["south"].index.digest()})
 
@@ -147,7 +147,7 @@ def _again(name: str) -> World:
     return world
 
 
-@attack(6, "closing entry counts other records")
+@attack(6, "the closing entry counts 6 records, the log holds 7")
 def closing_count_wrong() -> Any:
     world = World.honest()
     index = world.at(WindowClose)
@@ -223,7 +223,7 @@ def _with_receipt(change: Callable[[World, Any], Any]) -> Any:
     return world, {"receipts": receipts}
 
 
-@attack(7, "another record than the one promised")
+@attack(7, "not the record that was promised")
 def receipt_contradicts_the_log() -> Any:
     """The provider answers, then rewrites the record before the next checkpoint is seen by anyone."""
     return _with_receipt(
@@ -253,7 +253,7 @@ def receipt_of_the_entry_that_follows_its_checkpoint() -> Any:
     return _with_receipt(late)
 
 
-@attack(7, "of the log is another record than the one promised")
+@attack(7, "of the log is not the record that was promised")
 def receipt_of_what_is_no_record() -> Any:
     """Entry 0 is the manifest."""
     return _with_receipt(
@@ -261,14 +261,14 @@ def receipt_of_what_is_no_record() -> Any:
     )
 
 
-@attack(7, "another seq or request")
+@attack(7, "a seq or request different")
 def receipt_for_another_seq() -> Any:
     return _with_receipt(
         lambda w, file: replace(file, receipt=resign(w, file.receipt, replace(file.receipt.body, seq=1)))
     )
 
 
-@attack(7, "another seq or request")
+@attack(7, "a seq or request different")
 def receipt_for_another_request() -> Any:
     return _with_receipt(
         lambda w, file: replace(

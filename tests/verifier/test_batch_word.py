@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragseal.kernel.errors import ProofError
-from tests.verifier.estimates import BindingBlockKey, Estimator
-from tests.verifier.simulator import BindingKey, World, asked
+from tests.simulator import BindingKey, World, asked
+from tests.simulator.estimates import BindingBlockKey, Estimator
 
 WORD = "the product of the batch does not hold"
 

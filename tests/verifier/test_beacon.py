@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel import signature
 from ragseal.kernel.commitment import (
     BeaconCommit,
     BeaconOpening,
@@ -30,7 +29,7 @@ from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import Forked, read_log
 from ragseal.verifier.verdicts import Verdicts
-from tests.verifier.simulator import (
+from tests.simulator import (
     CLOSES,
     GROUP,
     NOW,
@@ -41,6 +40,7 @@ from tests.verifier.simulator import (
     key_of,
     policy,
 )
+from tests.simulator.entries import signed_manifest
 
 OBSERVER = bytes(range(32))
 
@@ -417,9 +417,9 @@ def test_a_fork_that_cannot_be_kept_is_said(world: World, state: SimulatedState)
 
 def test_a_second_manifest_that_was_shown_while_taking_part_stays(world: World, state: SimulatedState) -> None:
     other = replace(world.manifest, policy=policy(gain=2))
-    world.shown_manifest = SignedManifest(other, signature.sign(world.provider, "manifest", other.encode())).encode()
+    world.shown_manifest = signed_manifest(other, world.provider).encode()
     part = participant(world, state)
-    with pytest.raises(Refused, match="shows another manifest"):
+    with pytest.raises(Refused, match="shows a manifest of this window different"):
         part.advance()
     world.shown_manifest = None
     assert part.advance()[0] is Stage.COMMITTED

@@ -18,12 +18,12 @@ from ragseal.kernel.commitment import (
     WindowOpen,
     beacon_value,
 )
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     OPENS,
     World,
     key_of,
 )
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add

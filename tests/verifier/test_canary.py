@@ -16,6 +16,8 @@ from ragseal.kernel import noise
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
 
+pytestmark = pytest.mark.slow
+
 CLASSES = load_classes()
 TINY = CLASSES["tiny"]
 

@@ -16,7 +16,7 @@ from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit_command import EXIT_NO_VERDICT
 from ragseal.verifier.state import State
 from tests.attacks.raw import RawCaller
-from tests.verifier.simulator import World, pseudonym
+from tests.simulator import World, pseudonym
 from tests.verifier.wire import provider
 
 LOG_KEY = World().signer.verifier.vkey()

@@ -16,8 +16,7 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.verifier.evidence import ConfiguredKey
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     CLASS_DIGEST,
     CLOSES,
     GROUP,
@@ -29,6 +28,8 @@ from tests.verifier.simulator import (
     key_of,
     policy,
 )
+from tests.simulator.entries import signed_manifest
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add
@@ -49,11 +50,11 @@ def nothing_opened() -> Any:
     return world
 
 
-@attack(2, "signed and shows another manifest of this window")
+@attack(2, "signed and shows a manifest of this window different")
 def other_manifest_shown() -> Any:
     world = World.honest()
     shown = replace(world.manifest, policy=policy(gain=2))
-    world.shown_manifest = SignedManifest(shown, signature.sign(world.provider, "manifest", shown.encode())).encode()
+    world.shown_manifest = signed_manifest(shown, world.provider).encode()
     return world
 
 
@@ -72,7 +73,7 @@ def test_what_is_shown_beside_the_log_is_set_aside_unless_the_provider_signed_tw
     if shown == "other provider":
         other = replace(other, provider_key=signature.public_bytes(thief))
     signer = world.provider if shown == "other window" else thief
-    signed = SignedManifest(other, signature.sign(signer, "manifest", other.encode()))
+    signed = signed_manifest(other, signer)
     world.shown_manifest = b"nonsense" if shown == "junk" else signed.encode()
     verdict = world.audit()
     assert verdict.verdict == "PASS", verdict.line()
@@ -102,7 +103,7 @@ def window_name_again() -> Any:
 
 
 def _signed(world: World, manifest: Any) -> SignedManifest:
-    return SignedManifest(manifest, signature.sign(world.provider, "manifest", manifest.encode()))
+    return signed_manifest(manifest, world.provider)
 
 
 @attack(2, "seed commitment was used")

@@ -18,12 +18,12 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.noise import NoiseTable
 from ragseal.verifier import verification
 from ragseal.verifier.steps import noise_table
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     OPENS,
     World,
     policy,
 )
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add

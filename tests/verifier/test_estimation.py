@@ -10,7 +10,7 @@ from ragseal.kernel.estimate import components
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps.blocks import Caught, Effort, full_count
 from ragseal.verifier.steps.estimate import FULL, SAMPLED, Estimation, TenantEstimate
-from tests.verifier.simulator import World
+from tests.simulator import World
 
 NORTH = components(["alice", "bob", "carol"], [(0, 1), (1, 2)])
 WEST = components(["dave", "erin"], [(0, 1)])

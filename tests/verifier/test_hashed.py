@@ -13,8 +13,8 @@ from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import draw
 from tests import apart
 from tests.apart import h
-from tests.verifier.estimates import binding
-from tests.verifier.simulator import World, policy
+from tests.simulator import World, policy
+from tests.simulator.estimates import binding
 
 NONCE, ROOT, MANIFEST = (h("test", name) for name in (b"nonce", b"root", b"manifest"))
 

@@ -13,8 +13,7 @@ from ragseal.kernel.params import PROTOCOL_VERSION
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier.steps import log
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     OPENS,
     ORIGIN,
     SimulatedEvidence,
@@ -22,6 +21,7 @@ from tests.verifier.simulator import (
     key_of,
     resign,
 )
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add
@@ -109,13 +109,13 @@ def entry_of_a_later_version() -> Any:
     return _ending_in(known[:at] + b"\x00\x07" + known[at + 2 :])
 
 
-@attack(1, "is no message of this protocol")
+@attack(1, "is not a message of this protocol")
 def malformed_entry() -> Any:
     """A kind that is known, and bytes that no version of it has: the log's root is signed over them."""
     return _ending_in(World.honest().messages[-1].encode()[:-1])
 
 
-@attack(1, "is no message of this protocol")
+@attack(1, "is not a message of this protocol")
 def entry_without_a_tag() -> Any:
     return _ending_in(b"\x00")
 

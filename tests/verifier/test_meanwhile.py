@@ -18,7 +18,7 @@ from ragseal.verifier import verification
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import read_log
 from ragseal.verifier.steps.sample import Sample
-from tests.verifier.simulator import GROUP, NOW, SimulatedEvidence, World
+from tests.simulator import GROUP, NOW, SimulatedEvidence, World
 
 
 def forked(size: int) -> World:

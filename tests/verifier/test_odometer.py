@@ -26,7 +26,9 @@ from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods
 from ragseal.verifier.verification import Verdict
-from tests.verifier.simulator import CLS, NOW, OPENS, World, policy
+from tests.simulator import CLS, NOW, OPENS, World, policy
+
+pytestmark = pytest.mark.slow
 
 HOUR = 3600
 

@@ -10,9 +10,11 @@ import pytest
 from ragseal.kernel.commitment import CoinCommitment, WindowOpen
 from ragseal.kernel.errors import AuditError
 from ragseal.verifier.participant import Stage
-from tests.verifier.coined import CoinedWorld
-from tests.verifier.simulator import OPENS, TENANTS
+from tests.simulator import OPENS, TENANTS
+from tests.simulator.coined import CoinedWorld
 from tests.verifier.test_beacon import SimulatedState, opens, participant, seal
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_whole_way_of_a_window_with_a_coin(tmp_path: Path) -> None:

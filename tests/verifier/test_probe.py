@@ -3,39 +3,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import Engine, Scores, open_engine
-from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.client.account import AccountState
-from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.backends.mechanism import Engine, Scores
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.statement import Returned
 from ragseal.ledger.note import NoteVerifier
-from ragseal.prover import assembly
-from ragseal.prover.commitment import index, registry
-from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.storage.state import Settings, State, create
 from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit import Target
 from ragseal.verifier.evidence import Refused
 from ragseal.verifier.probe.commands import read_plant, scores_of, window_of
 from ragseal.verifier.steps.log import read_log
-from tests.prover import provider_scene as scene
+from tests.simulator import provider as scene
+from tests.simulator.live import Live
+
+pytestmark = pytest.mark.slow
 
 QUERIES = 40
 LOCATING = 40  #: left to find the planted slot outside
@@ -55,46 +44,22 @@ class LessNoise:
         return self._real.answer(key, w * self._factor, hmax * self._factor)
 
 
-class Scene:
+class Scene(Live):
     """A provider with the planted pair in two tenants, serving an open test window."""
 
-    def __init__(self, folder: Path, keys: KeyPaths, plant: dict[str, str], factor: int) -> None:
-        self.folder = folder
-        state = folder / "provider"
-        keys_of = [Ed25519PrivateKey.generate() for _ in range(2)]
-        create(state, Settings(scene.ORIGIN, "tiny", "trigrams"), *keys_of)
-        opened, embedder = State(state), scene.TrigramEmbedder()
-        for tenant, text in (("probe-in", plant["canary"]), ("probe-out", plant["replacement"])):
-            documents = [Document("planted", text)]
-            index.ingest(
-                opened, tenant, TINY.N, scene.DIMENSION, documents, scene.embed_with(embedder), Environment().draw
-            )
-            key = AccountState.create(folder / tenant, tenant)
-            registry.add_accounts(opened, [registry.Registration(tenant, tenant, key.public)])
-        ring = assembly.open_keys(opened, TINY, lambda _: None)
-        ring.folder(keys.digest).symlink_to(keys.directory.resolve())
-        opened.remember_auditor(keys.digest, scene.AUDITOR)
-        engine: Any = open_engine(TINY)
-        tools = Backends(default_group(), LessNoise(engine, factor) if factor > 1 else engine, ring, embedder)
-        self.provider = Provider(opened, tools, Environment(clock=scene.Clock()))
-        policy = scene.make_policy(TINY, lo=0.6, hi=0.9, gain=1, n_max=QUERIES + LOCATING)
-        self.provider.commit(replace(policy, class_digest=class_digest(TINY)), "test-window")
-        self.log_key = self.provider.state.log_signer.verifier.vkey()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self.server: Any = self._call(self._begin())
-        self._call(scene.open_window(self.server.serving))
-
-    async def _begin(self) -> Server:
-        server = Server(
-            self.provider, ServeOptions(False, 0.0, BeaconRules(2, 5.0), publish=15.0), Listening("127.0.0.1:0")
-        )
-        await server.start()
-        return server
-
-    def _call(self, action: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(action, self._loop).result(120)
+    def __init__(self, folder: Path, plant: dict[str, str], factor: int) -> None:
+        planted = {"probe-in": plant["canary"], "probe-out": plant["replacement"]}
+        super().__init__(
+            folder,
+            name="test-window",
+            publish=15.0,
+            tenants={tenant: [tenant] for tenant in planted},
+            texts=lambda tenant: [Document("planted", planted[tenant])],
+            engine=lambda real: cast(Engine, LessNoise(real, factor)) if factor > 1 else real,
+            lo=0.6, hi=0.9, gain=1, n_max=QUERIES + LOCATING,
+        )  # fmt: skip
+        for tenant in planted:
+            self.account(tenant)
 
     def probe(self, planted: Path, *more: str) -> Result:
         return CliRunner().invoke(
@@ -105,13 +70,6 @@ class Scene:
                 "--embedder", "none", "--out", str(self.folder / "out"), *more,
             ],
         )  # fmt: skip
-
-    def close(self) -> None:
-        self._call(self.server.stop())
-        self.provider.close()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +82,9 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def live(tmp_path: Path, planted: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
-    keys = make_keys(build(TINY, DEFAULT_CACHE).r1cs, TINY, class_digest(TINY), scene.KEYS_CACHE)
-    made = Scene(tmp_path, keys, json.loads((planted / "plant.json").read_text()), request.param)
+    made = Scene(tmp_path, json.loads((planted / "plant.json").read_text()), request.param)
     yield made
-    made.close()
+    made.end()
 
 
 @pytest.mark.parametrize("live", [1], indirect=True)
@@ -189,10 +146,10 @@ def test_a_provider_with_an_eighth_of_the_noise_is_accused(live: Scene, planted:
 
 
 def test_the_planted_pair_is_far_apart_for_a_real_embedder(planted: Path) -> None:
-    canary, replacement = scores_of(read_plant(planted), scene.make_policy(TINY), "minilm")
+    canary, replacement = scores_of(read_plant(planted), scene.make_policy(), "minilm")
     assert canary > 0.97 * 127**2
     assert replacement < 0.3 * 127**2
-    rules = scene.make_policy(TINY)
+    rules = scene.make_policy()
     assert scores_of(read_plant(planted), rules, "none") == (rules.hi, rules.lo)
 
 

@@ -14,8 +14,7 @@ from ragseal.kernel.attestation import ProofBatch, ProofEntry, Record, SameEmbed
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import R
 from ragseal.verifier.evidence import ConfiguredKey
-from tests.verifier.attacks import Attacks
-from tests.verifier.simulator import (
+from tests.simulator import (
     CLASS_DIGEST,
     GROUP,
     KEY,
@@ -23,6 +22,7 @@ from tests.verifier.simulator import (
     World,
     asked,
 )
+from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
 attack = ATTACKS.add

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,9 @@ from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.statement import Returned, seed_commitment
 from ragseal.verifier.state import State
-from tests.verifier.simulator import CLS, GROUP, Kept, Tenant, World, key_of
+from tests.simulator import CLS, GROUP, Kept, Tenant, World, key_of
+
+pytestmark = pytest.mark.slow
 
 SEED = (12345, 67890)
 
@@ -50,7 +51,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
         pytest.skip(f"no circuit: {error}")
     paths = make_keys(built.r1cs, CLS, class_digest(CLS), tmp_path_factory.mktemp("keys"))
     backend = open_backend(built, paths.directory, HERE / "node_modules")
-    tenants = {name: Tenant.make(name, random.Random(name), backend.key) for name in ("north", "south")}
+    tenants = {name: Tenant.make(name, backend.key) for name in ("north", "south")}
     return Real(paths, backend, open_engine(CLS), tenants)
 
 
@@ -67,10 +68,10 @@ class ProvenWorld(World):
         rows = np.array(self.tenants[tenant].rows, dtype=np.int64)
         return policy.gain * (rows @ np.array(e, dtype=np.int64) - policy.lo)
 
-    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], list[int]]:
+    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], bytes]:
         key, w = noise_key(SEED, self.beacon, request.ctx()), self.scores(tenant, e)
         hmax = self.manifest.policy.hmax
-        return list(self.real.engine.answer(key, w, hmax)), field.unpack(self.real.engine.hints(key, w, hmax))
+        return list(self.real.engine.answer(key, w, hmax)), self.real.engine.hints(key, w, hmax)
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
         known = self.proofs.get((c_w, record.seq))
@@ -80,7 +81,7 @@ class ProvenWorld(World):
                 Assignment(
                     clear=tuple(clear),
                     w=tuple(int(x) for x in self.scores(kept.tenant, kept.e)),
-                    h=field.pack(kept.hints),
+                    h=kept.hints,
                     blind=attestation.total_blinder(self.manifest.policy, kept.e, blinders, kept.rho, kept.rho_hint),
                     seed=SEED,
                     t_salt=kept.t_salt,

@@ -21,7 +21,7 @@ from ragseal.verifier import remote, verification
 from ragseal.verifier.evidence import Undecided
 from ragseal.verifier.patience import Patience
 from ragseal.verifier.remote import RemoteEvidence
-from tests.verifier.simulator import GROUP, NOW, World
+from tests.simulator import GROUP, NOW, World
 from tests.verifier.wire import provider
 
 AROUND = verification.Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)

@@ -16,7 +16,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.verifier.report import claim, document, guess, page
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.sample import Sample
-from tests.verifier.simulator import World, asked, policy, pseudonym
+from tests.simulator import World, asked, policy, pseudonym
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.ledger.note import NoteSigner, NoteVerifier
-from ragseal.verifier.state import KeyEntry, State, find_class
+from ragseal.verifier.key_entries import KeyEntry
+from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.log import Forked, LogTree, read_log
-from tests.verifier.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of
+from tests.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of
 
 MANIFEST, OTHER = bytes(32), b"\x01" * 32
 LINE = KeyEntry("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")

@@ -16,7 +16,7 @@ from ragseal.kernel.errors import TransportError
 from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.verifier.report import document, page, summary
 from ragseal.verifier.steps.sample import Sample
-from tests.verifier.simulator import CLOSES, SimulatedEvidence, World, asked, policy, pseudonym
+from tests.simulator import CLOSES, SimulatedEvidence, World, asked, policy, pseudonym
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.log import Forked
 from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.verdicts import Verdicts
-from tests.verifier.simulator import CLOSES, NOW, OPENS, ORIGIN, World, key_of, policy, resign
+from tests.simulator import CLOSES, NOW, OPENS, ORIGIN, World, key_of, policy, resign
 
 LATER = NOW + 7200
 

@@ -25,7 +25,7 @@ from ragseal.verifier.report import document
 from ragseal.verifier.steps import receipts as handed_in
 from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.steps.sample import Sample
-from tests.verifier.simulator import (
+from tests.simulator import (
     CLOSES,
     GROUP,
     NOW,
@@ -38,6 +38,8 @@ from tests.verifier.simulator import (
     policy,
     pseudonym,
 )
+
+pytestmark = pytest.mark.slow
 
 # --- honest ----------------------------------------------------------------------------------------------------------
 

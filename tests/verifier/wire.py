@@ -14,7 +14,7 @@ from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.inquiry import ASKS
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
-from tests.verifier.simulator import SimulatedEvidence, World
+from tests.simulator import SimulatedEvidence, World
 
 CHUNK = 1000
 

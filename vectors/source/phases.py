@@ -14,7 +14,7 @@ from ragseal.kernel.commitment import IndexFile
 from ragseal.kernel.params import R
 from ragseal.kernel.sealing import public_of
 from ragseal.ledger.note import NoteSigner
-from tests.verifier.simulator import CLS, DIMENSION, key_of
+from tests.simulator import CLS, DIMENSION, key_of
 from vectors.source import messages
 from vectors.source.book import Book
 from vectors.source.mechanism import class_of

@@ -16,7 +16,7 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import Auditor, ConfiguredKey, read_receipt
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.verification import Environment, audit
-from vectors.source.operations import _verifying_key
+from vectors.source.operations import verifying_key_of
 from vectors.source.scene import WindowKey
 from vectors.source.values import entropy
 
@@ -59,7 +59,7 @@ def auditor_of(given: Json, sign: Callable[[Ask], bytes]) -> Auditor:
     digest = bytes.fromhex(own["class_digest"])
     key, blocks = bytes.fromhex(own["key"]), bytes.fromhex(own["estimate_key"])
     attestations = WindowKey(key)
-    estimates = EstimateView(CLASSES[own["estimate_class"]], _verifying_key(blocks))
+    estimates = EstimateView(CLASSES[own["estimate_class"]], verifying_key_of(blocks))
     manifest = bytes.fromhex(own["manifest"])
     return Auditor(
         NoteVerifier.from_vkey(own["log_key"]),

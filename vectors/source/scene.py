@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +11,9 @@ from ragseal.kernel import field
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.params import R
-from tests.verifier.estimates import Case, Estimator
-from tests.verifier.simulator import CLS, HINTS, Tenant, World, policy
-from vectors.source.operations import _verifying_key
+from tests.simulator import CLS, HINTS, Tenant, World, policy
+from tests.simulator.estimates import Case, Estimator
+from vectors.source.operations import verifying_key_of
 from vectors.source.trapdoor import GROUP, Trapdoor
 
 CLEAR = 7
@@ -26,7 +25,7 @@ class WindowKey(View):
     """The attestation's key of these vectors: clear inputs, scores, six hints in place of a class's, blinder."""
 
     def __init__(self, data: bytes) -> None:
-        super().__init__(CLS.name, PUBLIC, CLEAR, _verifying_key(data))
+        super().__init__(CLS.name, PUBLIC, CLEAR, verifying_key_of(data))
         self.scores = ScoreBases(self.bases(CLEAR, CLS.N), self.bases(PUBLIC - 1, 1))
         self.hints = self.bases(CLEAR + CLS.N, HINTS)
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
@@ -55,8 +54,8 @@ class Scene:
     def __init__(self) -> None:
         self.key = ProvingKey()
         self.blocks = Trapdoor("estimate key", SIZE.public)
-        self.block_key = EstimateView(SIZE, _verifying_key(self.blocks.key))
-        self.tenants = {name: Tenant.make(name, random.Random(name), self.key) for name in ("north", "south")}
+        self.block_key = EstimateView(SIZE, verifying_key_of(self.blocks.key))
+        self.tenants = {name: Tenant.make(name, self.key) for name in ("north", "south")}
         self.honest = self.window()
 
     def world(self) -> World:

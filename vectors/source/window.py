@@ -17,8 +17,8 @@ from ragseal.kernel.certificate import LinkList
 from ragseal.kernel.commitment import BeaconOpening, BeaconSeal, WindowOpen
 from ragseal.kernel.inquiry import Ask, Delivery, ProofsAsk, Refusal
 from ragseal.ledger.note import NoteSigner
-from tests.verifier.estimates import Lie
-from tests.verifier.simulator import CLASS_DIGEST, CLS, NOW, ORIGIN, SimulatedEvidence, World, key_of
+from tests.simulator import CLASS_DIGEST, CLS, NOW, ORIGIN, SimulatedEvidence, World, key_of
+from tests.simulator.estimates import Lie
 from vectors.source.book import Book
 from vectors.source.mechanism import class_of
 from vectors.source.phases import SCENE

@@ -18,9 +18,10 @@ DELIVERED = (
     "being equal, and any number of accounts that choose any number of queries from everything received. Delivered is "
     "the document by a list that has its slot, at a query for which it scores above the window's lower end. (1) No "
     "test on all that these accounts are sent says more often that the document is there where it is than where it is "
-    "not, by more than the probability that it is delivered to one of them. (2) All that they are sent is at most "
-    "e^unseen times as likely without the document as with it, texts included. (3) All that they are sent up to the "
-    "first list that delivers it is at most e^return times as likely with the document as without it, up to delta. "
+    "not, by more than the probability that it is delivered to one of them, up to delta. (2) All that they are sent is "
+    "at most e^unseen times as likely without the document as with it, texts included. (3) All that they are sent up "
+    "to the first list that delivers it, of that list without the flag and the text that deliver it, is at most "
+    "e^return times as likely with the document as without it, up to delta. "
     "Computationally (SIM-CDP)."
 )
 
@@ -33,7 +34,8 @@ DELIVERED_DOES_NOT_SAY = (
     "Windows before the policy's period_start and their coins, which the line counts as periods_left_out: the provider "
     "says when a period begins. The report has epsilon of the whole log.",
     "What is known of a document's later changes and deletion to those who were handed it.",
-    "A document of which near copies stand in the index: m of them count as one document of m slots.",
+    "A document of which copies or near copies stand in the index, or that fills more slots than chunks_max: m of them "
+    "count as one document of m slots, and whether there are any nobody checks.",
     "Return bounds how often an id comes back; where the report says that it does not bound reading, an id without its "
     "text is weak evidence, and no more is claimed.",
 )
@@ -53,9 +55,11 @@ DOES_NOT_SAY = (
     "over committed vectors: a client that does not check its embedding can be an accomplice.",
     EVASION,
     "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
-    "That the other windows of the period kept their policies: they are counted as if they had; audit each of them.",
+    "That the other windows of the period kept their policies: they are counted as if they had; audit each of them. A "
+    "window that names another auditor only that one can confirm.",
     "That everybody was shown this log: a provider may keep two, and this one may lack what accounts were answered in "
-    "the other. Receipts of the accounts and cosignatures of observers that follow the log find that.",
+    "the other, or which coins were thrown there. Receipts of the accounts and cosignatures of observers that follow "
+    "the log find that.",
     "What happens outside the ledger: other channels, logs, timing.",
     "Signed requests that the provider never recorded: their accounts hold them as evidence, and asked again in a "
     "later window they meet other noise.",

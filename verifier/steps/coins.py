@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context
 from ragseal.kernel.commitment import ThinnedIndex, Thinning
-from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile, ThinningKey, ThinningStatement, thinning_class, verify_thinning
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
@@ -26,6 +26,7 @@ from ragseal.verifier.evidence import (
     Key,
     Refused,
     Undecided,
+    decoded,
     held,
 )
 from ragseal.verifier.steps.beacon import BeaconState
@@ -86,7 +87,7 @@ def check_thinning_entry(
     if not manifest.policy.coined:
         if found:
             raise Refused(
-                f"the indices were thinned, which the claim {manifest.policy.claim} has no coin for", entries=at
+                f"the indices were thinned, although the claim {manifest.policy.claim} has no coin", entries=at
             )
         return None
     say(thinned_at_entries=at)
@@ -132,17 +133,17 @@ def check_thinned(
     columns: dict[str, bytes] = {}
     for one in thinning.tenants:
         file = _thinned_file(window, one, evidence)
-        statement = ThinningStatement(
-            thinning_key=thinning_key.digest,
-            attestation_key=key.digest,
-            manifest=window.digest,
-            c_coin=manifest.coin.c_coin,
-            context=coin_context(window.digest, beacon, one.tenant),
-            hidden=manifest.policy.hidden,
-            placed=placed[one.tenant],
-            thinned=file.columns,
-        )
         with held(f"thinned index of tenant {one.tenant!r}: ", tenant=one.tenant):
+            statement = ThinningStatement(
+                thinning_key=thinning_key.digest,
+                attestation_key=key.digest,
+                manifest=window.digest,
+                c_coin=manifest.coin.c_coin,
+                context=coin_context(window.digest, beacon, one.tenant),
+                hidden=manifest.policy.hidden,
+                placed=placed[one.tenant],
+                thinned=file.columns,
+            )
             verify_thinning(group, statement, thinning_key, key.scores, file)
         columns[one.tenant] = file.columns
         say(**{f"thinned_columns[{one.tenant}]": one.columns_digest})
@@ -153,11 +154,7 @@ def check_thinned(
 def _thinned_file(window: Entered, one: ThinnedIndex, evidence: Evidence) -> ThinnedFile:
     """The file whose digests the log's entry has: its columns and proofs are the provider's word then."""
     whose = f"thinned index of tenant {one.tenant!r}: "
-    data = evidence.thinned_file(window.digest, one.tenant)
-    try:
-        file = ThinnedFile.decode(data)
-    except EncodingError as error:
-        raise Undecided(f"{whose}{error}", DELIVER_AGAIN, tenant=one.tenant) from None
+    file = decoded(ThinnedFile, evidence.thinned_file(window.digest, one.tenant), whose, tenant=one.tenant)
     if file.entry(one.tenant) != one:
         raise Undecided(f"{whose}it is not the one that the log names", DELIVER_AGAIN, tenant=one.tenant)
     return file

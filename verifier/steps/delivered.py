@@ -11,11 +11,11 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from ragseal.accounting.delivered import Delivered, until_delivered
-from ragseal.accounting.delivered_period import Coined, delivered_period
+from ragseal.accounting.delivered import Delivered
+from ragseal.accounting.delivered_period import Coined, delivered_period, delivered_window
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.noise import build_table
 from ragseal.kernel.overflow import overflow_bound_holds
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, rational
@@ -97,7 +97,7 @@ def _account(auditor: Auditor, window: Window, span: Period, delta: Fraction) ->
     other = [one.window for one in span.windows if not one.policy.coined]  # abandoned ones have coins
     if other:
         raise PolicyError(
-            f"windows of this budget period make another claim than {UNTIL_DELIVERED} and have no coin, so nothing "
+            f"windows of this budget period make a claim other than {UNTIL_DELIVERED} and have no coin, so nothing "
             f"bounds what absence tells over the period: {', '.join(other[:_NAMED])}; begin a new period with "
             "period_start = the time at which the window opens, once those of the other claim have closed"
         )
@@ -111,9 +111,10 @@ def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, 
     """No finite epsilon: the provider's doing if the log and its policies alone give none.
 
     Which windows count may also rest on this auditor's own beginning of the period and on what its folder says of its
-    nonces: when they were drawn, and whether they were released.
+    nonces: when they were drawn, whether they were released, and that it has them.
     """
-    alone = period(log, window, replace(auditor, since=None, drawn={}, beacons={}))
+    kept = {signed.manifest.digest(): b"" for _, signed in log.manifests()}  # no nonce of its own was lost
+    alone = period(log, window, replace(auditor, since=None, drawn={}, beacons={}, nonces=kept))
     try:
         _account(auditor, window, alone, delta)
     except PolicyError:
@@ -124,24 +125,15 @@ def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, 
     )
 
 
-def check_delivered_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -> float:
+def check_delivered_advertised(window: Window, say: Recorder = quiet) -> float:
     """From the manifest alone: this window's own epsilon is no larger than what the policy advertises.
 
     Raises:
         Refused: coin and noise give more.
     """
     policy = window.manifest.policy
-    alone = until_delivered(
-        window.cls,
-        table,
-        shift=policy.shift(window.cls),
-        hidden=policy.hidden,
-        chunks=policy.chunks_max,
-        periods=1,
-        queries=policy.n_max * window.manifest.accounts,
-        delta=rational(policy.delta, "delta"),
-        n_max=policy.n_max,
-    ).epsilon
+    delta = rational(policy.delta, "delta")
+    alone = delivered_window(policy, window.cls, window.manifest.accounts, delta).epsilon
     say(epsilon_of_this_window=alone, advertised_to_one_account=policy.epsilon_account)
     if not alone <= rational(policy.epsilon_account, "epsilon_account"):
         raise Refused(

@@ -206,7 +206,7 @@ def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -
     """
     policy = window.manifest.policy
     if policy.coined:
-        return delivered.check_delivered_advertised(window, table, say)
+        return delivered.check_delivered_advertised(window, say)
     report = epsilon_audit(
         window.cls,
         table,

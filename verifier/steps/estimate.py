@@ -257,7 +257,7 @@ def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
         own = [record.digest for record in inquiry.records if record.tenant == one.tenant]
         if (one.records, one.records_digest) != (len(own), certificate.records_digest(own)):
             raise Refused(
-                f"the links of tenant {one.tenant!r} are about other records than those in the log",
+                f"the links of tenant {one.tenant!r} are about records different from those in the log",
                 tenant=one.tenant,
                 stated=one.records,
                 counted=len(own),

@@ -11,14 +11,12 @@ from ragseal.kernel.commitment import (
     TenantIndex,
     verify_columns,
 )
-from ragseal.kernel.errors import (
-    EncodingError,
-)
 from ragseal.verifier.evidence import (
     DELIVER_AGAIN,
     ColumnKey,
     Evidence,
     Undecided,
+    decoded,
     held,
 )
 from ragseal.verifier.steps.manifest import Entered
@@ -54,11 +52,7 @@ def check_indexes(
 def _index_file(window: Entered, index: TenantIndex, evidence: Evidence) -> IndexFile:
     """The file whose digests the manifest has: its columns and its proof are the provider's word then."""
     whose = f"index of tenant {index.tenant!r}: "
-    data = evidence.index_file(window.digest, index.tenant)
-    try:
-        file = IndexFile.decode(data)
-    except EncodingError as error:
-        raise Undecided(f"{whose}{error}", DELIVER_AGAIN, tenant=index.tenant) from None
+    file = decoded(IndexFile, evidence.index_file(window.digest, index.tenant), whose, tenant=index.tenant)
     if file.columns_digest() != index.columns_digest:
         raise Undecided(
             f"{whose}the column commitments are not those of the manifest", DELIVER_AGAIN, tenant=index.tenant

@@ -230,7 +230,7 @@ def decoded(tree: LogTree, known: LogView | None = None) -> LogView:
     What an entry of an unknown kind means for those after it is unknown, so they are not read; those before it stand.
 
     Raises:
-        Refused: an entry before that one, under the signed root, is no message of this protocol.
+        Refused: an entry before that one, under the signed root, is not a message of this protocol.
     """
     if known is not None and tree is known:
         return known
@@ -263,7 +263,8 @@ def _messages(entries: Sequence[bytes], start: int) -> Iterator[Message]:
         except AuditError as error:
             if _foreign(data):
                 return
-            raise Refused(f"entry {index} is no message of this protocol: {error}", index=index, entry=data) from None
+            why = f"entry {index} is not a message of this protocol: {error}"
+            raise Refused(why, index=index, entry=data) from None
 
 
 def _foreign(data: bytes) -> bool:

@@ -178,7 +178,7 @@ def check_face(evidence: Evidence, entered: Entered, say: Recorder = quiet) -> N
         say(manifest_shown_beside_the_log="the same")
     elif (other.provider_key, other.origin, other.window) == (manifest.provider_key, manifest.origin, manifest.window):
         raise Refused(
-            "the provider signed and shows another manifest of this window than the one in the log",
+            "the provider signed and shows a manifest of this window different from the one in the log",
             ledger_index=entered.index,
             shown=shown.encode(),
         )

@@ -124,9 +124,10 @@ def _abandoned(
     """Windows with a coin that were not opened before this one although their provider may have learnt the coins.
 
     What opens one of them afterwards changes nothing: the provider had passed it over by then.  Of a window that names
-    this auditor, this folder knows whether the nonce was released, whatever the log shows; of another auditor's, it may
-    have been once every other owner of one of its seals has a nonce in the log.  Such a window belongs to the period
-    unless the log shows a time before its beginning after the next manifest, which is what ends it.
+    this auditor, this folder knows whether the nonce was released, whatever the log shows; of another auditor's, or if
+    the folder has lost the nonce, it may have been once every other owner of one of its seals has a nonce in the log.
+    Such a window belongs to the period unless the log shows a time before its beginning after the next manifest, which
+    is what ends it.
 
     Returns:
         Those of the period, and those before it.
@@ -142,7 +143,8 @@ def _abandoned(
         seen = nonces.get(digest, set())
         if OWNER in seen or digest in auditor.beacons:
             return True
-        return signed.manifest.auditor_key != auditor.identity and any(o <= seen for o in seals.get(digest, ()))
+        own = signed.manifest.auditor_key == auditor.identity and digest in auditor.nonces
+        return not own and any(owners <= seen for owners in seals.get(digest, ()))
 
     inside: list[PeriodWindow] = []
     outside: list[PeriodWindow] = []

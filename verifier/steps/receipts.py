@@ -189,9 +189,9 @@ def _promised(log: LogView, promise: Promise) -> Record:
         raise Refused(f"its record would be entry {body.index}, the log of its checkpoint has {at.size}")
     record, entry = log.messages[body.index], log.entries[body.index]
     if not isinstance(record, Record) or record.digest() != body.record_digest:
-        raise Refused(f"entry {body.index} of the log is another record than the one promised", entry=entry)
+        raise Refused(f"entry {body.index} of the log is not the record that was promised", entry=entry)
     if body.seq != record.seq or body.request_digest != record.signed.request.digest():
-        raise Refused("it names another seq or request than its record", entry=entry)
+        raise Refused("it names a seq or request different from its record's", entry=entry)
     return record
 
 
@@ -211,7 +211,7 @@ def _rest(log: LogView, window: Window, promise: Promise, record: Record) -> Non
     if file.answer is None:
         return
     if file.answer.record != record:
-        raise _NotSignedError("the answer holds another record than the log")
+        raise _NotSignedError("the answer holds a record different from the log's")
     if file.answer.openings.digest() != body.openings_digest:
         raise _NotSignedError("the answer's openings are not those that the receipt signs")
     if record.manifest == window.digest:
@@ -257,7 +257,7 @@ def check_acknowledgements(log: LogView, records: Sequence[Placed], shown: Shown
             promise = shown.get(before.digest)
             if promise is not None and _issued(log, promise) != request.last_receipt:
                 raise Refused(
-                    f"record {one.record.seq} acknowledges another receipt than the one shown for record "
+                    f"record {one.record.seq} acknowledges a receipt different from the one shown for record "
                     f"{before.record.seq}: two receipts were issued for one request",
                     seq=one.record.seq,
                     acknowledged=request.last_receipt,

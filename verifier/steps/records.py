@@ -78,7 +78,11 @@ def check_order(
             found.append(_placed(index, message, entered))
     _follow(found, entered, life)
     if life.close is not None and life.close.records != len(found):
-        raise Refused("the closing entry counts other records", stated=life.close.records, counted=len(found))
+        raise Refused(
+            f"the closing entry counts {life.close.records} records, the log holds {len(found)}",
+            stated=life.close.records,
+            counted=len(found),
+        )
     try:
         group.check(b"".join(one.record.signed.request.c_e + one.record.c_y for one in found))
     except AuditError:
@@ -130,7 +134,7 @@ def _logged(one: Placed, entered: Entered, accounts: Mapping[str, Account]) -> L
             raise AttestationError(f"account {request.account!r} is not registered")
         record.signed.verify(account.public_key)
         if request.index_digest != entered.manifest.index_of(account.tenant).digest():
-            raise AttestationError(f"the request names another index than that of tenant {account.tenant!r}")
+            raise AttestationError(f"the request names an index other than that of tenant {account.tenant!r}")
     except AuditError as error:
         raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=one.index) from None
     return LoggedRecord(one.index, record, one.digest, account.tenant)

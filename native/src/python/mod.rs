@@ -5,6 +5,7 @@ mod circuit;
 mod engine;
 mod groth16;
 mod group;
+mod powers;
 
 use crate::error::NativeError;
 use pyo3::prelude::*;
@@ -17,5 +18,6 @@ fn ragseal_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     engine::register(m)?;
     circuit::register(m)?;
     groth16::register(m)?;
-    group::register(m)
+    group::register(m)?;
+    powers::register(m)
 }

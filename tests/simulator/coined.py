@@ -11,27 +11,22 @@ import hashlib
 import random
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.keys import make_keys
-from ragseal.groth16.provers import ThinningBackend, open_backend
 from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
 from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
 from ragseal.kernel.commitment import CoinCommitment, ThinnedIndex, Thinning
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
-from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, thinning_class
+from ragseal.kernel.thinning import ThinnedFile, ThinningStatement
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
-from tests.verifier import simulator
-from tests.verifier.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
+from tests import simulator
+from tests.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
+from tests.simulator.keys import THINNING, thinning_backend
 
-KEYS = Path(__file__).parents[2] / "var" / "keys"
-SIZE = thinning_class(CLS.N)
 HIDDEN = 60  #: j: about a quarter of the slots
 
 Seed = tuple[int, int]
@@ -39,16 +34,9 @@ _FILES: dict[tuple[object, ...], tuple[Tenant, ThinnedFile]] = {}  #: the same w
 
 
 @cache
-def backend(directory: Path = KEYS) -> ThinningBackend:
-    """The thinning circuit of the simulator's class with a key, kept under var/."""
-    built = build(SIZE, DEFAULT_CACHE)
-    return open_backend(built, make_keys(built.r1cs, SIZE, class_digest(SIZE), directory).directory)
-
-
-@cache
 def placed() -> dict[str, Tenant]:
     """The simulator's tenants, committed under the thinning key's points."""
-    return {name: Tenant.make(name, random.Random(name), backend().key) for name in ("north", "south")}
+    return {name: Tenant.make(name, thinning_backend().key) for name in ("north", "south")}
 
 
 def policy(**changes: Any) -> Policy:
@@ -80,7 +68,7 @@ class CoinedWorld(World):
         self.tenants = dict(self.placed if wanted.coined else simulator.TENANTS)
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         if wanted.coined:
-            coin = CoinCommitment(coin_commitment(self.seed), backend().key.digest)
+            coin = CoinCommitment(coin_commitment(self.seed), thinning_backend().key.digest)
             changes = {"coins": (coin,), **changes}
         super().enter_manifest(name, policy_=wanted, **changes)
 
@@ -136,12 +124,12 @@ class CoinedWorld(World):
     def _thin(
         self, before: Tenant, manifest: bytes, context: int, seed: Seed, share: int
     ) -> tuple[Tenant, ThinnedFile]:
-        rng, key = random.Random(f"{before.name} {manifest.hex()} {context}"), backend().key
+        rng, backend = random.Random(f"{before.name} {manifest.hex()} {context}"), thinning_backend()
         hides = hidden_slots(seed, context, CLS.N, share)
         matrix = np.array(before.rows, dtype=np.int8)
         after = recommitted(before, thin(matrix, hides).tolist(), self.key, rng)
         statement = ThinningStatement(
-            thinning_key=key.digest,
+            thinning_key=backend.key.digest,
             attestation_key=self.key.digest,
             manifest=manifest,
             c_coin=coin_commitment(seed),
@@ -152,7 +140,9 @@ class CoinedWorld(World):
         )
         secrets = ThinningSecrets(seed, before.blinders, after.blinders, rng.randrange(1, R), scalars(rng, CLS.N + 2))
         opening = after.file.opening
-        return after, make_thinned(GROUP, backend(), self.key.scores, statement, matrix, hides, opening, secrets)
+        return after, make_thinned(
+            GROUP, thinning_backend(), self.key.scores, statement, matrix, hides, opening, secrets
+        )
 
     def hides(self, tenant: str) -> list[bool]:
         """Which slots of a tenant this window's coins hide."""
@@ -165,8 +155,8 @@ class CoinedWorld(World):
     # --- phase D ---
 
     def auditor(self) -> Auditor:
-        key = backend().key
-        mine = ConfiguredKey(key.digest, SIZE.name, class_digest(SIZE), self.coin_made_by, lambda: key)
+        key = thinning_backend().key
+        mine = ConfiguredKey(key.digest, THINNING.name, class_digest(THINNING), self.coin_made_by, lambda: key)
         return replace(super().auditor(), thinnings={key.digest: mine})
 
 

@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the provider's tests share: a tiny provider with a small real embedder, an honest account, a beacon."""
+"""The product's provider on a state folder: class tiny under a real key, a small real embedder, accounts, an auditor.
+
+:func:`window_on` brings all of it up; :class:`Asker` is an honest account, :class:`Participant` one of the beacon.
+Unlike in :mod:`tests.simulator.world`, nothing here is simulated but the embedder and the clock.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import open_engine
-from ragseal.circuits.build import DEFAULT_CACHE, build
+from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.circuits.circuit import class_digest
 from ragseal.embedder import quantise
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors
-from ragseal.groth16.keys import KeyPaths, make_keys
+from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
@@ -33,13 +36,11 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     open_answer,
 )
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, beacon_commitment
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
-from ragseal.kernel.thinning import thinning_class
 from ragseal.prover import assembly
 from ragseal.prover.attestation.answering import Answered
 from ragseal.prover.attestation.retrieval import encode_embedding
@@ -47,15 +48,18 @@ from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, read_policy
+from ragseal.prover.keys.keyring import KeyRing
 from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.state import Settings, State, create
+from tests.simulator.entries import beacon_commit
+from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of
 
 NOW = 1_800_000_000
+HIDDEN = 60  #: of 256: about a quarter
 DIMENSION = 24
 ORIGIN = "example.org/rag"
 SEAL_SECRET = b"s" * 32
-KEYS_CACHE = Path("var/keys")
 
 
 class TrigramEmbedder:
@@ -102,13 +106,23 @@ def documents(tenant: str, count: int = 40) -> list[Document]:
     return [Document(f"{tenant}-{i}", f"{tenant} report number {i} about topic {i * 7 % 13}") for i in range(count)]
 
 
-def new_state(directory: Path) -> State:
-    """A state folder of class tiny with two tenants and three accounts."""
+def new_state(
+    directory: Path,
+    tenants: Mapping[str, Sequence[str]] = TENANTS,
+    texts: Callable[[str], list[Document]] | None = None,
+) -> State:
+    """A state folder of class tiny; by default with two tenants and three accounts.
+
+    Args:
+        tenants: the accounts of each.
+        texts: the documents of a tenant.
+    """
     create(directory, Settings(ORIGIN, "tiny", "trigrams"), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate())
     state = State(directory)
     embedder = TrigramEmbedder()
-    for tenant, names in TENANTS.items():
-        index.ingest(state, tenant, 126, DIMENSION, documents(tenant), embed_with(embedder), Environment().draw)
+    for tenant, names in tenants.items():
+        own = (texts or documents)(tenant)
+        index.ingest(state, tenant, TINY.N, DIMENSION, own, embed_with(embedder), Environment().draw)
         new = [registry.Registration(name, tenant, signature.public_bytes(account_key(name))) for name in names]
         registry.add_accounts(state, new)
     return state
@@ -118,37 +132,62 @@ def embed_with(embedder: TrigramEmbedder) -> Callable[[Sequence[str]], index.Mat
     return lambda texts: quantise(embedder.embed(texts))
 
 
-def make_policy(tiny: CircuitClass, **changes: object) -> Policy:
+def coined_policy(**changes: object) -> Policy:
+    """A policy whose claim has a coin that hides about a quarter of the slots."""
+    return replace(make_policy(**changes), claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
+
+
+def make_policy(**changes: object) -> Policy:
+    """A policy for class tiny; ``changes`` as in a policy file."""
     values = {
         "class": "tiny", "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
         "delta": "1/1000000",
     }  # fmt: skip
-    binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW)
+    binding = Binding(TINY, class_digest(TINY), DIMENSION, NOW)
     return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
 
 
-@lru_cache(maxsize=1)
-def coin_keys(capacity: int) -> KeyPaths:
-    """A key of the thinning's circuit, made once."""
-    size = thinning_class(capacity)
-    return make_keys(build(size, DEFAULT_CACHE).r1cs, size, class_digest(size), KEYS_CACHE)
-
-
-def open_provider(directory: Path, tiny: CircuitClass, keys: KeyPaths, clock: Clock, coins: bool = False) -> Provider:
-    """A provider on a state folder, with the session's key in its ring; ``coins``: and one for windows with a coin."""
-    state = State(directory) if (directory / "provider.toml").exists() else new_state(directory)
-    ring = assembly.open_keys(state, tiny, lambda _: None)
+def install(ring: KeyRing[Any, Any], keys: KeyPaths) -> bool:
+    """Put a made key into a ring, once; whether it was missing."""
     folder = ring.folder(keys.digest)
-    if not folder.exists():
-        folder.symlink_to(keys.directory.resolve())
+    if folder.exists():
+        return False
+    folder.symlink_to(keys.directory.resolve())
+    return True
+
+
+def open_provider(
+    directory: Path,
+    clock: Clock | None = None,
+    *,
+    coins: bool = False,
+    estimate: bool = False,
+    state: State | None = None,
+    engine: Callable[[Engine], Engine] = lambda real: real,
+) -> Provider:
+    """A provider on a state folder that is made where it is missing, as after a restart where it is not.
+
+    Args:
+        coins: with a key for windows with a coin.
+        estimate: with a key of the smallest circuit of the coalition estimate.
+        state: the folder's state, opened or made already.
+        engine: what selects, from the real one.
+    """
+    keys = keys_of(TINY)
+    if state is None:
+        state = State(directory) if (directory / "provider.toml").exists() else new_state(directory)
+    ring = assembly.open_keys(state, TINY, lambda _: None)
+    if install(ring, keys):
         state.remember_auditor(keys.digest, AUDITOR)
-    thinning = assembly.open_thinning_keys(state, tiny, lambda _: None) if coins else None
+    thinning = assembly.open_thinning_keys(state, TINY, lambda _: None) if coins else None
     if thinning is not None:
-        made = coin_keys(tiny.N)
-        if not thinning.folder(made.digest).exists():
-            thinning.folder(made.digest).symlink_to(made.directory.resolve())
-    tools = Backends(default_group(), open_engine(tiny), ring, TrigramEmbedder(), thinning_keys=thinning)
-    return Provider(state, tools, Environment(clock=clock))
+        install(thinning, keys_of(THINNING))
+    tools = Backends(default_group(), engine(open_engine(TINY)), ring, TrigramEmbedder(), thinning_keys=thinning)
+    if estimate:
+        rings = assembly.open_estimate_keys(state, lambda _: None)
+        install(next(one for one in rings if one.cls == ESTIMATE), keys_of(ESTIMATE))
+        tools = replace(tools, estimate_keys=rings)
+    return Provider(state, tools, Environment(clock=clock or Clock()))
 
 
 # --- a window in operation -------------------------------------------------------------------------------------------
@@ -164,10 +203,7 @@ class Participant:
     nonce: bytes = b"n" * 32
 
     def commit(self) -> BeaconCommit:
-        made = beacon_commitment(self.owner, self.nonce)
-        unsigned = BeaconCommit(self.manifest, self.owner, signature.public_bytes(self.key), made, bytes(64))
-        signed = signature.sign(self.key, "beacon-commit", unsigned.body())
-        return BeaconCommit(self.manifest, self.owner, unsigned.public_key, made, signed)
+        return beacon_commit(self.manifest, self.owner, self.nonce, self.key)
 
     def open(self) -> BeaconOpening:
         return BeaconOpening(self.manifest, self.owner, self.nonce)
@@ -181,8 +217,7 @@ def pseudonym_of(state: State, manifest: bytes, name: str) -> str:
 
 async def open_window(serving: Serving, auditor_key: Ed25519PrivateKey = AUDITOR_KEY) -> Window:
     """Take an auditor and an observer through the beacon."""
-    window = serving.journal.history.newest
-    assert window is not None
+    window = newest(serving)
     auditor = Participant("auditor", window.digest, auditor_key, b"a" * 32)
     observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
     for participant in (observer, auditor):
@@ -211,13 +246,11 @@ class Asker:
     @property
     def pseudonym(self) -> str:
         """What the newest window calls this account; a stranger goes by its name."""
-        window = self.serving.journal.history.newest
-        assert window is not None
+        window = newest(self.serving)
         return pseudonym_of(self.serving.provider.state, window.digest, self.name)
 
     def message(self, query: str, embedding: bytes | None = None, request_id: bytes | None = None) -> Prepare:
-        window = self.serving.journal.history.newest
-        assert window is not None
+        window = newest(self.serving)
         own = encode_embedding(embed_with(TrigramEmbedder())([query])[0])
         return Prepare(
             manifest=window.digest,
@@ -235,8 +268,7 @@ class Asker:
         )
 
     def request(self, message: Prepare, prepared: Prepared, **changes: object) -> SignedRequest:
-        window = self.serving.journal.history.newest
-        assert window is not None
+        window = newest(self.serving)
         fields: dict[str, object] = {
             "origin": window.manifest.origin,
             "window": window.manifest.window,
@@ -278,6 +310,33 @@ async def serving_on(provider: Provider, eager: bool = False, publish: float = 0
     finally:
         await serving.stop()
         provider.close()
+
+
+@asynccontextmanager
+async def window_on(
+    directory: Path,
+    clock: Clock | None = None,
+    *,
+    name: str = "w1",
+    coins: bool = False,
+    estimate: bool = False,
+    eager: bool = False,
+    publish: float = 0.0,
+    **policy: object,
+) -> AsyncIterator[Serving]:
+    """A provider that has just opened a window and serves it; ``policy`` as in a policy file."""
+    provider = open_provider(directory, clock, coins=coins, estimate=estimate)
+    provider.commit((coined_policy if coins else make_policy)(**policy), name)
+    async with serving_on(provider, eager, publish) as serving:
+        await open_window(serving)
+        yield serving
+
+
+def newest(serving: Serving) -> Window:
+    """The newest window."""
+    window = serving.journal.history.newest
+    assert window is not None
+    return window
 
 
 # --- what an account and the auditor get -----------------------------------------------------------------------------

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Many short sums of multiples of shared points: the columns of a circuit's matrices over a Lagrange basis.
+//!
+//! A column has a few terms and a circuit has many columns, so that a multi-scalar multiplication each spends its time
+//! on inversions.  Here the columns go through the windows together: all additions of a step share their inversions, and
+//! the terms of a column share its doublings (Straus 1964).
+
+use crate::curve::{add_assign_all, double_all, Pt};
+use crate::linear::{MINUS_ONE, ONE};
+use crate::msm::{add_limbs, bits, msm, reduce_buckets};
+use ark_bn254::Fr;
+use ark_ec::short_weierstrass::SWCurveConfig;
+use ark_ff::{BigInteger, Field, PrimeField};
+use rayon::prelude::*;
+
+/// Bits of a digit, which lies in [-HALF, HALF).
+const WIDTH: usize = 4;
+const HALF: i32 = 1 << (WIDTH - 1);
+/// Columns with more terms are summed alone: buckets beat tables there.
+const LONG: usize = 1024;
+/// Terms of the columns that go together: their tables fit into a cache of some megabytes.
+const TOGETHER: usize = 8192;
+
+/// Terms (point, number of the coefficient) of every column, one column after the other.
+pub struct Columns {
+    starts: Vec<usize>,
+    terms: Vec<(u32, u32)>,
+}
+
+impl Columns {
+    /// From terms (column, point, number of the coefficient) in any order, which is given twice.
+    pub fn new<I: Iterator<Item = (u32, u32, u32)>>(count: usize, terms: impl Fn() -> I) -> Columns {
+        let mut starts = vec![0usize; count + 1];
+        for (column, ..) in terms() {
+            starts[column as usize + 1] += 1;
+        }
+        for i in 0..count {
+            starts[i + 1] += starts[i];
+        }
+        let mut next = starts.clone();
+        let mut sorted = vec![(0, 0); starts[count]];
+        for (column, point, coefficient) in terms() {
+            sorted[next[column as usize]] = (point, coefficient);
+            next[column as usize] += 1;
+        }
+        Columns { starts, terms: sorted }
+    }
+
+    fn column(&self, i: usize) -> &[(u32, u32)] {
+        &self.terms[self.starts[i]..self.starts[i + 1]]
+    }
+
+    /// sum of values[coefficient] * points[point] over the terms of every column.
+    pub fn combine<P: SWCurveConfig<ScalarField = Fr>>(
+        &self,
+        points: &[Pt<P::BaseField>],
+        values: &[Fr],
+    ) -> Vec<Pt<P::BaseField>> {
+        let count = self.starts.len() - 1;
+        let mut batches = Vec::new();
+        let mut first = 0;
+        while first < count {
+            let mut last = first + 1;
+            while last < count && self.starts[last + 1] - self.starts[first] <= TOGETHER {
+                last += 1;
+            }
+            batches.push(first..last);
+            first = last;
+        }
+        batches
+            .into_par_iter()
+            .with_max_len(1)
+            .flat_map_iter(|range| match &range {
+                one if one.len() == 1 && self.column(one.start).len() > LONG => {
+                    vec![self.alone::<P>(one.start, points, values)]
+                }
+                _ => self.together(range, points, values),
+            })
+            .collect()
+    }
+
+    fn alone<P: SWCurveConfig<ScalarField = Fr>>(
+        &self,
+        column: usize,
+        points: &[Pt<P::BaseField>],
+        values: &[Fr],
+    ) -> Pt<P::BaseField> {
+        let (bases, scalars): (Vec<_>, Vec<_>) = self
+            .column(column)
+            .iter()
+            .map(|&(point, k)| (points[point as usize], values[k as usize]))
+            .unzip();
+        Pt::from_projective(&msm::<P>(&bases, &scalars))
+    }
+
+    fn together<F: Field>(&self, range: std::ops::Range<usize>, points: &[Pt<F>], values: &[Fr]) -> Vec<Pt<F>> {
+        // Terms with coefficient 1 or -1 wait; of the others a point, its sign taken in, and a shifted magnitude stay.
+        let (mut units, mut unit_counts) = (Vec::new(), vec![0u32; range.len()]);
+        let (mut first_multiples, mut shifted, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+        let mut multiplied: Vec<usize> = Vec::new();
+        let offset = [u64::from_le_bytes([0x88; 8]); 4];
+        for (at, column) in range.enumerate() {
+            for &(point, k) in self.column(column) {
+                let p = points[point as usize];
+                match k {
+                    ONE => units.push(p),
+                    MINUS_ONE => units.push(p.neg()),
+                    _ => {
+                        let (negative, magnitude) = sign_and_magnitude(&values[k as usize]);
+                        first_multiples.push(if negative { p.neg() } else { p });
+                        shifted.push(add_limbs(&magnitude, &offset));
+                        if multiplied.last() != Some(&at) {
+                            multiplied.push(at);
+                        }
+                        owners.push(multiplied.len() - 1);
+                        continue;
+                    }
+                }
+                unit_counts[at] += 1;
+            }
+        }
+        let mut jobs = Vec::new();
+        let mut products = vec![Pt::IDENTITY; multiplied.len()];
+        let multiples = multiples_of(first_multiples);
+        let mut chosen = Vec::new();
+        let mut counts = vec![0u32; multiplied.len()];
+        for window in (0..256 / WIDTH).rev() {
+            if multiplied.is_empty() {
+                break;
+            }
+            for _ in 0..WIDTH {
+                double_all(&mut products);
+            }
+            chosen.clear();
+            counts.fill(0);
+            for (term, (limbs, &owner)) in shifted.iter().zip(&owners).enumerate() {
+                let digit = bits(limbs, window * WIDTH, WIDTH) as i32 - HALF;
+                if digit != 0 {
+                    let p = &multiples[digit.unsigned_abs() as usize - 1][term];
+                    chosen.push(if digit < 0 { p.neg() } else { *p });
+                    counts[owner] += 1;
+                }
+            }
+            add_sums(&mut products, &mut chosen, &mut counts, &mut jobs);
+        }
+        let mut sums = vec![Pt::IDENTITY; unit_counts.len()];
+        for (at, product) in multiplied.iter().zip(products) {
+            sums[*at] = product;
+        }
+        add_sums(&mut sums, &mut units, &mut unit_counts, &mut jobs);
+        sums
+    }
+}
+
+/// 1, 2, ..., HALF times every point.
+fn multiples_of<F: Field>(points: Vec<Pt<F>>) -> Vec<Vec<Pt<F>>> {
+    let mut double = points.clone();
+    double_all(&mut double);
+    let mut multiples = vec![points, double];
+    for k in 2..HALF as usize {
+        let mut next = multiples[k - 1].clone();
+        add_assign_all(&mut next, &multiples[0]);
+        multiples.push(next);
+    }
+    multiples
+}
+
+/// Above r/2 the negative is shorter.
+fn sign_and_magnitude(value: &Fr) -> (bool, [u64; 4]) {
+    let mut n = value.into_bigint();
+    let negative = n > Fr::MODULUS_MINUS_ONE_DIV_TWO;
+    if negative {
+        let mut m = Fr::MODULUS;
+        m.sub_with_borrow(&n);
+        n = m;
+    }
+    (negative, n.0)
+}
+
+/// sums[i] += the next counts[i] points.  Both lists are used up.
+fn add_sums<F: Field>(sums: &mut [Pt<F>], points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
+    reduce_buckets(points, counts, jobs);
+    let mut reduced = points.iter();
+    let summands: Vec<Pt<F>> = counts
+        .iter()
+        .map(|&c| {
+            if c == 1 {
+                *reduced.next().expect("a point for every column in use")
+            } else {
+                Pt::IDENTITY
+            }
+        })
+        .collect();
+    add_assign_all(sums, &summands);
+}
+
+/// k * point for every point and one k.
+pub fn scale_all<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>], k: &Fr) -> Vec<Pt<P::BaseField>> {
+    let values = zeroize::Zeroizing::new(vec![Fr::ONE, -Fr::ONE, *k]);
+    points
+        .par_chunks(TOGETHER)
+        .flat_map_iter(|part| {
+            let columns = Columns {
+                starts: (0..=part.len()).collect(),
+                terms: (0..part.len() as u32).map(|i| (i, 2)).collect(),
+            };
+            columns.together(0..part.len(), part, &values)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::msm::fixed_base;
+    use ark_bn254::{g1::Config, G1Projective};
+    use ark_ec::PrimeGroup;
+    use ark_ff::UniformRand;
+
+    #[test]
+    fn agrees_with_one_by_one() {
+        let mut rng = ark_std::test_rng();
+        let random: Vec<Fr> = (0..3000).map(|_| Fr::rand(&mut rng)).collect();
+        let mut points = fixed_base(G1Projective::generator(), &random);
+        points[7] = points[8].neg();
+        points[9] = Pt::IDENTITY;
+        let mut values = vec![
+            Fr::ONE,
+            -Fr::ONE,
+            Fr::from(2u64),
+            -Fr::from(8u64),
+            Fr::from(2u64).pow([252]),
+        ];
+        values.extend(&random[..50]);
+        // Columns without a term, with one, with equal and opposite points, and one beyond LONG.
+        let mut terms = vec![
+            (1, 5, 0),
+            (2, 5, 0),
+            (2, 5, 1),
+            (3, 7, 9),
+            (3, 8, 9),
+            (4, 9, 20),
+            (5, 6, 2),
+            (5, 6, 2),
+        ];
+        for i in 0..2000u32 {
+            terms.push((6 + i % 40, (i * 7) % 3000, i % 55));
+        }
+        terms.extend((0..2500u32).map(|i| (50, i, (i * 3) % 55)));
+        let columns = Columns::new(52, || terms.iter().copied());
+        let got = columns.combine::<Config>(&points, &values);
+        for (column, sum) in got.iter().enumerate() {
+            let want: G1Projective = terms
+                .iter()
+                .filter(|t| t.0 as usize == column)
+                .map(|&(_, p, k)| points[p as usize].to_affine::<Config>() * values[k as usize])
+                .sum();
+            assert_eq!(*sum, Pt::from_projective(&want), "column {column}");
+        }
+    }
+
+    #[test]
+    fn scaling_agrees_with_one_by_one() {
+        let mut rng = ark_std::test_rng();
+        let random: Vec<Fr> = (0..20).map(|_| Fr::rand(&mut rng)).collect();
+        let mut points = fixed_base(G1Projective::generator(), &random);
+        points[3] = Pt::IDENTITY;
+        for k in [Fr::rand(&mut rng), -Fr::from(1u64), Fr::from(8u64), -Fr::from(9u64)] {
+            for (p, scaled) in points.iter().zip(scale_all::<Config>(&points, &k)) {
+                assert_eq!(scaled, Pt::from_projective(&(p.to_affine::<Config>() * k)));
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-provider accounts``: who may ask."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import click
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.commitment import registry
+from ragseal.prover.commitment.registry import Registration
+from ragseal.prover.options import STATE, hexadecimal
+from ragseal.prover.storage.state import State
+from ragseal.runtime.terminal import (
+    JSON,
+    Teaching,
+    tell_result,
+)
+
+
+@click.group(cls=Teaching)
+def accounts() -> None:
+    """Who may ask.  The registry is frozen into every window's manifest."""
+
+
+@accounts.command("add")
+@STATE
+@click.argument("name")
+@click.option("--tenant", required=True, help="Whose documents the account may search.")
+@click.option("--key", required=True, help="The account's public key, 64 hexadecimal digits (the client prints it).")
+@JSON
+def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool) -> None:
+    """Register an account for the windows committed from now on."""
+    public = hexadecimal(key, 32, "--key")
+    with State(directory) as state:
+        registry.add_accounts(state, [Registration(name, tenant, public)])
+        known = state.rows("SELECT 1 FROM tenants WHERE name = ?", (tenant,))
+    note = "" if known else f"; tenant {tenant} has no documents yet, and no window can be committed until it has some"
+    tell_result(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
+
+
+@accounts.command("remove")
+@STATE
+@click.argument("name")
+@JSON
+def remove_account(directory: Path, name: str, as_json: bool) -> None:
+    """Take an account out of the windows committed from now on; a window that has it keeps it."""
+    with State(directory) as state:
+        registry.remove_account(state, name)
+    tell_result(as_json, {"removed": name}, f"account {name} is in no window that is committed from now on")
+
+
+@accounts.command("load")
+@STATE
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@JSON
+def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
+    """Register the accounts of a TOML file, all of them or none.  (Or `accounts add`, as `register-line` prints it.)
+
+    \b
+    [alice]
+    tenant = "acme"
+    key = "64 hexadecimal digits"
+    """
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f'cannot read the accounts {file}: {error}. An account is [NAME] with the lines tenant = "..." and '
+            'key = "64 hexadecimal digits"'
+        ) from None
+    found = []
+    for name, values in tables.items():
+        if (
+            not isinstance(values, dict)
+            or set(values) != {"tenant", "key"}
+            or not all(isinstance(value, str) for value in values.values())
+        ):
+            raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
+        found.append(Registration(name, values["tenant"], hexadecimal(values["key"], 32, f"key of [{name}]")))
+    with State(directory) as state:
+        added = registry.add_accounts(state, found)
+    values = {"added": added, "skipped": len(found) - added}
+    tell_result(as_json, values, f"{added} accounts added, {len(found) - added} were there already")
+
+
+@accounts.command("list")
+@STATE
+@JSON
+def list_accounts(directory: Path, as_json: bool) -> None:
+    """The registered accounts, by name."""
+    with State(directory) as state:
+        found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in registry.accounts(state)]
+    lines = "\n".join(f"{a['name']}  {a['tenant']}  {a['key']}" for a in found)
+    tell_result(as_json, {"accounts": found}, lines or "no accounts")

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ceremonies of snarkjs make keys without a row for each hidden input, and the native module makes the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.circuits.build import DEFAULT_CACHE, build
+from ragseal.circuits.circuit import circuit_of, load_classes
+from ragseal.circuits.container import read_container, write_container
+from ragseal.groth16.coefficients import check_coefficients
+from ragseal.groth16.powers import PowersFile
+from ragseal.groth16.resection import hide_inputs, show_inputs
+from ragseal.kernel.errors import ProofError
+
+native = pytest.importorskip("ragseal_native")
+
+SNARKJS = Path(__file__).resolve().parents[2] / "circuits" / "node_modules" / "snarkjs"
+PROGRAM = SNARKJS / "build" / "cli.cjs"
+POWER = 5
+KEPT, PUBLIC = 2, 12  #: a and the blinder; ten hidden inputs
+BEACON = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (PROGRAM.exists() and shutil.which("node")), reason="snarkjs is not installed (npm ci in circuits/)"
+    ),
+]
+
+
+def snarkjs(*arguments: object) -> str:
+    done = subprocess.run(
+        ["node", str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=500, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def prepared_powers(power: int) -> Path:
+    """A .ptau file of snarkjs' own, prepared for phase 2; made once a version of snarkjs."""
+    version = json.loads((SNARKJS / "package.json").read_text())["version"]
+    target = DEFAULT_CACHE / f"test-powers-{power}-snarkjs-{version}.ptau"
+    if not target.exists():
+        DEFAULT_CACHE.mkdir(parents=True, exist_ok=True)
+        new, more, done = (target.with_name(f".{target.name}.{os.getpid()}.{i}") for i in range(3))
+        snarkjs("powersoftau", "new", "bn128", power, new)
+        snarkjs("powersoftau", "contribute", new, more, "-e=for tests only")
+        snarkjs("powersoftau", "prepare", "phase2", more, done)
+        new.unlink()
+        more.unlink()
+        done.replace(target)
+    return target
+
+
+def circuit(new: Any) -> Any:
+    """Public a, blind, w0 to w9; private secret.  Products, large coefficients, a wire in many rows, one in one."""
+    one, a, blind, w, secret, first = 0, 1, 2, 3, 13, 14
+    products = [({w + i: 1, a: 3**i}, {w + (i + 1) % 10: -1, secret: 7**i}, {first + i: 1}) for i in range(10)]
+    total = {first + i: 5 ** (10 * i) for i in range(10)}
+    rows = [*products, (total, {one: 1}, {first + 10: 1, one: 1 << 250}), ({a: 1, one: -1}, {a: 1}, {first + 11: 2})]
+    assert blind == KEPT
+    return new(wires=first + 12, public=PUBLIC, private=1, rows=rows)
+
+
+@dataclass(frozen=True)
+class Ceremony:
+    powers: Path
+    r1cs: Path
+    setup: Path  #: of snarkjs, hidden inputs private
+    begin: Path  #: what the first party contributes to
+    final: Path  #: after a contribution and a beacon
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory, new_circuit: Any) -> Ceremony:
+    folder = tmp_path_factory.mktemp("ceremony")
+    powers = prepared_powers(POWER)
+    r1cs = circuit(new_circuit).write(folder / "small.r1cs")
+    setup, begin, middle, final = (folder / f"{name}.zkey" for name in ("setup", "begin", "middle", "final"))
+    hide_inputs(r1cs, KEPT, folder / "hidden.r1cs")
+    snarkjs("groth16", "setup", folder / "hidden.r1cs", powers, setup)
+    show_inputs(setup, PUBLIC, begin)
+    snarkjs("zkey", "contribute", begin, middle, "-e=for tests only", "--name=somebody")
+    snarkjs("zkey", "beacon", middle, final, BEACON, 10)
+    return Ceremony(powers, r1cs, setup, begin, final)
+
+
+def same_points(one: Path, other: Path) -> None:
+    """Header and points, section by section, and the coefficients in any order."""
+    left, right = (read_container(path, b"zkey", 1).sections for path in (one, other))
+    for kind in (1, 2, 3, 5, 6, 7, 8, 9):
+        assert bytes(left[kind]) == bytes(right[kind]), f"section {kind}"
+    entries = [{bytes(part[4 + i : 48 + i]) for i in range(0, len(part) - 4, 44)} for part in (left[4], right[4])]
+    assert entries[0] == entries[1]
+    assert len(left[4]) == len(right[4]) == 4 + 44 * len(entries[0])
+
+
+def test_snarkjs_and_the_native_module_begin_with_the_same_key(held: Ceremony, tmp_path: Path) -> None:
+    PowersFile(held.powers).initial_key(held.r1cs, KEPT, tmp_path / "native.zkey")
+    same_points(tmp_path / "native.zkey", held.begin)
+
+
+def test_the_last_key_of_a_ceremony(held: Ceremony, tmp_path: Path) -> None:
+    """snarkjs lists who contributed, we check every point; both prove with it, and our verifier takes the hidden
+    inputs as a commitment."""
+    assert "ZKey Ok" in snarkjs("zkvi", held.begin, held.powers, held.final)
+    PowersFile(held.powers).check_key(held.final, held.r1cs, KEPT)
+    check_coefficients(held.final, held.r1cs, KEPT)
+    key = native.ProvingKey.load(held.final)
+    assert (key.n_public, key.domain) == (PUBLIC, 16), "more public inputs than half the domain"
+    inputs = b"".join(n.to_bytes(32, "big") for n in (5, 77, *range(100, 110), 42))
+    witness = native.R1cs.load(held.r1cs).solve(inputs)
+    witness.to_wtns(tmp_path / "w.wtns")
+    snarkjs("groth16", "prove", held.final, tmp_path / "w.wtns", tmp_path / "proof.json", tmp_path / "public.json")
+    snarkjs("zkey", "export", "verificationkey", held.final, tmp_path / "vk.json")
+    snarkjs("groth16", "verify", tmp_path / "vk.json", tmp_path / "public.json", tmp_path / "proof.json")
+    vk = key.verifying_key()
+    assert native.VerifyingKey.from_json((tmp_path / "vk.json").read_text()).digest() == vk.digest()
+    clear, hidden = inputs[:32], inputs[32 : 32 * PUBLIC]
+    commitment = native.g1_msm(vk.ic(KEPT, PUBLIC - 1), hidden)
+    for proof in (native.proof_from_json((tmp_path / "proof.json").read_text()), key.prove(witness)):
+        vk.verify(proof, clear, commitment)
+        with pytest.raises(native.NativeError, match="does not verify"):
+            vk.verify(proof, clear, native.g1_msm(vk.ic(KEPT, PUBLIC - 1), hidden[:-32] + bytes(32)))
+
+
+def test_a_native_beginning_serves_a_ceremony(held: Ceremony, tmp_path: Path) -> None:
+    powers = PowersFile(held.powers)
+    powers.initial_key(held.r1cs, KEPT, tmp_path / "begin.zkey")
+    snarkjs("zkey", "contribute", tmp_path / "begin.zkey", tmp_path / "final.zkey", "-e=for tests only")
+    assert "ZKey Ok" in snarkjs("zkvi", tmp_path / "begin.zkey", held.powers, tmp_path / "final.zkey")
+    powers.check_key(tmp_path / "final.zkey", held.r1cs, KEPT)
+    with pytest.raises(native.NativeError, match="has contributions already"):
+        native.contribute(tmp_path / "final.zkey", tmp_path / "more.zkey")
+
+
+def test_a_key_of_ones_own_upon_their_powers(held: Ceremony, tmp_path: Path) -> None:
+    PowersFile(held.powers).make_key(held.r1cs, KEPT, tmp_path / "own.zkey")
+    assert not list(tmp_path.glob(".initial-*")), "nothing is left of the key that proves anything"
+    native.ProvingKey.load(tmp_path / "own.zkey")
+
+
+def test_points_are_moved_before_anybody_contributes(held: Ceremony, tmp_path: Path) -> None:
+    """Afterwards C is divided by delta: its points in IC would make a key of nothing."""
+    snarkjs("zkey", "contribute", held.setup, tmp_path / "late.zkey", "-e=for tests only")
+    with pytest.raises(ProofError, match="it has contributions"):
+        show_inputs(tmp_path / "late.zkey", PUBLIC, tmp_path / "no.zkey")
+    native.contribute(held.setup, tmp_path / "unlisted.zkey")  # a contribution that no list has
+    with pytest.raises(ProofError, match="it has contributions"):
+        show_inputs(tmp_path / "unlisted.zkey", PUBLIC, tmp_path / "no.zkey")
+    for public in (KEPT, 1, 26):
+        with pytest.raises(ProofError, match="public wires are to be"):
+            show_inputs(held.setup, public, tmp_path / "no.zkey")
+    with pytest.raises(ProofError, match="not a zkey"):
+        show_inputs(held.r1cs, PUBLIC, tmp_path / "no.zkey")
+    for kept in (0, PUBLIC + 1):
+        with pytest.raises(ProofError, match="are to stay"):
+            hide_inputs(held.r1cs, kept, tmp_path / "no.r1cs")
+    parts = dict(read_container(held.setup, b"zkey", 1).sections)
+    for kind, changed in ((8, parts[8][:-64]), (3, parts[3][64:]), (2, parts[2][:-1]), (1, b"\2\0\0\0")):
+        write_container(tmp_path / "cut.zkey", b"zkey", 1, {**parts, kind: changed})
+        with pytest.raises(ProofError, match=r"are expected|not a Groth16 key"):
+            show_inputs(tmp_path / "cut.zkey", PUBLIC, tmp_path / "no.zkey")
+    assert not list(tmp_path.glob("no.*"))
+
+
+def test_a_contribution_to_the_key_before_the_move_is_none_to_the_key_after_it(held: Ceremony, tmp_path: Path) -> None:
+    """Attack: an honest party is handed what snarkjs wrote; its contribution holds hidden inputs' points over delta.
+
+    Moved into IC's company those points would let anybody change hidden inputs under a proof.
+    """
+    powers = PowersFile(held.powers)
+    hide_inputs(held.r1cs, KEPT, tmp_path / "hidden.r1cs")
+    assert "ZKey Ok" in snarkjs("zkey", "verify", tmp_path / "hidden.r1cs", held.powers, held.setup), "what it looks at"
+    with pytest.raises((ProofError, native.NativeError)):  # what it should look at
+        powers.check_key(held.setup, held.r1cs, KEPT)
+    snarkjs("zkey", "contribute", held.setup, tmp_path / "given.zkey", "-e=for tests only")
+    given, begun = (read_container(path, b"zkey", 1).sections for path in (tmp_path / "given.zkey", held.begin))
+    cut = (PUBLIC - KEPT) * 64
+    header = bytes(begun[2][:-192]) + bytes(given[2][-192:])  # delta is the party's
+    parts = {**given, 2: header, 3: begun[3], 8: given[8][cut:]}
+
+    def accepted(hash_of: dict[int, memoryview]) -> bool:
+        listed = bytes(hash_of[10][:64]) + bytes(given[10][64:])
+        write_container(tmp_path / "final.zkey", b"zkey", 1, {**parts, 10: listed})
+        write_container(tmp_path / "begin.zkey", b"zkey", 1, {**begun, 10: listed[:64] + bytes(4)})
+        powers.check_key(tmp_path / "final.zkey", held.r1cs, KEPT)  # the key itself is as it should be
+        command = [
+            "node",
+            str(PROGRAM),
+            "zkvi",
+            *map(str, (tmp_path / "begin.zkey", held.powers, tmp_path / "final.zkey")),
+        ]
+        return "ZKey Ok" in subprocess.run(command, capture_output=True, text=True, timeout=500, check=False).stdout
+
+    assert accepted(given), "with the circuit hash as it was nobody would notice"
+    assert not accepted(begun)
+
+
+def test_class_tiny(tmp_path: Path) -> None:
+    """The same on a circuit of ragseal's own, upon powers that one party made.  Nearly all the time is snarkjs'."""
+    tiny = load_classes()["tiny"]
+    circuit, r1cs = circuit_of(tiny), build(tiny, DEFAULT_CACHE).r1cs
+    native.make_powers(tmp_path / "powers.ptau", 14)
+    hide_inputs(r1cs, circuit.kept, tmp_path / "hidden.r1cs")
+    snarkjs("groth16", "setup", tmp_path / "hidden.r1cs", tmp_path / "powers.ptau", tmp_path / "setup.zkey")
+    show_inputs(tmp_path / "setup.zkey", circuit.public, tmp_path / "begin.zkey")
+    powers = PowersFile(tmp_path / "powers.ptau")
+    powers.initial_key(r1cs, circuit.kept, tmp_path / "native.zkey")
+    same_points(tmp_path / "native.zkey", tmp_path / "begin.zkey")
+    native.contribute(tmp_path / "begin.zkey", tmp_path / "own.zkey")
+    powers.check_key(tmp_path / "own.zkey", r1cs, circuit.kept)
+    check_coefficients(tmp_path / "own.zkey", r1cs, circuit.kept)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole provider behind gRPC in this process, with an account, for attacks on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragseal.backends.mechanism import Engine
+from ragseal.client import Client
+from ragseal.client.account import KEY_FILE, AccountState
+from ragseal.prover.commitment.beacon import BeaconRules
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.provider import Provider, ServeOptions
+from ragseal.prover.service import Listening, Server
+from ragseal.prover.storage.history import Window
+from ragseal.runtime.keyfile import save_key
+from tests.simulator import provider as scene
+
+
+class Live:
+    """A provider with a window; ``address`` is its gRPC server."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "w1",
+        coins: bool = False,
+        publish: float = 0.0,
+        opened: bool = True,
+        tenants: Mapping[str, Sequence[str]] = scene.TENANTS,
+        texts: Callable[[str], list[Document]] | None = None,
+        engine: Callable[[Engine], Engine] = lambda real: real,
+        **policy: Any,
+    ) -> None:
+        """Bring it up.
+
+        Args:
+            coins: the window's claim is until-delivered.
+            publish: seconds between two public states of the log, 0: at once.
+            opened: through its beacon; else :meth:`open` is the test's.
+            tenants, texts: of the state folder.
+            engine: what selects, from the real one.
+            policy: as in a policy file.
+        """
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.clock, self.folder, self._publish = scene.Clock(), folder, publish
+        self._make = lambda state=None: scene.open_provider(
+            folder / "provider", self.clock, coins=coins, estimate=True, state=state, engine=engine
+        )
+        self.provider: Provider = self._make(scene.new_state(folder / "provider", tenants, texts))
+        self.provider.commit((scene.coined_policy if coins else scene.make_policy)(**policy), name)
+        self.log = self.provider.state.log_signer.verifier
+        self.log_key = self.log.vkey()
+        self.start()
+        if opened:
+            self.open()
+
+    def open(self) -> None:
+        """Take the window through its beacon."""
+        self.window: Window = self.call(scene.open_window(self.server.serving))
+        self.auditor = self.window.commits["auditor"].public_key  #: of the beacon
+
+    def call(self, action: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(action, self._loop).result(120)
+
+    def start(self) -> None:
+        async def begin() -> Server:
+            options = ServeOptions(False, 0.0, BeaconRules(participants=2, wait=5.0), self._publish)
+            server = Server(self.provider, options, Listening("127.0.0.1:0"))
+            await server.start()
+            return server
+
+        self.server: Server = self.call(begin())
+        self.address = self.server.address
+
+    def stop(self) -> None:
+        self.call(self.server.stop())
+        self.provider.close()
+
+    def restart(self) -> None:
+        """The same provider from what its folder holds."""
+        self.stop()
+        self.provider = self._make()
+        self.start()
+
+    def account(self, name: str = "alice") -> Path:
+        """The folder of a registered account."""
+        folder = self.folder / name
+        if not folder.exists():
+            AccountState.create(folder, name)
+            (folder / KEY_FILE).unlink()
+            save_key(folder / KEY_FILE, scene.account_key(name))
+        return folder
+
+    def client(self, address: str = "", name: str = "alice") -> Client:
+        return Client(address or self.address, self.account(name), self.log_key, scene.TrigramEmbedder(), timeout=20.0)
+
+    def end(self) -> None:
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@contextmanager
+def live(folder: Path, **options: Any) -> Iterator[Live]:
+    """A provider that ends with the block; ``options`` as for :class:`Live`."""
+    made = Live(folder, **options)
+    try:
+        yield made
+    finally:
+        made.end()

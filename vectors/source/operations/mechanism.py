@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Noise and selection.  SPEC M."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragseal.kernel import (
+    mechanism,
+    noise,
+    overflow,
+)  # fmt: skip
+from vectors.source.operations.reading import Json, class_from
+from vectors.source.values import number, shown
+
+
+def noise_table(given: Json) -> Json:
+    table = noise.build_table(given["law"])
+    inverse = [table.inverse(int(uniform)) for uniform in given["uniforms"]]
+    masses = [number(table.mass(x)) for x in given["at"]]
+    return {"cut": table.cut, "masses": masses, "inverse": inverse, "digest": table.digest().hex()}
+
+
+def noise_masses(given: Json) -> Json:
+    """p(0), p(1), ..., p(C), 16 bytes each, as the digest covers them."""
+    table = noise.build_table(given["law"])
+    return {"half": b"".join(p.to_bytes(16, "big") for p in table.half).hex(), "digest": table.digest().hex()}
+
+
+def check_noise_table(given: Json) -> Json:
+    table = noise.NoiseTable(given["law"], tuple(int(p) for p in given["half"]))
+    noise.check_table(table)
+    return {"canonical": table.canonical_bytes().hex(), "digest": table.digest().hex()}
+
+
+def row_noise(given: Json) -> Json:
+    """u, dither and z_b of every slot."""
+    cls, key = class_from(given["class"]), int(given["key"])
+    elements = mechanism.coarse_elements(cls, key)
+    u = [(x >> (cls.m * j)) & ((1 << cls.m) - 1) for x in elements for j in range(cls.q)]
+    opened = [mechanism.exact_noise(cls, one, mechanism.fine_element(key, slot)) for slot, one in enumerate(u)]
+    return {
+        "elements": shown(elements),
+        "u": u,
+        "dither": [dither for _, dither, _ in opened],
+        "z_b": [z for *_, z in opened],
+        "z": [(z << cls.s) + dither for _, dither, z in opened],
+    }
+
+
+def slot_noise(given: Json) -> Json:
+    fine, dither, z = mechanism.exact_noise(class_from(given["class"]), given["u"], int(given["element"]))
+    return {"fine": number(fine), "dither": dither, "z_b": z}
+
+
+def select(given: Json) -> Json:
+    cls = class_from(given["class"])
+    found = mechanism.select(cls, int(given["key"]), given["w"], given["hmax"])
+    return {
+        "grid": overflow.grid_size(cls, noise.build_table(cls.law)),
+        "places": [place.slot for place in found.places],
+        "threshold": found.threshold,
+        "threshold_slot": found.threshold_slot,
+        "theta": found.theta,
+        "ids": list(found.ids),
+        "flags": [one.flag for one in found.returned],
+    }
+
+
+OPERATIONS: dict[str, Callable[[Json], Json]] = {
+    "noise-table": noise_table,
+    "noise-masses": noise_masses,
+    "check-noise-table": check_noise_table,
+    "row-noise": row_noise,
+    "slot-noise": slot_noise,
+    "select": select,
+}
