@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 from ragseal.circuits import bound as proven
+from ragseal.circuits.circuit import load_ranked_classes
 from ragseal.circuits.search import complete_ranked
 from ragseal.kernel import overflow, ranked_class
 from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
 from ragseal.kernel.noise import NoiseTable, build_table, coarse_quantiles
 from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_LAWS, RANKED_ONE_SIDED
+from ragseal.kernel.params import R as FIELD
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import (
@@ -30,7 +32,7 @@ from ragseal.kernel.ranked_mechanism import (
     select_ranked,
     wide_elements,
 )
-from ragseal.kernel.statement import Returned
+from ragseal.kernel.statement import Returned, canonical_limit
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +118,44 @@ def test_places_at_will_would_change_the_law() -> None:
             chosen[min(outcomes)] += 1
     honest = by_rank(table, s, K, R)
     assert 4 * chosen[0] > 1.5 * honest[(0,)]
+
+
+def test_bits_of_elements_without_a_canonical_form_would_change_the_law() -> None:
+    """Two ranks to an element of a field of 19, four bits of it: exact with its canonical form, and not without."""
+    table, s, K, R = toy((8, 4, 2, 1, 1)), (2, 2, 0, 1), 2, 4
+    quantiles = coarse_quantiles(table, 2)
+
+    def law(elements: range) -> dict[tuple[int, ...] | None, Fraction]:
+        seen: Counter[tuple[int, ...] | None] = Counter()
+        for coarse in itertools.product(range(4), repeat=4):
+            reach = [x + quantiles[u] for x, u in zip(s, coarse, strict=True)]
+            entry = entry_of(reach, R)
+            places = rank_places(reach, entry, R)
+            for pair in itertools.product(elements, repeat=R // 2):
+                fine = [element >> 2 * half & 3 for element in pair for half in (0, 1)]
+                best = top(
+                    [
+                        (s[i] + table.inverse((coarse[i] * 4 + f) << 108), i)
+                        for (i, _), f in zip(places, fine, strict=True)
+                    ],
+                    K,
+                )
+                seen[tuple(sorted(i for _, i in best)) if best[-1][0] >= entry else None] += 1
+        return {T: Fraction(count, sum(seen.values())) for T, count in seen.items()}
+
+    exact = {T: Fraction(count, 16**4) for T, count in of_every_slot(table, s, K, R).items()}
+    assert law(range(19 >> 4 << 4)) == exact
+    assert law(range(19)) != exact
+
+
+def test_used_bits_lie_below_the_canonical_top() -> None:
+    """So they are exactly uniform (docs/proofs/ranked.md, section 1): no bias is left for an accountant."""
+    for cls in load_ranked_classes().values():
+        assert cls.q * cls.m <= cls.coarse_top_position
+        assert 2 * cls.fine_bits <= cls.fine_top_position
+        for position in (cls.coarse_top_position, cls.fine_top_position):
+            assert canonical_limit(position) << position <= FIELD
+            assert canonical_limit(position) >= 1 << 43
 
 
 # --- selection --------------------------------------------------------------------------------------------------------
