@@ -48,6 +48,41 @@ def test_a_fine_element_above_the_modulus(tiny: RankedSetting) -> None:
     check(tiny, forge)
 
 
+def below_zero(d: RankedDraft, elements: list[int], position: int, chunks: int) -> int | None:
+    """The first of the elements whose integer o - r leaves its room in range; it is put in."""
+    for at, element in enumerate(elements):
+        room = (P >> position) - 1 - ((element - P) >> position)
+        if not room >> (d.cls.c * chunks):
+            elements[at] -= P
+            return at
+    return None
+
+
+def test_a_coarse_element_below_zero(tiny: RankedSetting) -> None:
+    """The integer o - r: what it leaves to the modulus is in range, its top is not."""
+
+    def forge(d: RankedDraft) -> list[str] | None:
+        at = below_zero(d, d.coarse_elements, d.cls.coarse_top_position, d.cls.coarse_top)
+        if at is None:
+            return None
+        d.read_elements()
+        finish(d)
+        return [rf"block\[{at // 16}\]\.f\[{at % 16}\]\[{d.cls.coarse_filler + d.cls.coarse_top - 1}\]"]
+
+    check(tiny, forge)
+
+
+def test_a_fine_element_below_zero(tiny: RankedSetting) -> None:
+    def forge(d: RankedDraft) -> list[str] | None:
+        at = below_zero(d, d.fine_elements, d.cls.fine_top_position, d.cls.fine_top)
+        if at is None:
+            return None
+        finish(d)
+        return [rf"fineBlock\[0\]\.f\[{at}\]\[{d.cls.fine_filler + d.cls.fine_top - 1}\]"]
+
+    check(tiny, forge, same=True)
+
+
 def test_one_coarse_bit_changed(tiny: RankedSetting) -> None:
     def forge(d: RankedDraft) -> list[str]:
         p = next(p for p in d.places if p.win)
@@ -93,6 +128,24 @@ def test_noise_of_zero(tiny: RankedSetting) -> None:
         p.sign, p.z, p.before, p.upto = 0, 0, d.cls.table.cdf(-1), d.cls.table.cdf(0)
         d.settle()
         return of_place(d, r"noise\.f\[\d+\]", p) if d.threshold >= d.entry else None
+
+    check(tiny, forge)
+
+
+def test_noise_raised(tiny: RankedSetting) -> None:
+    """A row of the table further up: its distance from the row's lower limit is below 0."""
+
+    def forge(d: RankedDraft) -> list[str] | None:
+        p = max(losers(d), key=lambda p: (1 - 2 * p.sign) * p.z)
+        if p.sign:
+            return None
+        p.z += d.threshold - d.score(p) + 1
+        table = d.cls.table
+        if p.z > table.cut:
+            return None
+        p.before, p.upto = table.cdf(p.z - 1), table.cdf(p.z)
+        d.settle()
+        return of_place(d, rf"noise\.f\[{d.cls.uniform_chunks - 1}\]", p)
 
     check(tiny, forge)
 
