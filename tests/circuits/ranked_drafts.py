@@ -135,7 +135,7 @@ class RankedDraft:
     def noise(self, place: DraftPlace) -> None:
         """The row of a place's uniform."""
         table = self.cls.table
-        place.sign, folded = noise.reflect(table, place.u << self.cls.fine_bits | place.fine)
+        place.sign, folded = noise.reflect(table, (place.u << self.cls.fine_bits) + place.fine)
         place.z = noise.inverse_cdf(table, folded)
         place.before, place.upto = table.cdf(place.z - 1), table.cdf(place.z)
 
@@ -229,7 +229,7 @@ class RankedDraft:
         for p in self.places:
             coarse[p.u] += 1
             rows[p.z] += 1
-            uniform = p.u << cls.fine_bits | p.fine
+            uniform = (p.u << cls.fine_bits) + p.fine
             folded = uniform + p.sign * (cls.table.total - 1 - 2 * uniform)
             ahead = ((self.score(p) - self.threshold) << cls.L) - p.slot + self.threshold_slot
             beyond = p.u - self.theta

@@ -107,6 +107,24 @@ def test_fine_bits_of_no_element(tiny: RankedSetting) -> None:
     check(tiny, forge)
 
 
+def test_fine_bits_that_carry_into_the_next_rank(tiny: RankedSetting) -> None:
+    """2^fine bits more in one half of an element and 1 less in the other; the first noise rises by a coarse cell."""
+
+    def forge(d: RankedDraft) -> list[str] | None:
+        for rank in range(0, d.cls.R, 2):
+            p, partner = d.places[rank : rank + 2]
+            if p.full and not p.win and p.u < 255 and partner.fine:
+                p.fine += 1 << d.cls.fine_bits
+                partner.fine -= 1
+                d.noise(p)
+                d.noise(partner)
+                d.settle()
+                return of_place(d, rf"f\[{d.cls.fine_chunks}\]", p)
+        return None
+
+    check(tiny, forge, same=True)
+
+
 def test_noise_of_another_request(tiny: RankedSetting) -> None:
     d, other = tiny.draft(1), tiny.draft(2)
     d.coarse_elements, d.fine_elements = list(other.coarse_elements), list(other.fine_elements)
