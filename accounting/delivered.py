@@ -33,12 +33,16 @@ from functools import lru_cache
 from ragseal.accounting.audit import AGREEMENT, AGREEMENT_APPLIES, field_bias
 from ragseal.accounting.ideal_curves import gaussian_epsilon
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE, TOTAL, NoiseTable, check_table
+from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE, RANKED_SCALE, NoiseTable, check_table
 from ragseal.kernel.params import (
     COIN_BITS,
     GRID_EXPONENT,
+    ONE_SIDED,
     OVERFLOW_EXPONENT,
     PLACE_CANONICAL_BITS,
+    RANKED_GEOMETRIC,
+    RANKED_LAWS,
+    RANKED_ONE_SIDED,
     CircuitClass,
 )
 
@@ -267,7 +271,7 @@ def _law_delta(table: NoiseTable, shift: int, log_ratio: int, eta: Fraction) -> 
     """An upper bound of e^eta H(R - 2 eta), R = log_ratio / RESOLUTION."""
     ratio = _exp_down(Fraction(log_ratio, RESOLUTION) - 2 * eta)
     over = sum(gain for raised, plain in _pairs(table, shift) if (gain := raised - ratio * plain) > 0)
-    return Fraction(over, TOTAL << _FIXED_BITS) * (1 + 2 * eta)
+    return Fraction(over, table.total << _FIXED_BITS) * (1 + 2 * eta)
 
 
 @lru_cache(maxsize=4)
@@ -279,7 +283,7 @@ def _pairs(table: NoiseTable, shift: int) -> tuple[tuple[int, int], ...]:
 
 def _infinite_mass(table: NoiseTable, shift: int) -> Fraction:
     """P(z + shift > C)."""
-    return Fraction(table.tail(table.cut - shift), TOTAL)
+    return Fraction(table.tail(table.cut - shift), table.total)
 
 
 def _exp_down(x: Fraction) -> int:
@@ -298,8 +302,8 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
     """R of the ideal law of one slot in one query, in closed form: the least R with delta(R) <= budget.
 
     ``P(z >= t - shift) <= e^R P(z >= t) + budget`` for every t says R = max_t ln((P(z >= t - shift) - budget) /
-    P(z >= t)).  With r = e^(-1/32): one-sided, P(z >= t) = r^t for t >= 0, and the best t is the shift.  Two-sided,
-    P(z >= t) = r^t / (1 + r) for t >= 1, and the best t is the shift or below it.
+    P(z >= t)).  With r = e^(-1/b), b = 32 and of the ranked laws 16: one-sided, P(z >= t) = r^t for t >= 0, and the
+    best t is the shift.  Two-sided, P(z >= t) = r^t / (1 + r) for t >= 1, and the best t is the shift or below it.
 
     Raises:
         PolicyError: an unknown law, or numbers out of range.
@@ -308,10 +312,10 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
         raise PolicyError("a return is accounted for a shift of at least one table step and a delta between 0 and 1")
     if law == "gaussian":
         return gaussian_epsilon(shift / GAUSSIAN_SIGMA, budget)
-    b = GEOMETRIC_SCALE
-    if law == "one-sided":
+    b = RANKED_SCALE if law in RANKED_LAWS else GEOMETRIC_SCALE
+    if law in (ONE_SIDED, RANKED_ONE_SIDED):
         return max(0.0, shift / b + math.log1p(-budget))
-    if law != "geometric":
+    if law not in ("geometric", RANKED_GEOMETRIC):
         raise PolicyError(f"no return is known for the law {law!r}")
     r, best = math.exp(-1 / b), 0.0
     for k in range(shift):  # t = shift - k: P(z >= -k) = 1 - r^(k+1) / (1 + r)

@@ -13,6 +13,9 @@ from ragseal.backends.native import available, native
 from ragseal.kernel import field, hints, mechanism, noise, statement
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.ranked_hints import ranked_hints
+from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.statement import Returned
 
 Scores = npt.NDArray[np.int64]
@@ -43,13 +46,36 @@ class ReferenceEngine:
         return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
 
 
+class ReferenceRankedEngine:
+    """The same of a ranked class; ``hmax`` is H in steps."""
+
+    def __init__(self, cls: RankedClass) -> None:
+        self._cls = cls
+
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+        return select_ranked(self._cls, key, _integers(w), hmax).returned
+
+    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+        scores = _integers(w)
+        return field.pack(ranked_hints(self._cls, select_ranked(self._cls, key, scores, hmax), scores, hmax))
+
+
 class NativeEngine:
     """The native module's engine."""
 
-    def __init__(self, cls: CircuitClass) -> None:
+    def __init__(self, cls: CircuitClass | RankedClass) -> None:
         table = noise.build_table(cls.law)
+        cumulative = [before for before, _ in noise.folded_rows(table)] + [table.total]
+        self._engine: native.Engine | native.RankedEngine
+        if isinstance(cls, RankedClass):
+            self._engine = native.RankedEngine(
+                {**{n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c")}, "bits": table.bits},
+                list(cls.bounds),
+                [f.to_bytes(16, "big") for f in cumulative],
+                cls.grid,
+            )
+            return
         bounds = noise.coarse_bounds(table, cls.m, cls.s)
-        cumulative = [before for before, _ in noise.folded_rows(table)] + [noise.folded_rows(table)[-1][1]]
         self._engine = native.Engine(
             {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "s")},
             list(bounds),
@@ -86,6 +112,8 @@ def _integers(w: Scores | Sequence[int]) -> list[int]:
     return [int(x) for x in w]
 
 
-def open_engine(cls: CircuitClass) -> Engine:
+def open_engine(cls: CircuitClass | RankedClass) -> Engine:
     """The fastest engine there is on this machine."""
-    return ReferenceEngine(cls) if not available() else NativeEngine(cls)
+    if available():
+        return NativeEngine(cls)
+    return ReferenceRankedEngine(cls) if isinstance(cls, RankedClass) else ReferenceEngine(cls)

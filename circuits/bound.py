@@ -11,15 +11,15 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import TOTAL, NoiseTable
+from ragseal.kernel.noise import NoiseTable
 from ragseal.kernel.overflow import exceed_and_flag, overflow_bound
 from ragseal.kernel.params import OVERFLOW_EXPONENT
 
 _SEARCH_DENOMINATOR = 10_000
 
 
-def _upper_hull(points: tuple[tuple[int, int], ...]) -> list[tuple[float, float]]:
-    """The points that can maximise (a-1) P - (1-b) A for some a > 1 > b: upper hull of (A, P), as floats."""
+def _upper_hull(points: tuple[tuple[int, int], ...], total: int) -> list[tuple[float, float]]:
+    """The points that can maximise (a-1) P - (1-b) A for some a > 1 > b: upper hull of (A, P), out of ``total``."""
     hull: list[tuple[int, int]] = []
     for x, y in sorted(points):
         while len(hull) > 1:
@@ -30,7 +30,7 @@ def _upper_hull(points: tuple[tuple[int, int], ...]) -> list[tuple[float, float]
         if hull and hull[-1][0] == x:
             hull.pop()  # same A, larger P: points are sorted
         hull.append((x, y))
-    return [(x / TOTAL, y / TOTAL) for x, y in hull]
+    return [(x / total, y / total) for x, y in hull]
 
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -74,7 +74,7 @@ def find_bound(N: int, K: int, m: int, table: NoiseTable) -> tuple[int, Fraction
     Raises:
         PolicyError: no R <= N is enough.
     """
-    hull = _upper_hull(exceed_and_flag(table, m))
+    hull = _upper_hull(exceed_and_flag(table, m), table.total)
     target = -OVERFLOW_EXPONENT * math.log(2)
     low, high = K, N  # the bound fails at low, is hoped for at high
     found: dict[int, tuple[Fraction, Fraction]] = {}

@@ -2,10 +2,10 @@
 """From a circuit class to its compiled R1CS: generated main component, compiler, cache.
 
 A build lies in ``<cache>/<class>-<content digest>/``: <noun>.r1cs (its factors ordered for provers, its commitments
-checked to have one opening each), <noun>.wasm (witness generator), <noun>.sym (wire
-names; the noun is "attestation", "estimate" or "thinning"), main.circom (the generated main component and constant
-tables) and class.json.  The digest covers every source, parameter and the compiler's version, so a build is never
-stale.  Builds appear whole or not at all, and two processes never build the same class at once.
+checked to have one opening each), <noun>.wasm (witness generator), <noun>.sym (wire names; the noun is "attestation",
+"ranked", "estimate" or "thinning"), main.circom (the generated main component and constant tables) and class.json.  The
+digest covers every source, parameter and the compiler's version, so a build is never stale.  Builds appear whole or not
+at all, and two processes never build the same class at once.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ragseal.circuits.r1cs import read_r1cs
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.thinning import ThinningClass
 
 #: Rows are written as products only, so the simplification of signal equalities and constants is enough.
@@ -58,7 +59,7 @@ def default_cache() -> Path:
 DEFAULT_CACHE = default_cache()
 
 Progress = Callable[[str], None]
-C = TypeVar("C", CircuitClass, EstimateClass, ThinningClass)
+C = TypeVar("C", CircuitClass, RankedClass, EstimateClass, ThinningClass)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are three: the attestation's, which a policy names by its class; the estimate's, of which an auditor chooses a
+There are four: the attestation's, which a policy names by its class; the ranked one, which proves the same kind of
+statement with fine bits by rank, and which no policy names yet; the estimate's, of which an auditor chooses a
 size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
@@ -19,20 +20,25 @@ from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass, class_from_mapping
+from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
+from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
 
 HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"
-ATTESTATION, ESTIMATE, THINNING = "attestation", "estimate", "thinning"
+RANKED_CLASSES_FILE = HERE / "ranked_classes.toml"
+ATTESTATION, RANKED, ESTIMATE, THINNING = "attestation", "ranked", "estimate", "thinning"
 CLASS_TAG = b"ragseal.circuit-class.v1"
+RANKED_TAG = b"ragseal.ranked-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
 _THINNING_LIBRARY = ("constants.circom", "poseidon.circom")
+_RANKED_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.circom")
 
-Shape = CircuitClass | EstimateClass | ThinningClass  #: what a circuit is generated from
+Shape = CircuitClass | RankedClass | EstimateClass | ThinningClass  #: what a circuit is generated from
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Circuit:
     """A circuit before it is compiled."""
 
     cls: Shape
-    noun: str  #: ATTESTATION, ESTIMATE or THINNING; names its file and the files of its builds
+    noun: str  #: ATTESTATION, RANKED, ESTIMATE or THINNING; names its file and the files of its builds
     sources: tuple[Path, ...]  #: its own .circom files, in a fixed order
     library: bool  #: whether it includes circomlib's constants
     main: str  #: source of the generated main component
@@ -65,7 +71,7 @@ class Circuit:
 
 def parameters(cls: Shape) -> dict[str, object]:
     """A class as plain values."""
-    if isinstance(cls, CircuitClass):
+    if isinstance(cls, CircuitClass | RankedClass):
         return cls.to_mapping()
     return {"name": cls.name, "n": cls.n} if isinstance(cls, EstimateClass) else {"name": cls.name, "N": cls.N}
 
@@ -79,6 +85,8 @@ def circuit_of(cls: Shape) -> Circuit:
     """
     if isinstance(cls, CircuitClass):
         return _attestation(cls)
+    if isinstance(cls, RankedClass):
+        return _ranked(cls)
     return _estimate(cls) if isinstance(cls, EstimateClass) else _thinning(cls)
 
 
@@ -127,6 +135,41 @@ def _attestation_main(cls: CircuitClass) -> str:
     )
 
 
+def ranked_sources() -> list[Path]:
+    """The ranked circuit's own .circom files, in a fixed order."""
+    shared = [HERE / "lib" / name for name in _RANKED_LIBRARY]
+    return [HERE / "ranked.circom", *sorted((HERE / "lib" / "ranked").glob("*.circom")), *shared]
+
+
+def _ranked(cls: RankedClass) -> Circuit:
+    files, main = ranked_sources(), _ranked_main(cls)
+    parts = [RANKED_TAG, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
+    parts.append(library_integrity().encode())
+    for path in files:
+        parts += [path.name.encode(), read_source(path)]
+    layout = RankedLayout(cls)
+    groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
+    relations = tuple(_wires(at, count) for at, count in groups)
+    digest = hash_parts(parts).digest()
+    return Circuit(cls, RANKED, tuple(files), True, main, layout.public, layout.clear, relations, digest)
+
+
+def _ranked_main(cls: RankedClass) -> str:
+    """Constant tables, public signals, parameters."""
+    table = cls.table
+    bounds = ", ".join(map(str, cls.bounds))
+    cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
+    public = [*CLEAR_NAMES, "blind", "w", *(group.name for group in RankedLayout(cls).groups), "scaledBound"]
+    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.sides, table.bits, cls.grid, table.cut)
+    return (
+        f"// Generated for ranked class {cls.name}.\npragma circom 2.1.6;\n\n"
+        'include "ranked.circom";\n\n'
+        f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
+        f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
+        f"component main {{public [{', '.join(public)}]}} = Ranked({', '.join(map(str, sizes))});\n"
+    )
+
+
 def _estimate(cls: EstimateClass) -> Circuit:
     source = HERE / "estimate.circom"
     main = (
@@ -160,17 +203,30 @@ def load_classes(path: Path | None = None) -> dict[str, CircuitClass]:
         ConfigurationError: the file cannot be read or is no TOML.
         PolicyError: a class's parameters are contradictory.
     """
-    source = path or CLASSES_FILE
+    tables = _tables(path or CLASSES_FILE)
+    return {name: class_from_mapping({"name": name, **values}) for name, values in tables.items()}
+
+
+def load_ranked_classes(path: Path | None = None) -> dict[str, RankedClass]:
+    """The ranked classes of a parameter file (default: the one that comes with ragseal), by name.
+
+    Raises:
+        ConfigurationError: the file cannot be read or is no TOML.
+        PolicyError: a class's parameters are contradictory.
+    """
+    tables = _tables(path or RANKED_CLASSES_FILE)
+    return {name: ranked_class_from_mapping({"name": name, **values}) for name, values in tables.items()}
+
+
+def _tables(source: Path) -> dict[str, dict[str, object]]:
     try:
         tables = tomllib.loads(source.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"circuit classes: cannot read {source}: {error}") from None
-    classes = {}
     for name, values in tables.items():
         if not isinstance(values, dict):
             raise ConfigurationError(f"circuit classes: {source}: {name} stands outside of a [class] table")
-        classes[name] = class_from_mapping({"name": name, **values})
-    return classes
+    return tables
 
 
 def estimate_class(name: str) -> EstimateClass:

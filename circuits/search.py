@@ -23,6 +23,8 @@ from ragseal.kernel.params import (
     CircuitClass,
 )
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
+from ragseal.kernel.ranked_class import PLACES_PER_ELEMENT, RankedClass
+from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import ThinningClass
 
@@ -74,6 +76,8 @@ def count_rows(cls: Shape) -> Rows:
     """Constraints and public inputs of a class's circuit."""
     if isinstance(cls, CircuitClass):
         return _attestation_rows(cls)
+    if isinstance(cls, RankedClass):
+        return _ranked_rows(cls)
     return _estimate_rows(cls) if isinstance(cls, EstimateClass) else _thinning_rows(cls)
 
 
@@ -135,6 +139,42 @@ def _attestation_rows(cls: CircuitClass) -> Rows:
     )
 
 
+def _exact_range(bits: int, c: int) -> int:
+    """Look-ups of a value in [0, 2^bits) and their sum; a single fraction is its own."""
+    rows = -(-bits // c) + (bits % c != 0)
+    return rows + (rows > 1)
+
+
+def _ranked_rows(cls: RankedClass) -> Rows:
+    """Of the ranked circuit.
+
+    Scaling rows are those of slots, coarse elements and blocks.  Everything else is fixed for given K, R, m, c.
+    """
+    layout = RankedLayout(cls)
+    n, r, c = cls.N, cls.R, cls.c
+    slots = 5 * n + 2 * _total(n) + _total(2 * n)
+    elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
+    blocks = cls.blocks * (_permute(17) + 1)
+
+    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + cls.packed_elements
+    fine = cls.fine_elements * (cls.fine_filler + 2 * cls.fine_top) + cls.fine_blocks * (_permute(17) + 1)
+    place = 2 + 2 + 1 + 1 + 1  # coarse row; X's bit, full; e, inverse, opening
+    place += 4 + 1  # clip; what a place that is not full reaches
+    place += 3 + 3 * (cls.sides - 1)  # noise row and its products; sign, fold, sign times magnitude
+    place += 2 + 1 + 2  # wins: bit and fold; the winner's fraction; counted: bit and fold
+    place += cls.fine_chunks + (cls.fine_last_bits < c) + 2 * cls.uniform_chunks + cls.compare_chunks + 4  # look-ups
+    place += 1  # their sum
+    order = _increasing(r + 1, cls.returned_chunks) + (r - 1) + 1
+    increasing = _increasing(cls.K - 1, cls.returned_chunks)
+    grid = cls.grid
+    limits = grid + (grid - 1) + 1 + 2 + 3  # choice, products, one choice; theta and reach; range
+    tables = sum(size + _total(size) for size in (1 << cls.m, 1 << c, cls.table.cut + 1))
+    closing = 3 + 1 + cls.K + 1 + 1 + 5  # the key's first S-box; beta^2; T's fractions; winners', counted; identities
+    fixed = secrets + fine + r * place + order + increasing + limits + _exact_range(cls.L, c) + tables + closing
+    scaling = slots + elements + blocks
+    return Rows(fixed + scaling, layout.public, layout.public - layout.clear, layout.clear, scaling)
+
+
 def largest_q(m: int, c: int) -> int:
     """Slots a coarse element: as many as fit 208 bits and leave the canonical top whole."""
     return min(COARSE_BITS_MAX, MODULUS_BITS - COARSE_CANONICAL_BITS) // m
@@ -174,4 +214,42 @@ def fill(name: str, law: str, K: int, m: int, q: int, c: int, s: int, domain: in
             high = middle
     if best is None:
         raise PolicyError(f"no class of m={m}, c={c}, s={s}, K={K} fits a domain of {domain} rows")
+    return best
+
+
+def complete_ranked(name: str, law: str, N: int, K: int, m: int, q: int, c: int) -> RankedClass:
+    """The ranked class with the fewest places that are proven enough, and the rationals that prove it.
+
+    Raises:
+        PolicyError: no number of places is enough, or the shape is not a class.
+    """
+    flagged, a, b = find_bound(N, K, m, noise.build_table(law))
+    R = flagged + 1  # the places that reach the entry are R - 1
+    return RankedClass(name, law, N, K, R + R % PLACES_PER_ELEMENT, m, q, c, a, b)
+
+
+def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int) -> RankedClass:
+    """The largest ranked class of this shape, in whole Poseidon blocks, whose rows fit a domain.
+
+    Raises:
+        PolicyError: not even one block fits.
+    """
+    q = largest_q(m, c)
+    block = ELEMENTS_PER_BLOCK * q
+    low, high = 0, domain // (6 * block) + 1  # a slot costs more than six rows
+    best: RankedClass | None = None
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            cls = complete_ranked(name, law, middle * block, K, m, q, c)
+            fits = count_rows(cls).rows <= domain
+        except PolicyError:
+            low = middle  # few slots for K: larger ones may do
+            continue
+        if fits:
+            low, best = middle, cls
+        else:
+            high = middle
+    if best is None:
+        raise PolicyError(f"no ranked class of m={m}, c={c}, K={K} fits a domain of {domain} rows")
     return best

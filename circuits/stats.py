@@ -21,6 +21,7 @@ from ragseal.circuits.search import count_rows
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.thinning import ThinningClass
 
 STATS_FILE = HERE / "stats.csv"
@@ -32,7 +33,7 @@ COLUMNS = (
 def line(cls: Shape) -> dict[str, str]:
     """One class's numbers, by formula."""
     rows = count_rows(cls)
-    if isinstance(cls, CircuitClass):
+    if isinstance(cls, CircuitClass | RankedClass):
         shape = f"N={cls.N} K={cls.K} R={cls.R} m={cls.m}"
         split = f"{rows.scaling / cls.N:.3f}", str(rows.rows - rows.scaling)
     elif isinstance(cls, ThinningClass):

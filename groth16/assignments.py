@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
-Wire order of an attestation: clear, blinder, scores, hints, then the private seed limbs and salt.  Of a thinning:
+Wire order of an attestation: clear, blinder, scores, hints, then the private seed limbs and salt; of a ranked one, beta
+times the bounds stand before the private ones.  Of a thinning:
 clear, blinder, placed and thinned scores, then the private seed limbs and bits.
 """
 
@@ -18,6 +19,8 @@ from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
 from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, CircuitClass, R
+from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.ranked_statement import BOUND, SLOT_HINTS, RankedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout, canonical_limit
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass
@@ -47,19 +50,55 @@ class Assignment:
 
     def named(self, cls: CircuitClass) -> dict[str, Any]:
         """As circom's input file wants it: decimal strings by signal name."""
-        layout, values = Layout(cls), [str(v) for v in field.unpack(self.h)]
-        out: dict[str, Any] = dict(zip(CLEAR_NAMES, map(str, self.clear), strict=True))
-        out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
-        for group in layout.groups:
-            part: Any = values[group.offset : group.offset + group.count]
-            if len(group.shape) == 2:
-                part = [part[i : i + group.shape[1]] for i in range(0, len(part), group.shape[1])]
-            elif group.shape == (1,):
-                part = part[0]
-            out[group.name] = part
-        out["blind"], out["t_salt"] = str(self.blind), str(self.t_salt)
-        out["s_hi"], out["s_lo"] = map(str, self.seed)
-        return out
+        return _named(self, Layout(cls))
+
+
+def _named(given: Assignment | RankedAssignment, layout: Layout | RankedLayout) -> dict[str, Any]:
+    values = [str(v) for v in field.unpack(given.h)]
+    out: dict[str, Any] = dict(zip(CLEAR_NAMES, map(str, given.clear), strict=True))
+    out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in given.w]
+    for group in layout.groups:
+        part: Any = values[group.offset : group.offset + group.count]
+        if len(group.shape) == 2:
+            part = [part[i : i + group.shape[1]] for i in range(0, len(part), group.shape[1])]
+        elif group.shape == (1,):
+            part = part[0]
+        out[group.name] = part
+    out["blind"], out["t_salt"] = str(given.blind), str(given.t_salt)
+    out["s_hi"], out["s_lo"] = map(str, given.seed)
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class RankedAssignment:
+    """All inputs of the ranked circuit; the bounds times beta follow from the hints."""
+
+    clear: tuple[int, ...]  #: seven, with alpha and beta
+    w: tuple[int, ...]  #: signed
+    h: bytes  #: packed hints
+    blind: int
+    seed: tuple[int, int]
+    t_salt: int
+
+    def bounds(self) -> list[int]:
+        """b_0 .. b_(N-1) in [0, r): what C_1 commits to."""
+        size = field.FIELD_BYTES
+        return [
+            int.from_bytes(self.h[at : at + size], "big")
+            for at in range(BOUND * size, SLOT_HINTS * len(self.w) * size, SLOT_HINTS * size)
+        ]
+
+    def _scaled(self) -> list[int]:
+        return [self.clear[-1] * b % R for b in self.bounds()]
+
+    def packed(self) -> bytes:
+        """Wire order, 32 bytes an input."""
+        plain = field.pack((*self.clear, self.blind)) + field.pack(self.w) + self.h
+        return plain + field.pack((*self._scaled(), *self.seed, self.t_salt))
+
+    def named(self, cls: RankedClass) -> dict[str, Any]:
+        """As circom's input file wants it: decimal strings by signal name."""
+        return {**_named(self, RankedLayout(cls)), "scaledBound": [str(x) for x in self._scaled()]}
 
 
 GIVEN = RANGE_BITS - 1  #: bits of a distance that are inputs; the highest is what they leave

@@ -19,6 +19,8 @@ from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.statement import CLEAR, Layout
 from ragseal.kernel.thinning import ThinningClass
 
@@ -137,6 +139,50 @@ class KeyView(View):
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
         """Many (clear, c_w, c_h, proof) at once; ProofError if one does not hold."""
         self.verify_points_batch([(clear, c_w + c_h, proof) for clear, c_w, c_h, proof in items])
+
+
+class RankedView(View):
+    """The ranked circuit's key."""
+
+    def __init__(self, cls: RankedClass, vk: VerifyingKeyData) -> None:
+        self.cls = cls
+        self.layout = RankedLayout(cls)
+        super().__init__(cls.name, self.layout.public, CLEAR, vk)
+
+    @cached_property
+    def scores(self) -> ScoreBases:
+        """Y_0..Y_(N-1) and B."""
+        return ScoreBases(self.bases(self.layout.scores_at, self.cls.N), self.bases(self.layout.blind_at, 1))
+
+    @cached_property
+    def hints(self) -> bytes:
+        """W_0..W_(n-1), 64 bytes each."""
+        return self.bases(self.layout.hints_at, self.layout.size)
+
+    @cached_property
+    def scaled(self) -> bytes:
+        """G^b_0..G^b_(N-1), the points of beta b_i."""
+        return self.bases(self.layout.scaled_at, self.cls.N)
+
+    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, c_1: bytes, proof: bytes) -> None:
+        """The pairing check of one proof with C_w, C_h and beta C_1 added to vk_x; ProofError if it does not hold.
+
+        beta is the last of the clear inputs.
+        """
+        self._check(clear)
+        self.verify_points(clear, c_w + c_h + _times(c_1, clear[-1]), proof)
+
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes, bytes]]) -> None:
+        """Many (clear, c_w, c_h, c_1, proof) at once; ProofError if one does not hold."""
+        for clear, *_ in items:
+            self._check(clear)
+        self.verify_points_batch(
+            [(clear, c_w + c_h + _times(c_1, clear[-1]), proof) for clear, c_w, c_h, c_1, proof in items]
+        )
+
+
+def _times(point: bytes, scalar: int) -> bytes:
+    return default_group().msm(point, field.pack([scalar]))
 
 
 class EstimateView(View):

@@ -11,43 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ragseal.kernel import noise
-from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.chunks import Chunks
 from ragseal.kernel.mechanism import Selection
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.statement import Layout, canonical_limit
-
-
-class _Chunks:
-    """Splits range-checked values into chunks and counts every look-up in the range table."""
-
-    def __init__(self, c: int) -> None:
-        self.c = c
-        self.seen: Counter[int] = Counter()
-
-    def look(self, value: int) -> int:
-        if not 0 <= value < 1 << self.c:
-            raise AttestationError("a chunk is out of range: the policy overflows its circuit class")
-        self.seen[value] += 1
-        return value
-
-    def split(self, value: int, count: int) -> list[int]:
-        """All ``count`` chunks of a value in [0, 2^(c count)); AttestationError outside."""
-        if not 0 <= value < 1 << (self.c * count):
-            raise AttestationError("a comparison is out of range: the policy overflows its circuit class")
-        return [self.look((value >> (self.c * j)) & ((1 << self.c) - 1)) for j in range(count)]
-
-    def low(self, value: int, count: int) -> list[int]:
-        """The committed chunks of a comparison: all but the highest, which the circuit derives."""
-        return self.split(value, count)[:-1]
-
-    def exact(self, value: int, bits: int) -> list[int]:
-        """Chunks of a value in [0, 2^bits) exactly: a narrow highest chunk is looked up scaled as well."""
-        count = -(-bits // self.c)
-        chunks = self.split(value, count)
-        last = bits - self.c * (count - 1)
-        if last < self.c:
-            self.look(chunks[-1] << (self.c - last))
-        return chunks
 
 
 def _multiplier(w: int, bound: int, threshold: int, hmax: int, x: int) -> int:
@@ -65,7 +32,7 @@ def reference_hints(cls: CircuitClass, selection: Selection, w: Sequence[int], h
     table = noise.build_table(cls.law)
     bound_of = noise.coarse_bounds(table, cls.m, cls.s)
     folded = noise.folded_rows(table)
-    ch = _Chunks(cls.c)
+    ch = Chunks(cls.c)
     h: dict[str, list[int]] = {g.name: [] for g in layout.groups}
 
     def put(name: str, values: Sequence[int]) -> None:

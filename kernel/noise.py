@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The noise table: an integer law of total mass 2^128, its rules and its inverse CDF.  SPEC M.4.
+"""The noise table: an integer law of total mass 2^128 or 2^112, its rules and its inverse CDF.  SPEC M.4.
 
 Everything here is exact integer arithmetic; no float ever touches a mass, a quantile or a decision.
 
-A table stores ``h(0..C)``.  Of the laws "gaussian" and "geometric" that is the non-negative half of a symmetric mass
-function p(x) = p(-x) on [-C, C]; of the law "one-sided" it is the whole of one on [0, C].  The rules that every party
-checks (:func:`check_table`):
+A table stores ``h(0..C)``.  Of the laws "gaussian", "geometric" and "geometric-16" that is the non-negative half of a
+symmetric mass function p(x) = p(-x) on [-C, C]; of "one-sided" and "one-sided-16" it is the whole of one on [0, C].
+Masses are out of 2^n, n = 128 and, of the two laws whose names end in 16, 112.  The rules that every party checks
+(:func:`check_table`):
 
 T1  symmetric, or without a value below 0, as the law's name says: given by what is stored;
-T2  the masses sum to exactly 2^128;
+T2  the masses sum to exactly 2^n;
 T3  contiguous support: every stored entry is an integer >= 1;
 T4  log-concave, p(x)^2 >= p(x-1) p(x+1) for all x.  This is what makes every shift smaller than the worst one
     dominated by it, so that a single shift has to be accounted;
 T5  the digest of the table's canonical bytes is what a policy binds.
 
-Because the total of a symmetric table is even, p(0) = 2^128 - 2 (h(1) + ... + h(C)) is even and the CDF folds exactly
-at U = 2^127: z(2^128 - 1 - U) = -z(U).  A one-sided table is looked up with U itself.
+Because the total of a symmetric table is even, p(0) = 2^n - 2 (h(1) + ... + h(C)) is even and the CDF folds exactly
+at U = 2^(n-1): z(2^n - 1 - U) = -z(U).  A one-sided table is looked up with U itself.
 """
 
 from __future__ import annotations
@@ -27,14 +28,25 @@ from functools import lru_cache
 from itertools import accumulate
 
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import LAWS, ONE_SIDED, PROTOCOL_VERSION, UNIFORM_BITS
+from ragseal.kernel.params import (
+    LAWS,
+    ONE_SIDED,
+    PROTOCOL_VERSION,
+    RANKED_GEOMETRIC,
+    RANKED_LAWS,
+    RANKED_ONE_SIDED,
+    RANKED_UNIFORM_BITS,
+    UNIFORM_BITS,
+)
 
-TOTAL = 1 << UNIFORM_BITS  #: sum of all masses, and number of uniforms
+TOTAL = 1 << UNIFORM_BITS  #: sum of all masses of a law in LAWS, and number of its uniforms
+KNOWN_LAWS = (*LAWS, *RANKED_LAWS)
 TABLE_TAG = b"ragseal.noise-table"
 
 GAUSSIAN_SIGMA = 256  #: standard deviation of the Gaussian table, in table steps
 GAUSSIAN_CUT = 3008  #: 11.75 sigma: up to here plain rounding to 2^-128 keeps T3 and T4
 GEOMETRIC_SCALE = 32  #: b of the geometric and the one-sided table: p(x) proportional to exp(-|x| / b)
+RANKED_SCALE = 16  #: b of "geometric-16" and "one-sided-16"
 LARGEST_CUT = 1 << 16  #: refuses absurd tables before anything is computed from them
 
 # Fractional bits of the fixed-point exponentials.  exp(-1/n) is known to 2^-390; the recurrences use at most the
@@ -51,7 +63,7 @@ _RESCALE_TRIES = 1000
 
 @dataclass(frozen=True, slots=True)
 class NoiseTable:
-    """An integer law.  ``half[x]`` is the mass of x, and for a symmetric law of -x as well, x = 0..C, out of 2^128."""
+    """An integer law.  ``half[x]`` is the mass of x, and for a symmetric law of -x as well, x = 0..C, out of 2^n."""
 
     law: str
     half: tuple[int, ...]
@@ -62,6 +74,16 @@ class NoiseTable:
         object.__setattr__(self, "_cdf", tuple(accumulate(masses, initial=0)))
 
     @property
+    def bits(self) -> int:
+        """n: bits of the uniform that a value is drawn from."""
+        return uniform_bits(self.law)
+
+    @property
+    def total(self) -> int:
+        """2^n: what the masses sum to (T2)."""
+        return 1 << self.bits
+
+    @property
     def cut(self) -> int:
         """C, the largest value with positive mass, in table steps."""
         return len(self.half) - 1
@@ -69,7 +91,7 @@ class NoiseTable:
     @property
     def one_sided(self) -> bool:
         """No value is below 0."""
-        return self.law == ONE_SIDED
+        return self.law in (ONE_SIDED, RANKED_ONE_SIDED)
 
     @property
     def least(self) -> int:
@@ -77,41 +99,46 @@ class NoiseTable:
         return 0 if self.one_sided else -self.cut
 
     def mass(self, x: int) -> int:
-        """p(x), an integer out of 2^128; 0 outside [least, C]."""
+        """p(x), an integer out of 2^n; 0 outside [least, C]."""
         return self.half[abs(x)] if self.least <= x <= self.cut else 0
 
     def cdf(self, x: int) -> int:
-        """F(x) = sum of p over all values <= x, an integer out of 2^128; 0 below the support, the total above C."""
+        """F(x) = sum of p over all values <= x, an integer out of 2^n; 0 below the support, the total above C."""
         return self._cdf[min(max(x, self.least - 1), self.cut) - self.least + 1]
 
     def tail(self, x: int) -> int:
-        """Mass of the values above x, an integer out of 2^128: the numerator of P(z_b > x)."""
+        """Mass of the values above x, an integer out of 2^n: the numerator of P(z_b > x)."""
         return self._cdf[-1] - self.cdf(x)
 
     def inverse(self, uniform: int) -> int:
         """The z with F(z-1) <= U < F(z).
 
         Raises:
-            PolicyError: U is outside [0, 2^128).
+            PolicyError: U is outside [0, 2^n).
         """
-        if not 0 <= uniform < TOTAL:
-            raise PolicyError(f"a uniform must lie in [0, 2^{UNIFORM_BITS})")
+        if not 0 <= uniform < self.total:
+            raise PolicyError(f"a uniform must lie in [0, 2^{self.bits})")
         return bisect_right(self._cdf, uniform) + self.least - 1
 
     def canonical_bytes(self) -> bytes:
         """What the digest covers.
 
-        ``u8 len(tag) || tag || u16 protocol version || u8 len(law) || law (ASCII) || u16 128 || u32 C ||
-        p(0) || p(1) || ... || p(C)``, every mass 16 bytes, all integers big-endian.
+        ``u8 len(tag) || tag || u16 protocol version || u8 len(law) || law (ASCII) || u16 n || u32 C ||
+        p(0) || p(1) || ... || p(C)``, every mass n / 8 bytes, all integers big-endian.
         """
         law = self.law.encode("ascii")
         head = bytes([len(TABLE_TAG)]) + TABLE_TAG + PROTOCOL_VERSION.to_bytes(2, "big")
-        head += bytes([len(law)]) + law + UNIFORM_BITS.to_bytes(2, "big") + self.cut.to_bytes(4, "big")
-        return head + b"".join(p.to_bytes(UNIFORM_BITS // 8, "big") for p in self.half)
+        head += bytes([len(law)]) + law + self.bits.to_bytes(2, "big") + self.cut.to_bytes(4, "big")
+        return head + b"".join(p.to_bytes(self.bits // 8, "big") for p in self.half)
 
     def digest(self) -> bytes:
         """T5: SHA-256 of :meth:`canonical_bytes`, 32 bytes."""
         return hashlib.sha256(self.canonical_bytes()).digest()
+
+
+def uniform_bits(law: str) -> int:
+    """n of a law: its masses are out of 2^n, and its values are drawn from uniforms of n bits."""
+    return RANKED_UNIFORM_BITS if law in RANKED_LAWS else UNIFORM_BITS
 
 
 def check_table(table: NoiseTable) -> None:
@@ -124,16 +151,16 @@ def check_table(table: NoiseTable) -> None:
     def refuse(why: str) -> None:
         raise PolicyError(f"noise table {table.law!r}: {why}; use the table of the canonical builder")
 
-    if table.law not in LAWS:
-        refuse(f"law must be one of {LAWS}")
+    if table.law not in KNOWN_LAWS:
+        refuse(f"law must be one of {KNOWN_LAWS}")
     h = table.half
     if not 3 <= len(h) <= LARGEST_CUT:
         refuse(f"needs between 3 and {LARGEST_CUT} entries, has {len(h)}")
     for x, p in enumerate(h):
         if type(p) is not int or p < 1:
             refuse(f"T3: the mass of {x} must be an integer of at least 1")
-    if h[0] + (1 if table.one_sided else 2) * sum(h[1:]) != TOTAL:
-        refuse(f"T2: masses do not sum to 2^{UNIFORM_BITS}")
+    if h[0] + (1 if table.one_sided else 2) * sum(h[1:]) != table.total:
+        refuse(f"T2: masses do not sum to 2^{table.bits}")
     if h[1] > h[0] and not table.one_sided:  # p(-1) of a one-sided law is 0
         refuse("T4: not log-concave at 0")
     for x in range(1, len(h) - 1):
@@ -141,24 +168,29 @@ def check_table(table: NoiseTable) -> None:
             refuse(f"T4: not log-concave at {x}")
 
 
-@lru_cache(maxsize=len(LAWS))
+@lru_cache(maxsize=len(KNOWN_LAWS))
 def build_table(law: str) -> NoiseTable:
     """The canonical table of a law, checked.
 
     "gaussian": sigma = 256 table steps, cut at 3008.  "geometric": p(x) proportional to exp(-|x|/32), cut where the
     recursion below ends (C = 2519).  "one-sided": p(x) proportional to exp(-x/32) for x >= 0, made alike (C = 2539).
+    "geometric-16" and "one-sided-16": the same with 16 for 32, and masses out of 2^112 (C = 1115 and 1125).
 
     Raises:
         PolicyError: the law is unknown.
     """
     if law == "gaussian":
-        table = NoiseTable(law, _close(_concave(_rounded(_gaussian_weights(), 2)), 2))
+        table = NoiseTable(law, _close(_concave(_rounded(_gaussian_weights(), 2, UNIFORM_BITS)), 2, UNIFORM_BITS))
     elif law == "geometric":
-        table = NoiseTable(law, _geometric_masses(2))
+        table = NoiseTable(law, _geometric_masses(2, GEOMETRIC_SCALE, UNIFORM_BITS))
     elif law == ONE_SIDED:
-        table = NoiseTable(law, _geometric_masses(1))
+        table = NoiseTable(law, _geometric_masses(1, GEOMETRIC_SCALE, UNIFORM_BITS))
+    elif law == RANKED_GEOMETRIC:
+        table = NoiseTable(law, _geometric_masses(2, RANKED_SCALE, RANKED_UNIFORM_BITS))
+    elif law == RANKED_ONE_SIDED:
+        table = NoiseTable(law, _geometric_masses(1, RANKED_SCALE, RANKED_UNIFORM_BITS))
     else:
-        raise PolicyError(f"noise law must be one of {LAWS}, not {law!r}")
+        raise PolicyError(f"noise law must be one of {KNOWN_LAWS}, not {law!r}")
     check_table(table)
     return table
 
@@ -184,10 +216,10 @@ def _gaussian_weights() -> list[int]:
     return weights
 
 
-def _rounded(weights: list[int], sides: int) -> list[int]:
-    """Weights normalised to total mass 2^128 over one side or both, each rounded to the nearest integer."""
+def _rounded(weights: list[int], sides: int, bits: int) -> list[int]:
+    """Weights normalised to total mass 2^bits over one side or both, each rounded to the nearest integer."""
     norm = weights[0] + sides * sum(weights[1:])
-    return [((w << (UNIFORM_BITS + 1)) + norm) // (2 * norm) for w in weights]
+    return [((w << (bits + 1)) + norm) // (2 * norm) for w in weights]
 
 
 def _concave(h: list[int]) -> list[int]:
@@ -201,51 +233,51 @@ def _concave(h: list[int]) -> list[int]:
     return out
 
 
-def _close(h: list[int], sides: int) -> tuple[int, ...]:
-    """Put what is missing to 2^128 on h(0)."""
-    return (TOTAL - sides * sum(h[1:]), *h[1:])
+def _close(h: list[int], sides: int, bits: int) -> tuple[int, ...]:
+    """Put what is missing to 2^bits on h(0)."""
+    return ((1 << bits) - sides * sum(h[1:]), *h[1:])
 
 
-def _geometric_masses(sides: int) -> tuple[int, ...]:
-    """h(0..C) of the geometric law over one side or both.
+def _geometric_masses(sides: int, scale: int, bits: int) -> tuple[int, ...]:
+    """h(0..C) of the geometric law over one side or both, p(x) proportional to exp(-|x| / scale), out of 2^bits.
 
     Equality holds in T4 for the ideal law, so rounding alone breaks it everywhere and closing the sum on h(0) breaks
     it at x = 1.  h(1..) is therefore scaled by 1 + j/10^18 for j = 0, 1, -1, 2, -2, ... and the recursion repeated from
     h(1) on until the closed table satisfies T4 at 0 and 1 (the recursion gives the rest).
     """
-    r = exp_of_minus_one_over(GEOMETRIC_SCALE)
+    r = exp_of_minus_one_over(scale)
     weights = [_ONE]
-    # Masses are below 1/2 from 2^128 exp(-x/32) = 1 on; the recursion ends earlier.
-    while weights[-1] >> (_FIXED_BITS - UNIFORM_BITS):
+    # Masses are below 1/2 from 2^bits exp(-x / scale) = 1 on; the recursion ends earlier.
+    while weights[-1] >> (_FIXED_BITS - bits):
         weights.append(weights[-1] * r >> _FIXED_BITS)
-    base = _rounded(weights, sides)
+    base = _rounded(weights, sides, bits)
     for attempt in range(_RESCALE_TRIES):
         j = (attempt + 1) // 2 * (1 if attempt % 2 else -1)
         scaled = [base[0], *(p * (_RESCALE_UNIT + j) // _RESCALE_UNIT for p in base[1:])]
-        half = _close(_concave(scaled), sides)
+        half = _close(_concave(scaled), sides, bits)
         if half[0] >= half[1] and half[1] * half[1] >= half[0] * half[2]:
             return half
     raise PolicyError("no rescaling of the geometric table is log-concave")
 
 
 def inverse_cdf(table: NoiseTable, uniform: int) -> int:
-    """z_b for a 128-bit uniform: the unique z with F(z-1) <= U < F(z).  PolicyError if U is out of range."""
+    """z_b for a uniform of n bits: the unique z with F(z-1) <= U < F(z).  PolicyError if U is out of range."""
     return table.inverse(uniform)
 
 
 def reflect(table: NoiseTable, uniform: int) -> tuple[int, int]:
-    """Sign bit and folded uniform of the circuit: (0, U) for U >= 2^127, else (1, 2^128 - 1 - U).
+    """Sign bit and folded uniform of the circuit: (0, U) for U >= 2^(n-1), else (1, 2^n - 1 - U).
 
     Of a one-sided law always (0, U): the circuit has nothing to fold.
 
     With z' = inverse_cdf(U') >= 0 the noise is (1 - 2 sign) z'.
 
     Raises:
-        PolicyError: U is outside [0, 2^128).
+        PolicyError: U is outside [0, 2^n).
     """
-    if not 0 <= uniform < TOTAL:
-        raise PolicyError(f"a uniform must lie in [0, 2^{UNIFORM_BITS})")
-    return (0, uniform) if table.one_sided or uniform >> (UNIFORM_BITS - 1) else (1, TOTAL - 1 - uniform)
+    if not 0 <= uniform < table.total:
+        raise PolicyError(f"a uniform must lie in [0, 2^{table.bits})")
+    return (0, uniform) if table.one_sided or uniform >> (table.bits - 1) else (1, table.total - 1 - uniform)
 
 
 def folded_rows(table: NoiseTable) -> tuple[tuple[int, int], ...]:
@@ -262,7 +294,7 @@ def coarse_quantiles(table: NoiseTable, m: int) -> tuple[int, ...]:
     """
     if not 1 <= m <= 24:
         raise PolicyError(f"coarse bits must be in 1..24, not {m}")
-    shift = UNIFORM_BITS - m
+    shift = table.bits - m
     return tuple(table.inverse(((k + 1) << shift) - 1) for k in range(1 << m))
 
 

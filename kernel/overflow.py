@@ -44,12 +44,12 @@ def power_up(base: int, exponent: int, bits: int = _FRACTION_BITS) -> int:
 
 @lru_cache(maxsize=32)
 def exceed_and_flag(table: NoiseTable, m: int) -> tuple[tuple[int, int], ...]:
-    """Pairs (A(z), P(z)) out of 2^128 for z from below the table's support to above it.
+    """Pairs (A(z), P(z)) out of the table's total for z from below the table's support to above it.
 
     A(z): the noise exceeds z.  P(z): the slot is flagged although its noise does not.
     """
     quantiles = coarse_quantiles(table, m)
-    cell = UNIFORM_BITS - m
+    cell = table.bits - m
     out = []
     for z in range(table.least - 1, table.cut + 2):
         above = table.tail(z)
@@ -69,7 +69,7 @@ def overflow_bound(N: int, K: int, R: int, m: int, a: Fraction, b: Fraction, tab
     flag_weight = (a.numerator - a.denominator) * b.denominator
     exceed_weight = (b.denominator - b.numerator) * a.denominator
     worst = max(flag_weight * flagged - exceed_weight * above for above, flagged in exceed_and_flag(table, m))
-    scale = a.denominator * b.denominator * TOTAL
+    scale = a.denominator * b.denominator * table.total
     base = -(-(scale + worst) * _UNIT // scale)
     moment = Fraction(power_up(base, N), _UNIT)
     return N * moment / (a ** (R - K + 1) * b ** (K - 1))  # exact: fractions

@@ -104,6 +104,24 @@ class Engine:
     def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
         """The hint vector of kernel/statement.py, packed."""
 
+class RankedSelection(Selection):
+    entry: int
+
+class RankedEngine:
+    """The ranked mechanism of one class: noise by rank, exact top K, and the committed hints."""
+
+    def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
+        """params: N, K, R, m, q, c, bits; bounds: Q(k); cdf: 16 big-endian bytes of F(-1), F(0), ..., F(cut).
+
+        F(-1) is 0 of a law without negative values, F(cut) is 2^bits.
+        """
+
+    def answer(self, key: bytes, w: bytes, steps: int) -> RankedSelection:
+        """ids (K, increasing), flags, v, i_star, theta, entry for little-endian int64 scores; else "overflow"."""
+
+    def hints(self, key: bytes, w: bytes, steps: int) -> bytes:
+        """The hint vector of kernel/ranked_statement.py, packed."""
+
 class VerifyingKey:
     """A Groth16 verifying key; its IC points are the basis of the commitments that stand for hidden public inputs."""
 

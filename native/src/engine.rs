@@ -15,7 +15,7 @@ use ark_ff::{AdditiveGroup, BigInt, PrimeField};
 use rayon::prelude::*;
 
 /// Scores beyond this are no scores; keeps every integer below far from overflow.
-const SCORE_LIMIT: i64 = 1 << 40;
+pub(crate) const SCORE_LIMIT: i64 = 1 << 40;
 
 /// Shape, bounds B(k) and table of one class.
 pub struct Engine {
@@ -55,7 +55,8 @@ pub struct Selection {
     pub flags: Vec<bool>,
 }
 
-fn bits(x: &BigInt<4>, at: usize, width: usize) -> u128 {
+/// `width` bits of an element from bit `at` on, 128 at most.
+pub(crate) fn bits(x: &BigInt<4>, at: usize, width: usize) -> u128 {
     let (word, shift) = (at / 64, at % 64);
     let limb = |k: usize| x.0.get(word + k).copied().unwrap_or(0);
     let mut low = (u128::from(limb(0)) | u128::from(limb(1)) << 64) >> shift;
@@ -132,7 +133,8 @@ impl Engine {
         position + self.filler(position, canonical) * self.c
     }
 
-    fn canonical(element: &BigInt<4>, top: usize) -> Result<()> {
+    /// The element's bits from `top` on are below the modulus'.
+    pub(crate) fn canonical(element: &BigInt<4>, top: usize) -> Result<()> {
         let (mut value, mut limit) = (*element, Fr::MODULUS);
         value >>= top as u32;
         limit >>= top as u32;

@@ -18,6 +18,8 @@ pub mod powers;
 pub mod prove;
 mod python;
 pub mod r1cs;
+mod ranges;
+pub mod ranked;
 pub mod scalars;
 pub mod scores;
 pub mod setup;

@@ -7,8 +7,10 @@ from functools import cache
 from pathlib import Path
 
 from ragseal.circuits.build import build
-from ragseal.circuits.search import complete
-from ragseal.kernel.params import CircuitClass
+from ragseal.circuits.circuit import load_ranked_classes
+from ragseal.circuits.search import complete, complete_ranked
+from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED, CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
 from tests.circuits.r1cs import R1cs, read
 
 CACHE = Path(__file__).resolve().parents[2] / "var" / "build"
@@ -20,6 +22,16 @@ def probe() -> CircuitClass:
 
 
 @cache
-def compiled(cls: CircuitClass) -> R1cs:
+def compiled(cls: CircuitClass | RankedClass) -> R1cs:
     built = build(cls, CACHE)
     return read(built.r1cs, built.sym)
+
+
+def ranked_tiny(law: str = RANKED_GEOMETRIC) -> RankedClass:
+    """The ranked class of a law that is for tests; ids fit a chunk."""
+    return load_ranked_classes()["ranked-tiny-one" if law == RANKED_ONE_SIDED else "ranked-tiny-two"]
+
+
+def ranked_probe() -> RankedClass:
+    """A ranked class whose ids need two chunks, with more than one block."""
+    return complete_ranked("ranked-probe", RANKED_ONE_SIDED, N=2060, K=4, m=9, q=20, c=11)

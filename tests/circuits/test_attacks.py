@@ -20,46 +20,10 @@ from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.errors import UnprovableError
 from tests.circuits.drafts import Draft, DraftPlace, Setting, multiplier
 from tests.circuits.r1cs import P, R1cs
+from tests.circuits.rules import assert_only_rule, boolean_row, fractions, linear_row
 from tests.circuits.scene import compiled
 
 pytestmark = pytest.mark.slow
-
-
-def fractions(r1cs: R1cs, *patterns: str) -> tuple[set[int], set[int]]:
-    """Defining rows of the fractions that match, and all of those wires but one a pattern, which shall be 0."""
-    rows: set[int] = set()
-    zero: set[int] = set()
-    for pattern in patterns:
-        wires = sorted(r1cs.named(pattern))
-        assert wires, pattern
-        rows |= r1cs.factor_rows(wires)
-        zero |= set(wires[1:])
-    return rows, zero
-
-
-def boolean_row(r1cs: R1cs, name: str) -> set[int]:
-    """The row w * (w - 1) = 0."""
-    w = r1cs.wire_of[name]
-    rows = [i for i in r1cs.rows_of[w] if all(any(x == w for x, _ in side) for side in r1cs.rows[i][:2])]
-    rows = [i for i in rows if {x for form in r1cs.rows[i] for x, _ in form} <= {0, w}]
-    assert len(rows) == 1, name
-    return set(rows)
-
-
-def linear_row(r1cs: R1cs, *names: str) -> set[int]:
-    """The linear row that contains all the names."""
-    rows = set.intersection(*(set(r1cs.rows_of[r1cs.wire_of[name]]) for name in names))
-    rows = {i for i in rows if not r1cs.rows[i][0] or not r1cs.rows[i][1]}
-    assert len(rows) == 1, names
-    return rows
-
-
-def assert_only_rule(setting: Setting, inputs: dict[int, int], rows: set[int], zero: set[int] | None = None) -> None:
-    r1cs = setting.r1cs
-    assert r1cs.violations(r1cs.solve(inputs)), "the circuit accepts the forgery"
-    relaxed = r1cs.solve({**inputs, **dict.fromkeys(zero or (), 0)}, rows)
-    left = r1cs.violations(relaxed, rows)
-    assert not left, f"something else rejects too: {[sorted(r1cs.row_names(i))[:6] for i in left[:3]]}"
 
 
 def requests(setting: Setting, hmax: int = 4000, span: int = 9000) -> Iterator[Draft]:

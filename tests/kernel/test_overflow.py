@@ -160,7 +160,7 @@ def test_bound_of_the_one_sided_law_against_samples(scores: str) -> None:
     assert values.min() >= 0
     flagged = (reach >= np.sort(values, axis=1)[:, N - K][:, None]).sum(axis=1)
     for R in (16, 20, 24, 28):
-        _, a, b = proven._search(N, K, R, proven._upper_hull(overflow.exceed_and_flag(table, m)))
+        _, a, b = proven._search(N, K, R, proven._upper_hull(overflow.exceed_and_flag(table, m), table.total))
         bound = overflow.overflow_bound(N, K, R, m, Fraction(a), Fraction(b), table)
         assert (flagged > R).mean() <= bound
     assert bound < 1
@@ -179,7 +179,7 @@ def test_bound_is_not_vacuous_at_moderate_size() -> None:
     kth = np.sort(values, axis=1)[:, N - K]
     flagged = (reach >= kth[:, None]).sum(axis=1)
     for R in (20, 24, 28):
-        hull = proven._upper_hull(overflow.exceed_and_flag(table, m))
+        hull = proven._upper_hull(overflow.exceed_and_flag(table, m), table.total)
         _, a, b = proven._search(N, K, R, hull)
         bound = overflow.overflow_bound(N, K, R, m, Fraction(a), Fraction(b), table)
         assert (flagged > R).mean() <= bound

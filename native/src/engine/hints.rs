@@ -5,86 +5,15 @@ use super::{bits, Engine, Selection};
 use crate::constants::{COARSE_CANONICAL_BITS, MODULUS_BITS, PLACE_CANONICAL_BITS, UNIFORM_BITS};
 use crate::ensure;
 use crate::error::Result;
+use crate::ranges::{signed, Ranges};
 use ark_bn254::Fr;
 use ark_ff::PrimeField;
-
-fn signed(x: i128) -> Fr {
-    if x < 0 {
-        -Fr::from(x.unsigned_abs())
-    } else {
-        Fr::from(x.unsigned_abs())
-    }
-}
-
-/// Chunks of range-checked values, with a count of every look-up.
-struct Ranges {
-    c: usize,
-    seen: Vec<u64>,
-}
-
-impl Ranges {
-    fn look(&mut self, chunk: u128) -> Result<u64> {
-        ensure!(
-            chunk < 1 << self.c,
-            "policy overflow: a chunk is out of range, the policy does not fit its circuit class"
-        );
-        self.seen[chunk as usize] += 1;
-        Ok(chunk as u64)
-    }
-
-    /// All chunks of a value in [0, 2^(c count)); the committed ones (all but the highest) go to `out`.
-    fn low(&mut self, value: i128, count: usize, out: &mut Vec<u64>) -> Result<()> {
-        ensure!(
-            value >= 0 && (self.c * count >= 127 || value < 1i128 << (self.c * count)),
-            "policy overflow: a comparison is out of range, the policy does not fit its circuit class"
-        );
-        self.low_unsigned(value as u128, count, out)
-    }
-
-    fn low_unsigned(&mut self, value: u128, count: usize, out: &mut Vec<u64>) -> Result<()> {
-        for j in 0..count {
-            let chunk = if self.c * j >= 128 { 0 } else { value >> (self.c * j) };
-            let chunk = if j + 1 < count {
-                chunk & ((1 << self.c) - 1)
-            } else {
-                chunk
-            };
-            let looked = self.look(chunk)?;
-            if j + 1 < count {
-                out.push(looked);
-            }
-        }
-        Ok(())
-    }
-
-    /// Chunks of a value in [0, 2^width) exactly; a narrow highest chunk is looked up scaled as well.
-    fn exact(&mut self, value: u128, width: usize, out: &mut Vec<u64>) -> Result<()> {
-        let count = width.div_ceil(self.c);
-        let narrow = width - self.c * (count - 1);
-        for j in 0..count {
-            let chunk = value >> (self.c * j);
-            let chunk = if j + 1 < count {
-                chunk & ((1 << self.c) - 1)
-            } else {
-                chunk
-            };
-            out.push(self.look(chunk)?);
-            if j + 1 == count && narrow < self.c {
-                self.look(chunk << (self.c - narrow))?;
-            }
-        }
-        Ok(())
-    }
-}
 
 impl Engine {
     /// The hint vector in the order of `kernel/statement.py`.
     pub fn hints(&self, chosen: &Selection, w: &[i64], hmax: i64) -> Result<Vec<Fr>> {
         let (c, vs) = (self.c, chosen.threshold);
-        let mut ranges = Ranges {
-            c,
-            seen: vec![0; 1 << c],
-        };
+        let mut ranges = Ranges::new(c);
         let mut opened = vec![false; self.n];
         for p in &chosen.places {
             opened[p.slot] = true;

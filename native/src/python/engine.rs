@@ -4,6 +4,7 @@
 use crate::encoding as enc;
 use crate::engine;
 use crate::error::{detached, Error, Result};
+use crate::ranked;
 use crate::scores;
 use crate::{bail, ensure};
 use pyo3::prelude::*;
@@ -72,6 +73,50 @@ impl Engine {
     }
 }
 
+/// The ranked mechanism of one class: noise by rank, exact top K, and the committed hints.
+#[pyclass(frozen, module = "ragseal_native")]
+pub struct RankedEngine(ranked::Ranked);
+
+#[pymethods]
+impl RankedEngine {
+    #[new]
+    fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
+        let mut shape = [0usize; 7];
+        for (slot, name) in shape.iter_mut().zip(["N", "K", "R", "m", "q", "c", "bits"]) {
+            *slot = *params
+                .get(name)
+                .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
+        }
+        let narrow = |b: &Vec<u8>| <[u8; 16]>::try_from(b.as_slice()).map(u128::from_be_bytes);
+        let least: std::result::Result<Vec<u128>, _> = cdf.iter().map(narrow).collect();
+        let least = least.map_err(|_| Error("a cumulative count has 16 bytes".into()))?;
+        Ok(RankedEngine(ranked::Ranked::new(shape, bounds, least, grid)?))
+    }
+
+    /// The K winners (increasing), their flags, v*, i*, theta and the entry.
+    fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], steps: i64) -> PyResult<Bound<'py, PyDict>> {
+        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, steps))?;
+        let out = PyDict::new(py);
+        out.set_item("ids", chosen.ids)?;
+        out.set_item("flags", chosen.flags)?;
+        out.set_item("v", chosen.threshold)?;
+        out.set_item("i_star", chosen.threshold_slot)?;
+        out.set_item("theta", chosen.theta)?;
+        out.set_item("entry", chosen.entry)?;
+        Ok(out)
+    }
+
+    /// The hint vector, packed.
+    fn hints<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], steps: i64) -> PyResult<Bound<'py, PyBytes>> {
+        let packed = detached(py, || {
+            let w = integers(w)?;
+            let chosen = self.0.select(enc::scalar(key)?, &w, steps)?;
+            Ok(enc::scalars_bytes(&self.0.hints(&chosen, &w, steps)?))
+        })?;
+        Ok(PyBytes::new(py, &packed))
+    }
+}
+
 /// A row-major int8 matrix whose products with a vector are exact.
 #[pyclass(frozen, module = "ragseal_native")]
 pub struct ScoreMatrix(scores::ScoreMatrix);
@@ -115,5 +160,6 @@ impl Committer {
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ScoreMatrix>()?;
     m.add_class::<Committer>()?;
+    m.add_class::<RankedEngine>()?;
     m.add_class::<Engine>()
 }

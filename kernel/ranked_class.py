@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A class of the ranked mechanism: scores in whole steps, fine bits by rank among the places.
+
+It differs from :class:`ragseal.kernel.params.CircuitClass` in three things.  A score is its digit k = floor(w / 2^c), a
+number of steps of the noise table, so there is no dither.  Fine bits belong to the rank of a place and not to its slot,
+two ranks share a hash, and so the set of places has to be unique.  Noise has 112 bits and a scale of 16 steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from ragseal.kernel import noise, overflow
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.params import (
+    COARSE_CANONICAL_BITS,
+    ELEMENTS_PER_BLOCK,
+    GRID_EXPONENT,
+    MODULUS_BITS,
+    OVERFLOW_EXPONENT,
+    PACKED_BITS,
+    RANKED_LAWS,
+)
+
+PLACES_PER_ELEMENT = 2  #: ranks whose fine bits one output of the wide permutation holds
+ELEMENT_BITS = 208  #: of an output that may be used: what is left is its canonical top
+
+
+@dataclass(frozen=True)
+class RankedClass:
+    """One circuit class of the ranked mechanism.  ``a`` and ``b`` are the free rationals of the overflow bound."""
+
+    name: str
+    law: str  #: one of RANKED_LAWS
+    N: int  #: capacity in slots, a multiple of q
+    K: int  #: slots returned
+    R: int  #: places, an even number
+    m: int  #: coarse bits a slot
+    q: int  #: slots a coarse element
+    c: int  #: bits of a range-checked chunk; 2^c score units make a step
+    a: Fraction
+    b: Fraction
+
+    def __post_init__(self) -> None:
+        def need(ok: bool, why: str) -> None:
+            if not ok:
+                raise PolicyError(f"ranked class {self.name!r}: {why}")
+
+        need(self.law in RANKED_LAWS, f"law must be one of {RANKED_LAWS}, not {self.law!r}")
+        need(1 <= self.K < self.R - 1 and self.R <= self.N, "needs 1 <= K < R - 1 and R <= N")
+        need(self.R % PLACES_PER_ELEMENT == 0, f"places must be a multiple of {PLACES_PER_ELEMENT}")
+        need(self.N < 1 << 31, "capacity must be below 2^31 slots")
+        need(self.q >= 1 and self.q * self.m <= ELEMENT_BITS, f"q * m must not exceed {ELEMENT_BITS} bits")
+        need(self.N % self.q == 0, f"capacity {self.N} must be a multiple of q = {self.q}")
+        need(2 <= self.m <= self.c <= 18, "needs 2 <= m <= c <= 18")
+        need(PLACES_PER_ELEMENT * self.fine_bits <= ELEMENT_BITS, "two places' fine bits do not fit an element")
+        need(self.a > 1 and 0 < self.b < 1, "overflow bound needs a > 1 and 0 < b < 1")
+        need(self.L + 1 + self.m + self.c < 200, "look-up keys would not fit a field element")
+        need(self.reach_span < 1 << self.c, "the noise of coarse bits spans more than a chunk")
+
+    @cached_property
+    def table(self) -> noise.NoiseTable:
+        """The canonical table of the class's law."""
+        return noise.build_table(self.law)
+
+    @cached_property
+    def bounds(self) -> tuple[int, ...]:
+        """Q(k): the largest noise, in steps, of a slot with coarse bits k = 0..2^m - 1."""
+        return noise.coarse_quantiles(self.table, self.m)
+
+    @property
+    def reach_span(self) -> int:
+        """Q(2^m - 1) - Q(0), steps."""
+        return self.bounds[-1] - self.bounds[0]
+
+    @property
+    def sides(self) -> int:
+        """2 of a symmetric law, whose noise has a sign, 1 of a one-sided one."""
+        return 1 if self.table.one_sided else 2
+
+    @property
+    def L(self) -> int:
+        """Bits of a slot id: the smallest L with 2^L >= N."""
+        return (self.N - 1).bit_length()
+
+    @property
+    def elements(self) -> int:
+        """Coarse elements: N / q."""
+        return self.N // self.q
+
+    @property
+    def blocks(self) -> int:
+        """Wide permutations a query for coarse bits."""
+        return -(-self.elements // ELEMENTS_PER_BLOCK)
+
+    @property
+    def fine_elements(self) -> int:
+        """Elements that hold the places' fine bits."""
+        return self.R // PLACES_PER_ELEMENT
+
+    @property
+    def fine_blocks(self) -> int:
+        """Wide permutations a query for fine bits."""
+        return -(-self.fine_elements // ELEMENTS_PER_BLOCK)
+
+    def _filler(self, used: int) -> int:
+        return max(0, (MODULUS_BITS - used - COARSE_CANONICAL_BITS) // self.c)
+
+    @property
+    def coarse_filler(self) -> int:
+        """Chunks between the slots' bits and the canonical top of a coarse element."""
+        return self._filler(self.q * self.m)
+
+    @property
+    def coarse_top_position(self) -> int:
+        return self.q * self.m + self.coarse_filler * self.c
+
+    @property
+    def coarse_top(self) -> int:
+        """Chunks of the canonical top of a coarse element."""
+        return -(-(MODULUS_BITS - self.coarse_top_position) // self.c)
+
+    @property
+    def fine_bits(self) -> int:
+        """Bits of a uniform below its coarse ones."""
+        return noise.uniform_bits(self.law) - self.m
+
+    @property
+    def fine_chunks(self) -> int:
+        return -(-self.fine_bits // self.c)
+
+    @property
+    def fine_last_bits(self) -> int:
+        """Width of the highest fine chunk."""
+        return self.fine_bits - self.c * (self.fine_chunks - 1)
+
+    @property
+    def fine_filler(self) -> int:
+        """Chunks between two places' fine bits and the canonical top of their element."""
+        return self._filler(PLACES_PER_ELEMENT * self.fine_bits)
+
+    @property
+    def fine_top_position(self) -> int:
+        return PLACES_PER_ELEMENT * self.fine_bits + self.fine_filler * self.c
+
+    @property
+    def fine_top(self) -> int:
+        return -(-(MODULUS_BITS - self.fine_top_position) // self.c)
+
+    @property
+    def uniform_chunks(self) -> int:
+        return -(-noise.uniform_bits(self.law) // self.c)
+
+    @property
+    def id_chunks(self) -> int:
+        """Chunks of the last winner's slot id."""
+        return -(-self.L // self.c)
+
+    @property
+    def returned_chunks(self) -> int:
+        """Chunks of 2 id + flag, and of the distance between two places in their order: L + 1 bits."""
+        return -(-(self.L + 1) // self.c)
+
+    @property
+    def compare_chunks(self) -> int:
+        """Chunks of the comparison v 2^L - i against v* 2^L - i*."""
+        return -(-(self.c + 1 + self.L) // self.c)
+
+    @property
+    def ids_per_element(self) -> int:
+        """Slot ids, each with its flag, packed into one field element of the commitment to T."""
+        return PACKED_BITS // (self.L + 1)
+
+    @property
+    def packed_elements(self) -> int:
+        return -(-self.K // self.ids_per_element)
+
+    @cached_property
+    def grid(self) -> int:
+        """G: theta takes 2^m - G + 1 .. 2^m (:func:`smallest_grid`)."""
+        return smallest_grid(self.N, self.R, self.m)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The class as plain values; rationals as "p/q".  Inverse of :func:`ranked_class_from_mapping`."""
+        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        out["a"], out["b"] = str(self.a), str(self.b)
+        return out
+
+
+def ranked_class_from_mapping(values: dict[str, Any]) -> RankedClass:
+    """Build a class from a parameter file's table.
+
+    Raises:
+        PolicyError: an unknown or missing key, or a value of the wrong kind.
+    """
+    names = {f.name: f.type for f in fields(RankedClass)}
+    if set(values) != set(names):
+        odd = sorted(set(values) ^ set(names))
+        raise PolicyError(f"ranked class: these keys are unknown or missing: {', '.join(odd)}")
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if names[key] == "Fraction":
+            try:
+                checked[key] = Fraction(str(value))
+            except (ValueError, ZeroDivisionError):
+                raise PolicyError(f"ranked class: {key} must be a rational such as 3/2") from None
+        elif type(value).__name__ != names[key]:
+            raise PolicyError(f"ranked class: {key} must be of type {names[key]}")
+        else:
+            checked[key] = value
+    return RankedClass(**checked)
+
+
+def smallest_grid(N: int, R: int, m: int) -> int:
+    """The smallest G with P(Bin(N, G / 2^m) <= R - 1) <= 2^-80 (docs/proofs/ranked.md, section 4).
+
+    Raises:
+        PolicyError: even all coarse values do not give it: R is too close to N.
+    """
+    limit = Fraction(1, 1 << GRID_EXPONENT)
+
+    def enough(G: int) -> bool:
+        return overflow.few_exceed_bound(N, R, (G * noise.TOTAL) >> m) <= limit
+
+    low, high = 0, 1 << m  # the probability falls as G grows
+    if not enough(high):
+        raise PolicyError(f"no threshold grid gives 2^-{GRID_EXPONENT} for N={N}, R={R}, m={m}; use a larger N")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def overflow_bound_holds(cls: RankedClass) -> bool:
+    """Whether the class's R, a, b prove P(overflow) <= 2^-64 a query (docs/proofs/ranked.md, section 3).  Exact.
+
+    A query overflows where R slots or more can reach the last winner's score: the places hold R - 1 such slots.
+    """
+    bound = overflow.overflow_bound(cls.N, cls.K, cls.R - 1, cls.m, cls.a, cls.b, cls.table)
+    return bound <= Fraction(1, 1 << OVERFLOW_EXPONENT)
+
+
+def check_scores(cls: RankedClass, steps: int, least: int, most: int) -> None:
+    """Whether every query of a policy is provable in a class, whatever the data: chunks are wide enough.
+
+    Args:
+        steps: H, the score window's width in steps.
+        least, most: digits k that any score may have, by the norms of embeddings.
+
+    Raises:
+        PolicyError: says which bound does not hold and what to change.
+    """
+
+    def need(ok: bool, why: str) -> None:
+        if not ok:
+            raise PolicyError(f"ranked class {cls.name!r}: {why}; use a smaller gain or a wider score window")
+
+    chunk = 1 << cls.c
+    top, low = cls.bounds[-1], cls.bounds[(1 << cls.m) - cls.grid]  # low: Q(theta - 1) for the grid's first theta
+    need(steps >= 1, "a score window of less than one step returns nothing to read")
+    need(least <= 0 <= most, "no digit range is without 0")
+    need(steps - least < chunk, f"{steps} steps of window and {-least} below it do not fit {cls.c} bits")
+    need(most <= chunk, f"{most} steps above the window's lower end do not fit {cls.c} bits")
+    need(steps + top - low <= chunk, "the window and the noise above the threshold do not fit a chunk")
+    spread = steps + top - cls.table.least + 1
+    need(spread << cls.L <= 1 << (cls.c * cls.compare_chunks), "the noisy scores do not fit their comparison")

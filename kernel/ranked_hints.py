@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A reference prover's values of the ranked circuit's committed inputs, in :class:`RankedLayout` order.
+
+What the native engine computes is compared with this.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+from ragseal.kernel import noise
+from ragseal.kernel.chunks import Chunks
+from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.params import MODULUS_BITS
+from ragseal.kernel.ranked_class import PLACES_PER_ELEMENT, RankedClass
+from ragseal.kernel.ranked_mechanism import RankedPlace, RankedSelection, digit
+from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.statement import canonical_limit
+
+
+def multiplier(k: int, bound: int, entry: int, steps: int, distance: int) -> int:
+    """e = (Y + k)(Y + H), Y = X + b - entry + 1: 0 of a slot that k or H keeps below the entry."""
+    y = distance + bound - entry + 1
+    return (y + k) * (y + steps)
+
+
+def place_distance(place: RankedPlace, bound: int, entry: int, steps: int) -> int:
+    """X of a place: the smaller of 0, 1 (full) or 2, 3 (not full) with e not 0."""
+    first = 0 if place.full else 2
+    return next(x for x in (first, first + 1) if multiplier(place.digit, bound, entry, steps, x))
+
+
+def outside_distance(cls: RankedClass, k: int, bound: int, entry: int, steps: int) -> int:
+    """X of a slot that is no place: e is 0 by its digit where that fits a chunk, else by the whole window.
+
+    Raises:
+        AttestationError: neither fits: the policy overflows its class.
+    """
+    for ahead in (k, steps):
+        if 0 <= entry - 1 - bound - ahead < 1 << cls.c:
+            return entry - 1 - bound - ahead
+    raise AttestationError("a slot's distance to the entry is out of range: the policy overflows its circuit class")
+
+
+def ranked_hints(cls: RankedClass, selection: RankedSelection, w: Sequence[int], steps: int) -> list[int]:
+    """The hint vector h (signed integers, in :class:`RankedLayout` order) of an honest prover.
+
+    Raises:
+        AttestationError: a value leaves its range, that is the policy overflows the class.
+    """
+    layout = RankedLayout(cls)
+    ch = Chunks(cls.c)
+    h: dict[str, list[int]] = {g.name: [] for g in layout.groups}
+
+    def put(name: str, values: Sequence[int]) -> None:
+        if values:
+            h[name] += values
+
+    distance_of = {p.slot: place_distance(p, cls.bounds[p.coarse], selection.entry, steps) for p in selection.places}
+    for i, u in enumerate(selection.coarse):
+        bound, k = cls.bounds[u], digit(cls, w[i])
+        distance = distance_of.get(i)
+        if distance is None:
+            distance = outside_distance(cls, k, bound, selection.entry, steps)
+        put("slot", [ch.look(w[i] - (k << cls.c)), u, bound, ch.look(distance)])
+
+    for name, elements, filler, top_chunks in (
+        ("coarse", selection.coarse_elements, cls.coarse_filler, cls.coarse_top),
+        ("fine", selection.fine_elements, cls.fine_filler, cls.fine_top),
+    ):
+        used = cls.q * cls.m if name == "coarse" else PLACES_PER_ELEMENT * cls.fine_bits
+        for element in elements:
+            put(f"{name}Filler", [ch.look((element >> (used + cls.c * j)) % (1 << cls.c)) for j in range(filler)])
+            position = used + cls.c * filler
+            top = element >> position
+            put(f"{name}Top", ch.low(top, top_chunks))
+            put(f"{name}Room", ch.low(canonical_limit(position) - 1 - top, top_chunks))
+            assert position + cls.c * top_chunks >= MODULUS_BITS
+
+    coarse_seen, noise_seen = Counter(selection.coarse), Counter[int]()
+    previous = -1 - (1 << cls.L)
+    for place in selection.places:
+        coarse_seen[place.coarse] += 1
+        noise_seen[_put_place(h, ch, cls, selection, place, steps, distance_of[place.slot])] += 1
+        position = place.slot - (place.full << cls.L)
+        put("placeGap", ch.low(position - previous - 1, cls.returned_chunks))
+        previous = position
+    put("placeGap", ch.low(cls.N - 1 - previous, cls.returned_chunks))
+
+    put("entry", [selection.entry])
+    put("threshold", [selection.threshold])
+    ch.look(selection.threshold - selection.entry)
+    put("thresholdSlot", [selection.threshold_slot])
+    put("thresholdSlotLow", ch.exact(selection.threshold_slot, cls.L)[:-1])
+    first = (1 << cls.m) - cls.grid + 1
+    put("thetaChoice", [int(first + g == selection.theta) for g in range(cls.grid)])
+    ch.look(selection.entry - 1 - cls.bounds[selection.theta - 1])
+    put("returned", [one.packed for one in selection.returned])
+    for a, b in itertools.pairwise(h["returned"]):
+        put("returnedGap", ch.low(b - a - 1, cls.returned_chunks))
+    h["coarseCount"] = [coarse_seen[k] for k in range(1 << cls.m)]
+    h["rangeCount"] = [ch.seen[j] for j in range(1 << cls.c)]
+    h["noiseCount"] = [noise_seen[x] for x in range(cls.table.cut + 1)]
+    return [v for g in layout.groups for v in h[g.name]]
+
+
+def _put_place(
+    h: dict[str, list[int]],
+    ch: Chunks,
+    cls: RankedClass,
+    selection: RankedSelection,
+    place: RankedPlace,
+    steps: int,
+    distance: int,
+) -> int:
+    """One place's hints but for its gap; the magnitude of its noise."""
+    k, bound = place.digit, cls.bounds[place.coarse]
+    positive, capped = int(k >= 1), int(k > steps)
+    ch.look(k - 1 if positive else -k)
+    ch.look(k - steps - 1 if capped else steps - k)
+    reach = min(max(k, 0), steps) + bound
+    ch.look(reach - selection.entry + 1 - place.full)
+    counted = int(place.coarse >= selection.theta)
+    ch.look(place.coarse - selection.theta if counted else selection.theta - 1 - place.coarse)
+    sign, folded = noise.reflect(cls.table, (place.coarse << cls.fine_bits) | place.fine)
+    magnitude = abs(place.noise)
+    before, upto = cls.table.cdf(magnitude - 1), cls.table.cdf(magnitude)
+    win = int(place.slot in selection.ids)
+    margin = ((place.score - selection.threshold) << cls.L) - place.slot + selection.threshold_slot
+    values: dict[str, list[int]] = {
+        "placeSlot": [place.slot],
+        "placeDigit": [k],
+        "placeCoarse": [place.coarse],
+        "placeBound": [bound],
+        "placeShift": [distance & 1],
+        "placePositive": [positive],
+        "placeCapped": [capped],
+        "placeFull": [int(place.full)],
+        "placeCounted": [counted],
+        "placeFine": ch.exact(place.fine, cls.fine_bits),
+        "placeSign": [sign][: cls.sides - 1],
+        "placeMagnitude": [magnitude],
+        "placeBefore": [before],
+        "placeUpto": [upto],
+        "placeBelow": ch.low(folded - before, cls.uniform_chunks),
+        "placeAbove": ch.low(upto - 1 - folded, cls.uniform_chunks),
+        "placeWins": [win],
+        "placeMargin": ch.low(margin if win else -1 - margin, cls.compare_chunks),
+    }
+    for name, part in values.items():
+        if part:
+            h[name] += part
+    return magnitude

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The ranked mechanism for one class: scores in steps, unique places, fine bits by rank; `kernel/ranked_mechanism.py`.
+//!
+//! The answer path does the same work for every query: coarse bits of all slots, their reaches, and all fine elements.
+
+mod hints;
+
+use crate::constants::*;
+use crate::engine::{bits, Engine, SCORE_LIMIT};
+use crate::error::Result;
+use crate::poseidon::Parameters;
+use crate::{bail, ensure};
+use ark_bn254::Fr;
+use ark_ff::{BigInt, PrimeField};
+use rayon::prelude::*;
+
+/// Places whose fine bits one element holds.
+const PER: usize = 2;
+
+/// Shape, bounds Q(k) and table of one class.
+pub struct Ranked {
+    n: usize,
+    k: usize,
+    r: usize,
+    m: usize,
+    q: usize,
+    c: usize,
+    /// Bits of a uniform.
+    width: usize,
+    grid: usize,
+    bounds: Vec<i64>,
+    /// F(x - 1) for x = 0, ..., cut + 1: the last is 2^width.
+    least: Vec<u128>,
+}
+
+struct Place {
+    slot: usize,
+    digit: i64,
+    u: u32,
+    fine: u128,
+    v: i64,
+    full: bool,
+}
+
+/// A slot's score in steps, as it is and clipped to the window.
+struct Score {
+    digit: i64,
+    clipped: i64,
+}
+
+/// T and everything that its proof opens.
+pub struct Selection {
+    coarse_elements: Vec<BigInt<4>>,
+    fine_elements: Vec<BigInt<4>>,
+    u: Vec<u32>,
+    places: Vec<Place>,
+    pub entry: i64,
+    pub threshold: i64,
+    pub threshold_slot: usize,
+    pub theta: usize,
+    pub ids: Vec<usize>,
+    /// Of each of `ids`: its score is at least a step.
+    pub flags: Vec<bool>,
+}
+
+impl Ranked {
+    /// `shape`: N, K, R, m, q, c, bits of a uniform.  `bounds`: Q(k) for k < 2^m.  `least`: F(x - 1) for x = 0..=cut + 1;
+    /// its first is 0 of a one-sided law, whose uniforms are not folded.
+    pub fn new(shape: [usize; 7], bounds: Vec<i64>, least: Vec<u128>, grid: usize) -> Result<Ranked> {
+        let [n, k, r, m, q, c, width] = shape;
+        ensure!(
+            k >= 1 && k + 1 < r && r <= n && r % PER == 0 && n < 1 << 31 && q >= 1 && n % q == 0 && q * m <= 208,
+            "the class's shape is impossible"
+        );
+        ensure!(
+            (2..=c).contains(&m) && c <= 18 && width < 128 && width > m && PER * (width - m) <= 208,
+            "the class's widths are impossible"
+        );
+        ensure!(
+            bounds.len() == 1 << m,
+            "{} bounds for 2^{m} coarse values",
+            bounds.len()
+        );
+        ensure!(
+            bounds.windows(2).all(|p| p[0] <= p[1]) && bounds.iter().all(|b| b.abs() < SCORE_LIMIT),
+            "the bounds of coarse values must not decrease"
+        );
+        ensure!(
+            least.len() >= 2 && least.windows(2).all(|p| p[0] < p[1]) && least[least.len() - 1] == 1 << width,
+            "the noise table must increase to 2^{width}"
+        );
+        ensure!(grid >= 1 && grid <= 1 << m, "the threshold grid is impossible");
+        Ok(Ranked {
+            n,
+            k,
+            r,
+            m,
+            q,
+            c,
+            width,
+            grid,
+            bounds,
+            least,
+        })
+    }
+
+    fn fine_bits(&self) -> usize {
+        self.width - self.m
+    }
+
+    fn slot_bits(&self) -> usize {
+        usize::BITS as usize - (self.n - 1).leading_zeros() as usize
+    }
+
+    fn filler(&self, used: usize) -> usize {
+        (MODULUS_BITS - used).saturating_sub(COARSE_CANONICAL_BITS) / self.c
+    }
+
+    /// Position of the canonical top of an element whose used bits end at `used`.
+    fn top(&self, used: usize) -> usize {
+        used + self.filler(used) * self.c
+    }
+
+    /// The first `count` outputs of the wide permutations of one tag; canonical above `used` bits.
+    fn wide(&self, key: Fr, tag: u64, count: usize, used: usize) -> Result<Vec<BigInt<4>>> {
+        let wide = Parameters::of(17)?;
+        let shared = wide.shared_by_blocks(key);
+        let mut elements: Vec<BigInt<4>> = (0..count.div_ceil(ELEMENTS_PER_BLOCK))
+            .into_par_iter()
+            .flat_map_iter(|block| {
+                let state = wide.block(&shared, Fr::from(block as u64 + (tag << 32)));
+                state.into_iter().skip(1).map(|x| x.into_bigint())
+            })
+            .collect();
+        elements.truncate(count);
+        for element in &elements {
+            Engine::canonical(element, self.top(used))?;
+        }
+        Ok(elements)
+    }
+
+    /// Sign, folded uniform and magnitude of the noise, by a search of fixed length: its steps depend on the table alone.
+    fn noise(&self, uniform: u128) -> (bool, u128, usize) {
+        let negative = self.least[0] > 0 && uniform >> (self.width - 1) == 0;
+        let folded = if negative {
+            (1 << self.width) - 1 - uniform
+        } else {
+            uniform
+        };
+        let (mut low, mut size) = (0usize, self.least.len() - 1);
+        while size > 1 {
+            let half = size / 2;
+            low += usize::from(self.least[low + half] <= folded) * half;
+            size -= half;
+        }
+        (negative, folded, low)
+    }
+
+    /// The place of one rank: a slot, its coarse bits and its score.
+    fn place(&self, fine_elements: &[BigInt<4>], rank: usize, (slot, full): (usize, bool), u: u32, s: Score) -> Place {
+        let fb = self.fine_bits();
+        let fine = bits(&fine_elements[rank / PER], fb * (rank % PER), fb);
+        let (negative, _, magnitude) = self.noise(u128::from(u) << fb | fine);
+        let z = if negative {
+            -(magnitude as i64)
+        } else {
+            magnitude as i64
+        };
+        Place {
+            slot,
+            digit: s.digit,
+            u,
+            fine,
+            v: s.clipped + z,
+            full,
+        }
+    }
+
+    /// Noise over every slot and the exact top K by (v, -slot).  `steps`: the score window's width.
+    pub fn select(&self, key: Fr, w: &[i64], steps: i64) -> Result<Selection> {
+        ensure!(w.len() == self.n, "{} scores for a capacity of {}", w.len(), self.n);
+        ensure!((0..SCORE_LIMIT).contains(&steps), "H is out of range");
+        ensure!(w.iter().all(|x| x.abs() < SCORE_LIMIT), "a score is out of range");
+        let coarse_elements = self.wide(key, TAG_COARSE, self.n / self.q, self.q * self.m)?;
+        let fine_elements = self.wide(key, TAG_FINE, self.r / PER, PER * self.fine_bits())?;
+        let u: Vec<u32> = coarse_elements
+            .iter()
+            .flat_map(|e| (0..self.q).map(|j| bits(e, self.m * j, self.m) as u32))
+            .collect();
+        let reach: Vec<i64> = w
+            .iter()
+            .zip(&u)
+            .map(|(&x, &u)| (x >> self.c).clamp(0, steps) + self.bounds[u as usize])
+            .collect();
+        let mut ordered = reach.clone();
+        let entry = *ordered.select_nth_unstable_by(self.r - 1, |a, b| b.cmp(a)).1 + 1;
+        let full = (0..self.n).filter(|&i| reach[i] >= entry).map(|i| (i, true));
+        let edge = (0..self.n).filter(|&i| reach[i] == entry - 1).map(|i| (i, false));
+        let places: Vec<Place> = full
+            .chain(edge)
+            .take(self.r)
+            .enumerate()
+            .map(|(rank, chosen)| {
+                let digit = w[chosen.0] >> self.c;
+                let clipped = digit.clamp(0, steps);
+                self.place(&fine_elements, rank, chosen, u[chosen.0], Score { digit, clipped })
+            })
+            .collect();
+        let mut best: Vec<(i64, usize, bool)> = places.iter().map(|p| (p.v, p.slot, p.digit >= 1)).collect();
+        best.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        let (threshold, threshold_slot, _) = best[self.k - 1];
+        if threshold < entry {
+            bail!("overflow: R = {} slots or more could win", self.r);
+        }
+        let first = (1 << self.m) - self.grid + 1;
+        let Some(theta) = (first..=1 << self.m).rev().find(|&t| self.bounds[t - 1] < entry) else {
+            bail!("overflow grid: the entry lies below the grid of theta");
+        };
+        let mut returned: Vec<(usize, bool)> = best[..self.k].iter().map(|&(_, slot, flag)| (slot, flag)).collect();
+        returned.sort_unstable();
+        let (ids, flags) = returned.into_iter().unzip();
+        Ok(Selection {
+            coarse_elements,
+            fine_elements,
+            u,
+            places,
+            entry,
+            threshold,
+            threshold_slot,
+            theta,
+            ids,
+            flags,
+        })
+    }
+}
