@@ -85,6 +85,19 @@ class CircuitClass:
         return (self.N - 1).bit_length()
 
     @property
+    def step_bits(self) -> int:
+        """A step of the noise table is 2^step_bits units of a score."""
+        return self.s
+
+    def window_of(self, width: int) -> int:
+        """H as a statement has it, for a score window of ``width`` units: the same."""
+        return width
+
+    def shift_of(self, width: int) -> int:
+        """Delta_b: the worst shift of one query in table steps, rounded up for the dither."""
+        return -(-width >> self.s)
+
+    @property
     def elements(self) -> int:
         """Coarse elements: N / q."""
         return self.N // self.q

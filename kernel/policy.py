@@ -14,11 +14,13 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
 from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, CircuitClass
+from ragseal.kernel.ranked_class import RankedClass, check_scores
 
 MAX_DIMENSION = 4096
 EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window's epsilon is about, SPEC Claims
@@ -78,18 +80,22 @@ class Policy(Message):
     closes: int
 
     @property
-    def hmax(self) -> int:
-        """H = gain * (hi - lo)."""
+    def width(self) -> int:
+        """gain * (hi - lo): the score window's width in units of w."""
         return self.gain * (self.hi - self.lo)
+
+    def hmax(self, cls: AttestationClass) -> int:
+        """H as the statement has it: the width, or of a ranked class its whole steps."""
+        return cls.window_of(self.width)
 
     @property
     def coined(self) -> bool:
         """Whether slots are hidden by coins."""
         return self.claim == UNTIL_DELIVERED
 
-    def shift(self, cls: CircuitClass) -> int:
-        """Delta_b = ceil(H / 2^s): the worst shift of one query, in table steps."""
-        return -(-self.hmax >> cls.s)
+    def shift(self, cls: AttestationClass) -> int:
+        """Delta_b: the worst shift of one query, in table steps: ceil(width / 2^s), or H of a ranked class."""
+        return cls.shift_of(self.width)
 
     def validate(self) -> None:
         delta = rational(self.delta, "delta")
@@ -161,7 +167,9 @@ def nearest_window(lo: int, hi: int) -> str:
     return f"lo = {low}, hi = {high}" + (" (they look swapped)" if hi < lo else "")
 
 
-def check_policy(policy: Policy, cls: CircuitClass, class_digest: bytes, others: Iterable[CircuitClass] = ()) -> None:
+def check_policy(
+    policy: Policy, cls: AttestationClass, class_digest: bytes, others: Iterable[AttestationClass] = ()
+) -> None:
     """A policy belongs to its class and cannot overflow it.
 
     Args:
@@ -183,21 +191,27 @@ def check_policy(policy: Policy, cls: CircuitClass, class_digest: bytes, others:
             f"hi = {policy.hi} exceeds the largest possible score {limit} of {policy.dimension} dimensions: the "
             f"nearest is hi = {limit}"
         )
-    width = comparison_need(policy, cls)
-    if width > comparison_room(cls):
+    if policy.hmax(cls) < 1:
         raise PolicyError(
-            f"gain {policy.gain} on [{policy.lo}, {policy.hi}] needs comparisons up to {width}, class {cls.name!r} has "
-            f"{comparison_room(cls)}: {_way_out(policy, cls, others)}"
+            f"gain {policy.gain} on [{policy.lo}, {policy.hi}] is less than one step of the noise of class "
+            f"{cls.name!r}, so that no query could return a text: the nearest is gain = "
+            f"{-(-(1 << cls.step_bits) // (policy.hi - policy.lo))}"
+        )
+    if not _fits(policy, cls):
+        raise PolicyError(
+            f"gain {policy.gain} on [{policy.lo}, {policy.hi}] needs comparisons wider than class {cls.name!r} has: "
+            f"{_way_out(policy, cls, others)}"
         )
 
 
-def _way_out(policy: Policy, cls: CircuitClass, others: Iterable[CircuitClass]) -> str:
+def _way_out(policy: Policy, cls: AttestationClass, others: Iterable[AttestationClass]) -> str:
     """The largest gain that fits, and the classes in which the same noise for a score fits."""
     most = max_gain(policy, cls)
     ways = [f"use gain <= {most}" if most else "use a narrower score window"]
     for other in others:
-        same = replace(policy, gain=max(1, (policy.gain << other.s) >> cls.s))  # the noise is 2^s times the table's
-        if other.law == cls.law and other.name != cls.name and comparison_need(same, other) <= comparison_room(other):
+        # The noise is 2^step_bits times the table's.
+        same = replace(policy, gain=max(1, (policy.gain << other.step_bits) >> cls.step_bits))
+        if other.law == cls.law and other.name != cls.name and _fits(same, other):
             ways.append(f"class {other.name!r} ({other.N} slots) with gain = {same.gain}")
     return listed(ways)
 
@@ -205,6 +219,23 @@ def _way_out(policy: Policy, cls: CircuitClass, others: Iterable[CircuitClass]) 
 def listed(ways: Sequence[str]) -> str:
     """Ways out, for people: "a, b, or c"."""
     return ", ".join([*ways[:-2], ", or ".join(ways[-2:])])
+
+
+def _fits(policy: Policy, cls: AttestationClass) -> bool:
+    """Whether every query of the policy can be proven in the class, whatever the data (completeness only)."""
+    if isinstance(cls, CircuitClass):
+        return comparison_need(policy, cls) <= comparison_room(cls)
+    try:
+        check_scores(cls, policy.hmax(cls), *extreme_digits(policy, cls))
+    except PolicyError:
+        return False
+    return True
+
+
+def extreme_digits(policy: Policy, cls: RankedClass) -> tuple[int, int]:
+    """The least and the largest number of steps that any score can have: of an opposite and of an equal vector."""
+    limit = score_limit(policy.dimension)
+    return policy.gain * (-limit - policy.lo) >> cls.c, policy.gain * (limit - policy.lo) >> cls.c
 
 
 def comparison_room(cls: CircuitClass) -> int:
@@ -219,14 +250,22 @@ def comparison_need(policy: Policy, cls: CircuitClass) -> int:
     noise_max = ((table.cut + 1) << cls.s) - 1
     lowest = policy.gain * (limit + policy.lo)  # largest -w: an opposite vector
     highest = policy.gain * (limit - policy.lo)
-    return policy.hmax + 2 * noise_max + max(lowest, highest) + 2
+    return policy.width + 2 * noise_max + max(lowest, highest) + 2
 
 
-def max_gain(policy: Policy, cls: CircuitClass) -> int:
+def max_gain(policy: Policy, cls: AttestationClass) -> int:
     """Largest gain that the class can compare for this score window, 0 if none."""
-    table = noise.build_table(cls.law)
     limit = score_limit(policy.dimension)
-    noise_max = ((table.cut + 1) << cls.s) - 1
-    room = comparison_room(cls) - 2 * noise_max - 2
-    per_gain = policy.hi - policy.lo + limit + policy.lo
-    return max(0, room // per_gain)
+    if isinstance(cls, CircuitClass):
+        noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
+        room = comparison_room(cls) - 2 * noise_max - 2
+        return max(0, room // (policy.hi - policy.lo + limit + policy.lo))
+    # What check_scores compares grows with the gain, so the largest that it takes is found by halving.
+    least = -(-(1 << cls.c) // (policy.hi - policy.lo))
+    if not _fits(replace(policy, gain=least), cls):
+        return 0
+    low, high = least, 1 << 32
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _fits(replace(policy, gain=middle), cls) else (low, middle)
+    return low

@@ -87,6 +87,19 @@ class RankedClass:
         return (self.N - 1).bit_length()
 
     @property
+    def step_bits(self) -> int:
+        """A step of the noise table is 2^step_bits units of a score."""
+        return self.c
+
+    def window_of(self, width: int) -> int:
+        """H as a statement has it, for a score window of ``width`` units: whole steps."""
+        return width >> self.c
+
+    def shift_of(self, width: int) -> int:
+        """Delta_b: the worst shift of one query in table steps (docs/proofs/ranked.md, section 2)."""
+        return self.window_of(width)
+
+    @property
     def elements(self) -> int:
         """Coarse elements: N / q."""
         return self.N // self.q
