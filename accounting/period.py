@@ -102,7 +102,7 @@ def _together(windows: Sequence[Spent], k_max: int) -> tuple[int, int, Mapping[s
         max(k_max, *(one.policy.k_max for one in windows)),
         max(one.policy.chunks_max for one in windows),
         {
-            name: (max(group, key=lambda one: one.policy.hmax), sum(one.queries for one in group))
+            name: (max(group, key=lambda one: one.policy.width), sum(one.queries for one in group))
             for name, group in groups.items()
         },
     )

@@ -80,7 +80,7 @@ def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, A
     blocks = {width: [field.to_bytes(secrets.randbelow(R)) for _ in range(width - 1)] for width in (3, 17)}
     parts = {
         "scores": lambda: version.in_force.scored.scores(e),
-        "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.hmax),
+        "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.hmax(cls)),
         "poseidon_width_17": lambda: native.poseidon(blocks[17]),
         "poseidon_width_3": lambda: native.poseidon(blocks[3]),
         "c_y": lambda: commit_scores(group, points[:-64], key.scores, [int(x) for x in e], R - 5),

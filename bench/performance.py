@@ -28,7 +28,7 @@ import click
 from bench import answering, proofpath, sealing
 from bench.experiment import RESULTS, ROOT, machine
 from ragseal.circuits.circuit import load_classes
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.classes import AttestationClass
 
 LOAD = RESULTS / "load.json"
 
@@ -95,7 +95,7 @@ class Kept:
         shutil.rmtree(self._folder)
 
 
-def prove_path(effort: Effort, cls: CircuitClass, say: Callable[[str], None]) -> dict[str, Any]:
+def prove_path(effort: Effort, cls: AttestationClass, say: Callable[[str], None]) -> dict[str, Any]:
     """Everything about one class's proofs."""
     out, bench, made = proofpath.proving(cls, ROOT / "var", effort.distinct, effort.repeat, say)
     out["verification"] = proofpath.verification(bench, made, effort.records, say)

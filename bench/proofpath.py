@@ -25,7 +25,7 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.kernel import folding
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.prover.commitment.columns import commit_columns, make_version
 from ragseal.verifier.steps import proofs as auditor
 
@@ -92,7 +92,7 @@ def other_provers(zkey: Path, witness: Any, repeat: int, say: Say) -> dict[str, 
 
 
 def proving(
-    cls: CircuitClass, cache: Path, distinct: int, repeat: int, say: Say
+    cls: AttestationClass, cache: Path, distinct: int, repeat: int, say: Say
 ) -> tuple[dict[str, Any], Bench, list[Instance]]:
     """Rows, keys, witnesses and proofs; and the records that verification is measured on."""
     say(f"compiling class {cls.name} (once)")

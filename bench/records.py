@@ -16,7 +16,7 @@ import ragseal_native as native
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.scores import score_matrix
-from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.assignments import Assignment, assignment_of
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation, commitment, field, mechanism, opening
 from ragseal.kernel.attestation import (
@@ -28,7 +28,9 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     Statement,
 )
-from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.params import R
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.verifier.steps.proofs import ProofContext
@@ -49,7 +51,7 @@ def unit_rows(rng: np.random.Generator, count: int) -> npt.NDArray[np.int8]:
 class Bench:
     """One tenant's committed index under one key, and what a window's manifest would say."""
 
-    def __init__(self, cls: CircuitClass, key: KeyView, rng: np.random.Generator) -> None:
+    def __init__(self, cls: AttestationClass, key: KeyView, rng: np.random.Generator) -> None:
         self.cls, self.key, self.rng, self.group = cls, key, rng, default_group()
         self.engine = NativeEngine(cls)
         self.matrix = unit_rows(rng, cls.N)
@@ -84,7 +86,7 @@ class Instance:
     e: list[int]
     r: int
     rho: int
-    rho_hint: int
+    rho_hints: list[int]
     h: bytes
     c_w: bytes
     c_h: bytes
@@ -96,7 +98,7 @@ def make(bench: Bench, seq: int) -> Instance:
     """Everything of a record but its proof."""
     cls, key, group, policy = bench.cls, bench.key, bench.group, bench.policy
     e = [int(x) for x in unit_rows(bench.rng, 1)[0]]
-    r, rho, rho_hint, t_salt = (secrets.randbelow(R) for _ in range(4))
+    r, rho, t_salt, *rho_hints = (secrets.randbelow(R) for _ in range(3 + key.hint_bases.count))
     request = Request(
         "example.org/bench", "w", b"m" * 32, "account", seq + 1, bytes(16), bytes(32),
         commitment.embedding_commitment(group, bench.generators, e, r), b"i" * 32, True,
@@ -104,20 +106,20 @@ def make(bench: Bench, seq: int) -> Instance:
     )  # fmt: skip
     noise_key = mechanism.noise_key(bench.seed, bench.beacon, request.ctx())
     w = policy.gain * (bench.scored.scores(e).astype(np.int64) - policy.lo)
-    h = bench.engine.hints(noise_key, w, policy.hmax)
-    t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax))
+    h = bench.engine.hints(noise_key, w, policy.hmax(cls))
+    t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax(cls)))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
     c_w = attestation.shifted_scores(group, c_y, key.sum_y, policy)
-    c_h = group.msm(key.hints + key.scores.b, h + field.to_bytes(rho_hint))
+    c_h = key.hint_bases.commit(group, h, rho_hints)
     manifest = bench.basis.window.manifest
-    statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax, t_commit)
+    statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax(cls), t_commit)
     both = attestation.challenges(key.digest, record.digest(), statement, c_w, c_h)
-    blind = attestation.total_blinder(policy, e, bench.blinders, rho, rho_hint)
-    assignment = Assignment(
+    blind = attestation.total_blinder(policy, e, bench.blinders, rho, scaled_blinder(rho_hints, both[1]))
+    assignment = assignment_of(cls)(
         (*statement.clear(), *both), tuple(int(x) for x in w), h, blind, bench.seed, t_salt
     )  # fmt: skip
-    return Instance(record, statement, e, r, rho, rho_hint, h, c_w, c_h, assignment)
+    return Instance(record, statement, e, r, rho, rho_hints, h, c_w, c_h, assignment)
 
 
 def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], ProofBatch]:
@@ -133,12 +135,11 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], P
         for one, entry in zip(made, entries, strict=True)
     ]
     context = attestation.batch_context(key.digest, bench.basis.window.digest, items)
-    size = key.layout.size + 1
     weights = bench.weights("hints", context, len(made))
     opened = opening.prove_opening(
-        group, "hints", context, [attestation.hint_relation(key.hints, key.scores.b, items)],
-        group.combine([one.h + field.to_bytes(one.rho_hint) for one in made], weights),
-        bytes(native.random_scalars(size)),
+        group, "hints", context, key.hint_bases.relations([one.c_h for one in made]),
+        group.combine([key.hint_bases.witness(one.h, one.rho_hints) for one in made], weights),
+        bytes(native.random_scalars(key.hint_bases.size)),
     )  # fmt: skip
     here = attestation.link_context(context, TENANT, b"i" * 32)
     weights = bench.weights("link", here, len(made))

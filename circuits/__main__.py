@@ -13,8 +13,9 @@ from ragseal.circuits import stats as statistics
 from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import class_digest, load_classes, thinning_classes
 from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.kernel.params import LAWS, CircuitClass
+from ragseal.kernel.params import LAWS
 
 
 class _Commands(click.Group):
@@ -27,7 +28,7 @@ class _Commands(click.Group):
             raise click.ClickException(str(error)) from None
 
 
-def _chosen(names: Iterable[str]) -> list[CircuitClass]:
+def _chosen(names: Iterable[str]) -> list[AttestationClass]:
     classes = load_classes()
     unknown = sorted(set(names) - set(classes))
     if unknown:
@@ -46,8 +47,9 @@ def list_() -> None:
     for cls in _chosen([]):
         rows = shapes.count_rows(cls)
         click.echo(
-            f"{cls.name:10} {cls.law:9} N={cls.N:<6} K={cls.K:<3} R={cls.R:<3} m={cls.m:<2} q={cls.q:<2} c={cls.c:<2} "
-            f"s={cls.s:<2} rows={rows.rows:<7} domain=2^{rows.domain.bit_length() - 1} {class_digest(cls).hex()[:16]}"
+            f"{cls.name:19} {cls.law:12} N={cls.N:<6} K={cls.K:<3} R={cls.R:<3} m={cls.m:<2} q={cls.q:<2} c={cls.c:<2} "
+            f"step=2^{cls.step_bits:<2} rows={rows.rows:<7} domain=2^{rows.domain.bit_length() - 1} "
+            f"{class_digest(cls).hex()[:16]}"
         )
 
 

@@ -30,9 +30,8 @@ from ragseal.circuits.orientation import RULE, orient
 from ragseal.circuits.packages import node_modules, user_cache, way_out
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.thinning import ThinningClass
 
 #: Rows are written as products only, so the simplification of signal equalities and constants is enough.
@@ -59,7 +58,7 @@ def default_cache() -> Path:
 DEFAULT_CACHE = default_cache()
 
 Progress = Callable[[str], None]
-C = TypeVar("C", CircuitClass, RankedClass, EstimateClass, ThinningClass)
+C = TypeVar("C", AttestationClass, EstimateClass, ThinningClass)
 
 
 @dataclass(frozen=True, slots=True)

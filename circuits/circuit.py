@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are four: the attestation's, which a policy names by its class; the ranked one, which proves the same kind of
-statement with fine bits by rank, and which no policy names yet; the estimate's, of which an auditor chooses a
-size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the policy's class.
+There are four: the attestation's and the ranked one, which prove that a list is what the mechanism gives, and one of
+which a policy names by its class; the estimate's, of which an auditor chooses a size by the key that it asks for proofs
+under; and the thinning's, whose size is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
 
@@ -18,9 +18,10 @@ from pathlib import Path
 
 from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
+from ragseal.kernel.classes import AttestationClass, attestation_class
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import CircuitClass, class_from_mapping
-from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
@@ -38,7 +39,7 @@ _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm,
 _THINNING_LIBRARY = ("constants.circom", "poseidon.circom")
 _RANKED_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.circom")
 
-Shape = CircuitClass | RankedClass | EstimateClass | ThinningClass  #: what a circuit is generated from
+Shape = AttestationClass | EstimateClass | ThinningClass  #: what a circuit is generated from
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,26 +197,17 @@ def _thinning(cls: ThinningClass) -> Circuit:
     return Circuit(cls, THINNING, files, True, main, cls.public, cls.clear, relations, digest)
 
 
-def load_classes(path: Path | None = None) -> dict[str, CircuitClass]:
-    """The classes of a parameter file (default: the one that comes with ragseal), by name.
+def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
+    """The classes of a parameter file (default: both that come with ragseal), by name.
 
     Raises:
         ConfigurationError: the file cannot be read or is no TOML.
         PolicyError: a class's parameters are contradictory.
     """
-    tables = _tables(path or CLASSES_FILE)
-    return {name: class_from_mapping({"name": name, **values}) for name, values in tables.items()}
-
-
-def load_ranked_classes(path: Path | None = None) -> dict[str, RankedClass]:
-    """The ranked classes of a parameter file (default: the one that comes with ragseal), by name.
-
-    Raises:
-        ConfigurationError: the file cannot be read or is no TOML.
-        PolicyError: a class's parameters are contradictory.
-    """
-    tables = _tables(path or RANKED_CLASSES_FILE)
-    return {name: ranked_class_from_mapping({"name": name, **values}) for name, values in tables.items()}
+    tables: dict[str, dict[str, object]] = {}
+    for source in [path] if path else [CLASSES_FILE, RANKED_CLASSES_FILE]:
+        tables |= _tables(source)
+    return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
 
 
 def _tables(source: Path) -> dict[str, dict[str, object]]:
@@ -238,7 +230,7 @@ def estimate_class(name: str) -> EstimateClass:
 
 def fitting(class_name: str) -> EstimateClass:
     """The size that goes with a class of the attestation: the tiny one for the tiny ones."""
-    return CLASSES["estimate-6" if class_name.startswith("tiny") else "estimate-112"]
+    return CLASSES["estimate-6" if "tiny" in class_name else "estimate-112"]
 
 
 def thinning_classes() -> dict[str, ThinningClass]:

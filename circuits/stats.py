@@ -19,9 +19,8 @@ from ragseal.circuits.build import BuiltCircuit
 from ragseal.circuits.circuit import HERE, Shape, circuit_of
 from ragseal.circuits.search import count_rows
 from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.thinning import ThinningClass
 
 STATS_FILE = HERE / "stats.csv"
@@ -33,7 +32,7 @@ COLUMNS = (
 def line(cls: Shape) -> dict[str, str]:
     """One class's numbers, by formula."""
     rows = count_rows(cls)
-    if isinstance(cls, CircuitClass | RankedClass):
+    if isinstance(cls, AttestationClass):
         shape = f"N={cls.N} K={cls.K} R={cls.R} m={cls.m}"
         split = f"{rows.scaling / cls.N:.3f}", str(rows.rows - rows.scaling)
     elif isinstance(cls, ThinningClass):
@@ -48,7 +47,7 @@ def line(cls: Shape) -> dict[str, str]:
 
 
 def measured(
-    built: BuiltCircuit[CircuitClass] | BuiltCircuit[EstimateClass] | BuiltCircuit[ThinningClass],
+    built: BuiltCircuit[AttestationClass] | BuiltCircuit[EstimateClass] | BuiltCircuit[ThinningClass],
 ) -> dict[str, str]:
     """As :func:`line`, held to what was compiled.
 

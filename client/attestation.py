@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from ragseal.kernel import attestation as messages
 from ragseal.kernel.attestation import Answer, Openings, Prepare, Prepared, Receipt, Record, Request, SignedRequest
 from ragseal.kernel.bn254 import Group
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import Account, Manifest, TenantIndex, embedding_commitment, text_leaf
 from ragseal.kernel.errors import AttestationError, BudgetError, EncodingError, LedgerError
 from ragseal.kernel.fixedpoint import check_embedding
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
@@ -37,7 +37,7 @@ class Window:
     digest: bytes  #: of the manifest
     account: Account  #: this account's line of the registry
     index: TenantIndex  #: its tenant's index version
-    cls: CircuitClass
+    cls: AttestationClass
 
 
 def encode_embedding(e: Sequence[int]) -> bytes:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 
 _WAY_OUT = "install the version of ragseal that the provider runs"
 
 
-def known_class(policy: Policy) -> CircuitClass:
+def known_class(policy: Policy) -> AttestationClass:
     """The circuit class a policy names, from this installation's parameter files.
 
     Raises:

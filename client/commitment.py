@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragseal.client.attestation import Window
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import Membership, SignedManifest
 from ragseal.kernel.errors import AttestationError, CommitmentError, LedgerError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 
-ClassOf = Callable[[Policy], CircuitClass]  #: the circuit class a policy names; PolicyError if it is unknown here
+ClassOf = Callable[[Policy], AttestationClass]  #: the circuit class a policy names; PolicyError if it is unknown here
 
 
 def check_manifest(

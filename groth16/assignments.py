@@ -17,10 +17,12 @@ import numpy.typing as npt
 
 from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
-from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, CircuitClass, R
+from ragseal.kernel.hint_opening import packed_bounds
+from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
 from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import BOUND, SLOT_HINTS, RankedLayout
+from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout, canonical_limit
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass
@@ -28,7 +30,7 @@ from ragseal.kernel.thinning import ThinningClass
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """All inputs of the attestation circuit."""
+    """All inputs of an attestation's circuit."""
 
     clear: tuple[int, ...]  #: seven, with alpha and beta
     w: tuple[int, ...]  #: signed
@@ -44,61 +46,52 @@ class Assignment:
                 field.pack((*self.clear, self.blind)),
                 field.pack(self.w),
                 self.h,
+                field.pack(self._scaled()),
                 field.pack((*self.seed, self.t_salt)),
             )
         )
 
-    def named(self, cls: CircuitClass) -> dict[str, Any]:
+    def named(self, cls: Any) -> dict[str, Any]:
         """As circom's input file wants it: decimal strings by signal name."""
-        return _named(self, Layout(cls))
+        return self._named(Layout(cls))
 
+    def _scaled(self) -> Sequence[int]:
+        return ()
 
-def _named(given: Assignment | RankedAssignment, layout: Layout | RankedLayout) -> dict[str, Any]:
-    values = [str(v) for v in field.unpack(given.h)]
-    out: dict[str, Any] = dict(zip(CLEAR_NAMES, map(str, given.clear), strict=True))
-    out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in given.w]
-    for group in layout.groups:
-        part: Any = values[group.offset : group.offset + group.count]
-        if len(group.shape) == 2:
-            part = [part[i : i + group.shape[1]] for i in range(0, len(part), group.shape[1])]
-        elif group.shape == (1,):
-            part = part[0]
-        out[group.name] = part
-    out["blind"], out["t_salt"] = str(given.blind), str(given.t_salt)
-    out["s_hi"], out["s_lo"] = map(str, given.seed)
-    return out
+    def _named(self, layout: Layout | RankedLayout) -> dict[str, Any]:
+        values = [str(v) for v in field.unpack(self.h)]
+        out: dict[str, Any] = dict(zip(CLEAR_NAMES, map(str, self.clear), strict=True))
+        out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
+        for group in layout.groups:
+            part: Any = values[group.offset : group.offset + group.count]
+            if len(group.shape) == 2:
+                part = [part[i : i + group.shape[1]] for i in range(0, len(part), group.shape[1])]
+            elif group.shape == (1,):
+                part = part[0]
+            out[group.name] = part
+        out["blind"], out["t_salt"] = str(self.blind), str(self.t_salt)
+        out["s_hi"], out["s_lo"] = map(str, self.seed)
+        return out
 
 
 @dataclass(frozen=True, slots=True)
-class RankedAssignment:
+class RankedAssignment(Assignment):
     """All inputs of the ranked circuit; the bounds times beta follow from the hints."""
-
-    clear: tuple[int, ...]  #: seven, with alpha and beta
-    w: tuple[int, ...]  #: signed
-    h: bytes  #: packed hints
-    blind: int
-    seed: tuple[int, int]
-    t_salt: int
 
     def bounds(self) -> list[int]:
         """b_0 .. b_(N-1) in [0, r): what C_1 commits to."""
-        size = field.FIELD_BYTES
-        return [
-            int.from_bytes(self.h[at : at + size], "big")
-            for at in range(BOUND * size, SLOT_HINTS * len(self.w) * size, SLOT_HINTS * size)
-        ]
+        return list(field.unpack(packed_bounds(self.h, len(self.w))))
 
-    def _scaled(self) -> list[int]:
+    def _scaled(self) -> Sequence[int]:
         return [self.clear[-1] * b % R for b in self.bounds()]
 
-    def packed(self) -> bytes:
-        """Wire order, 32 bytes an input."""
-        plain = field.pack((*self.clear, self.blind)) + field.pack(self.w) + self.h
-        return plain + field.pack((*self._scaled(), *self.seed, self.t_salt))
+    def named(self, cls: Any) -> dict[str, Any]:
+        return {**self._named(RankedLayout(cls)), "scaledBound": [str(x) for x in self._scaled()]}
 
-    def named(self, cls: RankedClass) -> dict[str, Any]:
-        """As circom's input file wants it: decimal strings by signal name."""
-        return {**_named(self, RankedLayout(cls)), "scaledBound": [str(x) for x in self._scaled()]}
+
+def assignment_of(cls: AttestationClass) -> type[Assignment]:
+    """What a prover of this class puts in."""
+    return RankedAssignment if isinstance(cls, RankedClass) else Assignment
 
 
 GIVEN = RANGE_BITS - 1  #: bits of a distance that are inputs; the highest is what they leave

@@ -25,17 +25,15 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import EstimateView as EstimateView
 from ragseal.groth16.views import KeyView as KeyView
-from ragseal.groth16.views import RankedView as RankedView
 from ragseal.groth16.views import ThinningView as ThinningView
 from ragseal.groth16.views import VerifyingKeyData
 from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.thinning import ThinningClass
 
 #: A verifying key as the class of its circuit reads it.
-AnyView = KeyView | RankedView | EstimateView | ThinningView
+AnyView = KeyView | EstimateView | ThinningView
 
 ZKEY, VKEY, VKEY_JSON = "proving_key.zkey", "verifying_key.bin", "verification_key.json"
 MAX_VKEY_BYTES = 1 << 30
@@ -58,26 +56,20 @@ class KeyPaths:
 
 
 @overload
-def view_of(cls: CircuitClass, vk: VerifyingKeyData) -> KeyView: ...
-@overload
-def view_of(cls: RankedClass, vk: VerifyingKeyData) -> RankedView: ...
+def view_of(cls: AttestationClass, vk: VerifyingKeyData) -> KeyView: ...
 @overload
 def view_of(cls: EstimateClass, vk: VerifyingKeyData) -> EstimateView: ...
 @overload
 def view_of(cls: ThinningClass, vk: VerifyingKeyData) -> ThinningView: ...
 def view_of(cls: Shape, vk: VerifyingKeyData) -> AnyView:
     """A verifying key as its class reads it.  ProofError: it has another number of public inputs."""
-    if isinstance(cls, CircuitClass):
-        return KeyView(cls, vk)
-    if isinstance(cls, RankedClass):
-        return RankedView(cls, vk)
-    return EstimateView(cls, vk) if isinstance(cls, EstimateClass) else ThinningView(cls, vk)
+    if isinstance(cls, EstimateClass):
+        return EstimateView(cls, vk)
+    return ThinningView(cls, vk) if isinstance(cls, ThinningClass) else KeyView(cls, vk)
 
 
 @overload
-def load_key(path: Path, cls: CircuitClass) -> KeyView: ...
-@overload
-def load_key(path: Path, cls: RankedClass) -> RankedView: ...
+def load_key(path: Path, cls: AttestationClass) -> KeyView: ...
 @overload
 def load_key(path: Path, cls: EstimateClass) -> EstimateView: ...
 @overload

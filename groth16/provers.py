@@ -18,8 +18,8 @@ from ragseal.groth16.keys import ZKEY, read_key, view_of
 from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.groth16.views import EstimateView, KeyView, ThinningView
 from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.thinning import ThinningClass
 
 
@@ -85,7 +85,7 @@ class SnarkjsBackend:
 
 @overload
 def open_backend(
-    built: BuiltCircuit[CircuitClass], key_directory: Path, node_modules: Path | None = None, kind: str = "auto"
+    built: BuiltCircuit[AttestationClass], key_directory: Path, node_modules: Path | None = None, kind: str = "auto"
 ) -> AttestationBackend: ...
 @overload
 def open_backend(

@@ -16,9 +16,10 @@ from ragseal.backends.native import native_errors
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.statement import CLEAR, Layout
@@ -110,11 +111,11 @@ class View:
 
 
 class KeyView(View):
-    """The attestation's key."""
+    """The key of an attestation's circuit, of either kind."""
 
-    def __init__(self, cls: CircuitClass, vk: VerifyingKeyData) -> None:
+    def __init__(self, cls: AttestationClass, vk: VerifyingKeyData) -> None:
         self.cls = cls
-        self.layout = Layout(cls)
+        self.layout: Layout | RankedLayout = RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
         super().__init__(cls.name, self.layout.public, CLEAR, vk)
 
     @cached_property
@@ -122,67 +123,41 @@ class KeyView(View):
         """Y_0..Y_(N-1) and B."""
         return ScoreBases(self.bases(self.layout.scores_at, self.cls.N), self.bases(self.layout.blind_at, 1))
 
-    @cached_property
+    @property
     def hints(self) -> bytes:
         """W_0..W_(n-1), 64 bytes each."""
-        return self.bases(self.layout.hints_at, self.layout.size)
+        return self.hint_bases.hints
+
+    @cached_property
+    def hint_bases(self) -> HintBases:
+        """What a proof's hints are committed over."""
+        layout = self.layout
+        scaled = self.bases(layout.scaled_at, self.cls.N) if isinstance(layout, RankedLayout) else b""
+        return HintBases(self.bases(layout.hints_at, layout.size), self.scores.b, scaled)
 
     @cached_property
     def sum_y(self) -> bytes:
         """sum_i Y_i."""
         return default_group().msm(self.scores.y, field.pack([1]) * (len(self.scores.y) // POINT_BYTES))
 
+    def _added(self, clear: Sequence[int], c_w: bytes, c_h: bytes) -> bytes:
+        """What is added to vk_x: C_w, C_h and of a ranked class beta C_1; ProofError for another number of points."""
+        first, *scaled = self.hint_bases.split(c_h)
+        self._check(clear)
+        return c_w + first + b"".join(default_group().msm(c_1, field.pack([clear[-1]])) for c_1 in scaled)
+
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
-        """The pairing check of one proof with C_w and C_h added to vk_x; ProofError if it does not hold."""
-        self.verify_points(clear, c_w + c_h, proof)
+        """The pairing check of one proof with its commitments; ProofError if it does not hold.
+
+        Args:
+            clear: with alpha and beta as the last two.
+            c_h: C_h, and of a ranked class C_1 behind it.
+        """
+        self.verify_points(clear, self._added(clear, c_w, c_h), proof)
 
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
         """Many (clear, c_w, c_h, proof) at once; ProofError if one does not hold."""
-        self.verify_points_batch([(clear, c_w + c_h, proof) for clear, c_w, c_h, proof in items])
-
-
-class RankedView(View):
-    """The ranked circuit's key."""
-
-    def __init__(self, cls: RankedClass, vk: VerifyingKeyData) -> None:
-        self.cls = cls
-        self.layout = RankedLayout(cls)
-        super().__init__(cls.name, self.layout.public, CLEAR, vk)
-
-    @cached_property
-    def scores(self) -> ScoreBases:
-        """Y_0..Y_(N-1) and B."""
-        return ScoreBases(self.bases(self.layout.scores_at, self.cls.N), self.bases(self.layout.blind_at, 1))
-
-    @cached_property
-    def hints(self) -> bytes:
-        """W_0..W_(n-1), 64 bytes each."""
-        return self.bases(self.layout.hints_at, self.layout.size)
-
-    @cached_property
-    def scaled(self) -> bytes:
-        """G^b_0..G^b_(N-1), the points of beta b_i."""
-        return self.bases(self.layout.scaled_at, self.cls.N)
-
-    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, c_1: bytes, proof: bytes) -> None:
-        """The pairing check of one proof with C_w, C_h and beta C_1 added to vk_x; ProofError if it does not hold.
-
-        beta is the last of the clear inputs.
-        """
-        self._check(clear)
-        self.verify_points(clear, c_w + c_h + _times(c_1, clear[-1]), proof)
-
-    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes, bytes]]) -> None:
-        """Many (clear, c_w, c_h, c_1, proof) at once; ProofError if one does not hold."""
-        for clear, *_ in items:
-            self._check(clear)
-        self.verify_points_batch(
-            [(clear, c_w + c_h + _times(c_1, clear[-1]), proof) for clear, c_w, c_h, c_1, proof in items]
-        )
-
-
-def _times(point: bytes, scalar: int) -> bytes:
-    return default_group().msm(point, field.pack([scalar]))
+        self.verify_points_batch([(clear, self._added(clear, c_w, c_h), proof) for clear, c_w, c_h, proof in items])
 
 
 class EstimateView(View):

@@ -33,9 +33,11 @@ from ragseal.kernel.encoding import (
     Many,
     Message,
     Nested,
+    Points,
     Text,
 )
 from ragseal.kernel.errors import AttestationError, ProofError
+from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
 from ragseal.kernel.opening import Opening, Relation, verify_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
@@ -345,11 +347,11 @@ class ProofEntry(Message):
     """One record's proof as delivered in a batch."""
 
     TAG: ClassVar[str] = "proof-entry"
-    CODECS: ClassVar[Sequence[Codec]] = (U64, HASH, POINT, Fixed(PROOF_BYTES))
+    CODECS: ClassVar[Sequence[Codec]] = (U64, HASH, Points(MAX_COMMITMENTS), Fixed(PROOF_BYTES))
 
     seq: int
     record_digest: bytes
-    c_h: bytes
+    c_h: bytes  #: the commitments to its hints: C_h, and of a ranked class C_1 behind it
     proof: bytes
 
 
@@ -380,7 +382,7 @@ class ProofBatch(Message):
 
 
 def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
-    """alpha and beta of one record (SPEC B.5).
+    """alpha and beta of one record (SPEC B.5): of all that its proof commits to.
 
     The record's digest covers the manifest hash.  Raises ProofError if one of them is zero.
     """
@@ -428,12 +430,6 @@ def batch_context(key_digest: bytes, manifest_digest: bytes, items: Sequence[Bat
     return tagged_hash("batch", *parts)
 
 
-def hint_relation(w_bases: bytes, b: bytes, items: Sequence[BatchItem]) -> Relation:
-    """C_h in the span of {W_j, B} and of nothing else (SPEC B.7)."""
-    size = len(w_bases) // POINT_BYTES
-    return Relation(w_bases + b, ((0, size + 1),), tuple(item.entry.c_h for item in items))
-
-
 def link_context(context: bytes, tenant: str, index_digest: bytes) -> bytes:
     return tagged_hash("link", context, tenant.encode(), index_digest)
 
@@ -452,12 +448,10 @@ def link_relations(
     )
 
 
-def verify_hints(
-    group: Group, w_bases: bytes, b: bytes, context: bytes, items: Sequence[BatchItem], o: Opening
-) -> None:
-    """The hint opening of a batch; ProofError if it does not hold."""
-    size = len(w_bases) // POINT_BYTES + 1
-    verify_opening(group, "hints", context, [hint_relation(w_bases, b, items)], size, o)
+def verify_hints(group: Group, bases: HintBases, context: bytes, items: Sequence[BatchItem], o: Opening) -> None:
+    """The hint opening of a batch (SPEC B.7); ProofError if it does not hold."""
+    relations = bases.relations([item.entry.c_h for item in items])
+    verify_opening(group, "hints", context, relations, bases.size, o)
 
 
 def verify_link(
@@ -475,7 +469,11 @@ def verify_link(
 
 
 def total_blinder(policy: Policy, e: Sequence[int], column_blinders: Sequence[int], rho: int, rho_hint: int) -> int:
-    """The coefficient of B in C_w + C_h: gain * (sum_j e_j beta_j + rho) + rho'."""
+    """The coefficient of B in all that is added to vk_x: gain * (sum_j e_j beta_j + rho) + rho'.
+
+    ``rho_hint``: rho', what the commitments to hints have of B, that of a ranked class with beta
+    (:func:`ragseal.kernel.hint_opening.scaled_blinder`).
+    """
     inner = sum(a * b for a, b in zip(e, column_blinders, strict=True)) + rho
     return (policy.gain * inner + rho_hint) % R
 

@@ -7,7 +7,34 @@ What both have in common: ``name``, ``law``, ``N``, ``K``, ``R``, ``m``, ``q``, 
 
 from __future__ import annotations
 
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
+from typing import Any
+
+from ragseal.kernel import overflow, ranked_class
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.noise import NoiseTable
+from ragseal.kernel.params import RANKED_LAWS, CircuitClass, class_from_mapping
+from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
 
 AttestationClass = CircuitClass | RankedClass
+
+
+def attestation_class(values: dict[str, Any]) -> AttestationClass:
+    """A class from a parameter file's table; its law says which kind it is of.
+
+    Raises:
+        PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
+    """
+    return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
+
+
+def places_suffice(cls: AttestationClass, table: NoiseTable) -> bool:
+    """Whether the class's R, a, b prove P(overflow) <= 2^-64 a query for this table.  Exact, no floats.
+
+    Raises:
+        PolicyError: the table's law is not the class's.
+    """
+    if isinstance(cls, CircuitClass):
+        return overflow.overflow_bound_holds(cls, table)
+    if table.law != cls.law:
+        raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
+    return ranked_class.overflow_bound_holds(cls)

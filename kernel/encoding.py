@@ -213,6 +213,27 @@ class Many:
 
 
 @dataclass(frozen=True, slots=True)
+class Points:
+    """A u8 count from 1 on and that many points of 64 bytes, as one string of bytes."""
+
+    limit: int
+
+    def write(self, value: Any, out: bytearray) -> None:
+        if not isinstance(value, bytes) or len(value) % POINT.size:
+            raise EncodingError("expected points of 64 bytes each")
+        count = len(value) // POINT.size
+        if not 1 <= count <= self.limit:
+            raise EncodingError(f"{count} points, where 1 to {self.limit} can stand")
+        out += bytes([count]) + value
+
+    def read(self, reader: Reader) -> bytes:
+        count = reader.take(1)[0]
+        if not 1 <= count <= self.limit:
+            raise EncodingError(f"{count} points announced, where 1 to {self.limit} can stand")
+        return reader.take(count * POINT.size)
+
+
+@dataclass(frozen=True, slots=True)
 class Nested:
     """Another message, with its own tag."""
 

@@ -28,8 +28,8 @@ from ragseal.embedder import load_embedder
 from ragseal.groth16.provers import open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
 from ragseal.kernel.thinning import ThinningClass, thinning_class
 from ragseal.prover.keys.keyring import (
@@ -49,12 +49,12 @@ ACCOUNTS = 1000  #: of a window whose registry is not known yet
 EPSILON_UNIT = 10**6  #: an advertised epsilon is rounded up to a millionth
 
 Progress = Callable[[str], None]
-C = TypeVar("C", CircuitClass, EstimateClass, ThinningClass)
+C = TypeVar("C", AttestationClass, EstimateClass, ThinningClass)
 Ring = TypeVar("Ring")
 MakeRing = Callable[[Path, C, Callable[[], Path], Callable[[Path], Any]], Ring]
 
 
-def circuit_class(name: str) -> CircuitClass:
+def circuit_class(name: str) -> AttestationClass:
     """A class of the parameter file by name; ConfigurationError lists those there are."""
     classes = load_classes()
     if name not in classes:
@@ -67,7 +67,7 @@ def build_directory() -> Path:
     return default_cache()
 
 
-def open_keys(state: State, cls: CircuitClass, progress: Progress) -> AttestationKeys:
+def open_keys(state: State, cls: AttestationClass, progress: Progress) -> AttestationKeys:
     """The state's keys; the circuit is compiled when one is taken in or first used.  Says if the slow path is taken."""
     notice = slow_path_notice()
     if notice is not None:
@@ -75,7 +75,7 @@ def open_keys(state: State, cls: CircuitClass, progress: Progress) -> Attestatio
     return _open_ring(attestation_keys, state, cls, progress)
 
 
-def fitting_estimate(cls: CircuitClass) -> EstimateClass:
+def fitting_estimate(cls: AttestationClass) -> EstimateClass:
     """The size of the estimate's circuit that goes with a class."""
     return fitting(cls.name)
 
@@ -85,7 +85,7 @@ def open_estimate_keys(state: State, progress: Progress) -> tuple[BlockKeys, ...
     return tuple(_open_ring(block_keys, state, cls, progress) for cls in CLASSES.values())
 
 
-def open_thinning_keys(state: State, cls: CircuitClass, progress: Progress) -> ThinningKeys:
+def open_thinning_keys(state: State, cls: AttestationClass, progress: Progress) -> ThinningKeys:
     """The state's keys of the thinning's circuit for a class; compiled as in :func:`open_keys`."""
     return _open_ring(thinning_keys, state, thinning_class(cls.N), progress)
 
@@ -127,12 +127,12 @@ def signing_key(directory: Path) -> Ed25519PrivateKey:
 # --- promises --------------------------------------------------------------------------------------------------------
 
 
-def account_report(policy: Policy, cls: CircuitClass) -> EpsilonReport:
+def account_report(policy: Policy, cls: AttestationClass) -> EpsilonReport:
     """What one account's n_max queries can learn at most."""
     return _report(policy, cls, 1)
 
 
-def _report(policy: Policy, cls: CircuitClass, k_max: int) -> EpsilonReport:
+def _report(policy: Policy, cls: AttestationClass, k_max: int) -> EpsilonReport:
     return epsilon_audit(
         cls,
         noise.build_table(cls.law),
@@ -146,7 +146,7 @@ def _report(policy: Policy, cls: CircuitClass, k_max: int) -> EpsilonReport:
     )
 
 
-def advertised_epsilon(policy: Policy, cls: CircuitClass, accounts: int = ACCOUNTS) -> Fraction:
+def advertised_epsilon(policy: Policy, cls: AttestationClass, accounts: int = ACCOUNTS) -> Fraction:
     """The smallest epsilon that may be advertised to an account, rounded up.
 
     Args:
@@ -167,7 +167,7 @@ def _rounded(epsilon: float) -> Fraction:
     return Fraction(math.ceil(Fraction(epsilon) * EPSILON_UNIT), EPSILON_UNIT)
 
 
-def _delivered(policy: Policy, cls: CircuitClass, accounts: int) -> Delivered:
+def _delivered(policy: Policy, cls: AttestationClass, accounts: int) -> Delivered:
     """What claim until-delivered promises in one window.
 
     Raises:
@@ -186,7 +186,7 @@ def _delivered(policy: Policy, cls: CircuitClass, accounts: int) -> Delivered:
     return found
 
 
-def _gain_of_return(policy: Policy, cls: CircuitClass, accounts: int, target: float) -> int:
+def _gain_of_return(policy: Policy, cls: AttestationClass, accounts: int, target: float) -> int:
     """The largest gain, at most the policy's, whose return is at most ``target``; 0 if there is none."""
     shift = largest_shift(
         cls, noise.build_table(cls.law), target=min(target, 1e9), chunks=policy.chunks_max,
@@ -195,7 +195,7 @@ def _gain_of_return(policy: Policy, cls: CircuitClass, accounts: int, target: fl
     return min(policy.gain, (shift << cls.s) // (policy.hi - policy.lo))
 
 
-def _require_finite(report: EpsilonReport, policy: Policy, cls: CircuitClass, whose: str) -> None:
+def _require_finite(report: EpsilonReport, policy: Policy, cls: AttestationClass, whose: str) -> None:
     """Epsilon is finite and both of its computations say so, or no auditor passes the window."""
     if not math.isfinite(report.epsilon):
         table = noise.build_table(cls.law)
@@ -235,7 +235,7 @@ def largest(holds: Callable[[int], bool], most: int) -> int:
     return low
 
 
-def check_promises(policy: Policy, cls: CircuitClass, accounts: int = ACCOUNTS) -> None:
+def check_promises(policy: Policy, cls: AttestationClass, accounts: int = ACCOUNTS) -> None:
     """A policy fits its class, its claim has a finite epsilon, and what it advertises follows from coin and noise.
 
     Args:
@@ -266,7 +266,7 @@ def check_promises(policy: Policy, cls: CircuitClass, accounts: int = ACCOUNTS) 
         )
 
 
-def _check_delivered(policy: Policy, cls: CircuitClass, accounts: int, least: Fraction) -> None:
+def _check_delivered(policy: Policy, cls: AttestationClass, accounts: int, least: Fraction) -> None:
     declared = rational(policy.epsilon_account, "epsilon_account")
     if declared >= least:
         return

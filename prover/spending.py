@@ -15,12 +15,12 @@ from ragseal.accounting.delivered_period import Coined, delivered_odometer, deli
 from ragseal.accounting.period import Spent, account_period, odometer
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.attestation import COARSE_TIME
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy, rational
 from ragseal.prover.storage.history import Stage, Window
 
-Classes = Callable[[str], CircuitClass]  #: raises ConfigurationError where there is no such class
+Classes = Callable[[str], AttestationClass]  #: raises ConfigurationError where there is no such class
 
 
 def period(windows: Iterable[Window], start: int, classes: Classes) -> list[Spent]:

@@ -154,6 +154,8 @@ def _codec(codec: Any) -> str:
     match codec:
         case encoding.Many():
             return f"at most {codec.limit} of {_codec(codec.item)}"
+        case encoding.Points():
+            return f"1 to {codec.limit} points of 64 bytes"
         case encoding.Nested():
             return f"`{codec.kind.TAG}`"
         case encoding.Fixed():

@@ -76,6 +76,9 @@ def _field(codec: Any, value: Any) -> bytes:
         return _field_of_text(value)
     if kind == "Element":
         return be(value)
+    if kind == "Points":
+        assert len(value) % 64 == 0
+        return bytes([len(value) // 64]) + value
     if kind == "Many":
         return len(value).to_bytes(4, "big") + b"".join(_field(codec.item, one) for one in value)
     assert kind == "Nested", f"a codec that this test does not know: {kind}"

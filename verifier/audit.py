@@ -13,8 +13,8 @@ from typing import Any
 
 from ragseal.circuits.circuit import Shape, class_digest, load_classes, thinning_classes
 from ragseal.kernel.certificate import CLASSES, EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.printable import printable
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
@@ -53,7 +53,7 @@ class Target:
         return RemoteEvidence(self.address, self.tls, patience=patience)
 
 
-def class_build() -> Builds[CircuitClass]:
+def class_build() -> Builds[AttestationClass]:
     """The circuit classes of this installation with their digests."""
     return {name: (cls, class_digest(cls)) for name, cls in load_classes().items()}
 

@@ -14,11 +14,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ragseal.kernel.attestation import Answer, Receipt
 from ragseal.kernel.certificate import BlockKey
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
+from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.inquiry import Ask
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
@@ -147,7 +148,7 @@ class Key(Protocol):
     def scores(self) -> ScoreBases: ...
 
     @property
-    def hints(self) -> bytes: ...
+    def hint_bases(self) -> HintBases: ...
 
     @property
     def sum_y(self) -> bytes: ...
@@ -197,7 +198,7 @@ class Auditor:
     """Everything an audit believes without evidence."""
 
     log_key: NoteVerifier
-    classes: Mapping[str, tuple[CircuitClass, bytes]]  #: own class build: name -> class, digest
+    classes: Mapping[str, tuple[AttestationClass, bytes]]  #: own class build: name -> class, digest
     keys: Mapping[bytes, ConfiguredKey[Key]]  #: by key digest
     identity: bytes  #: own public key in the beacon
     nonces: Mapping[bytes, bytes]  #: own beacon nonces by manifest digest

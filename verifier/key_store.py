@@ -27,8 +27,8 @@ from ragseal.groth16.keys import (
 )
 from ragseal.kernel import signature
 from ragseal.kernel.certificate import CLASSES, EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.runtime.durable import write_durably
 from ragseal.verifier.evidence import UNKNOWN, ConfiguredKey
@@ -135,7 +135,7 @@ class KeyStore:
         path = paths.directory.resolve().relative_to(self.directory.resolve()) if inside else paths.directory.resolve()
         return KeyEntry(paths.digest.hex(), cls.name, class_digest.hex(), made_by, str(path))
 
-    def configured(self, classes: Builds[CircuitClass]) -> dict[bytes, ConfiguredKey[KeyView]]:
+    def configured(self, classes: Builds[AttestationClass]) -> dict[bytes, ConfiguredKey[KeyView]]:
         """Configured keys as an audit takes them; a key is loaded when it is asked for."""
 
         def loader(line: KeyEntry) -> Callable[[], KeyView]:

@@ -18,9 +18,9 @@ from typing import Protocol
 
 from ragseal.kernel import signature
 from ragseal.kernel.bn254 import Group
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, beacon_commitment, beacon_value
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
@@ -66,7 +66,7 @@ class Participant:
     link: BeaconLink
     state: State
     log_key: NoteVerifier
-    classes: Builds[CircuitClass]
+    classes: Builds[AttestationClass]
     thinnings: Builds[ThinningClass]
     group: Group
     random: Callable[[int], bytes]

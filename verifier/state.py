@@ -27,8 +27,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.note import NoteVerifier
@@ -234,7 +234,7 @@ class State(KeyStore):
     def auditor(
         self,
         log: NoteVerifier,
-        classes: Builds[CircuitClass],
+        classes: Builds[AttestationClass],
         sizes: Builds[EstimateClass] | None = None,
         thinnings: Builds[ThinningClass] | None = None,
     ) -> Auditor:
@@ -288,7 +288,7 @@ def _read_beacon(path: Path) -> int:
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it") from None
 
 
-def find_class(classes: Builds[CircuitClass], name: str) -> tuple[CircuitClass, bytes]:
+def find_class(classes: Builds[AttestationClass], name: str) -> tuple[AttestationClass, bytes]:
     """A class of this build.  Raises CommitmentError: names the ones that there are."""
     if name not in classes:
         raise CommitmentError(f"no circuit class {name!r}: this build has {', '.join(sorted(classes))}")

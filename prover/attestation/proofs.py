@@ -17,13 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
-from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.assignments import assignment_of
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend
 from ragseal.kernel import attestation, field, mechanism
 from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record, SameEmbeddingOpening, Statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
+from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, shifted_scores
@@ -56,13 +57,13 @@ class _Case:
         return f"_Case({self.record.seq})"
 
 
-def hint_blinder(secret: int, packed: bytes) -> int:
-    """rho' of C_h: a function of the record's secret and of the hints that it blinds.
+def hint_blinders(secret: int, packed: bytes, count: int) -> list[int]:
+    """rho' of C_h, and of C_1 where there is one: functions of the record's secret and of the hints that they blind.
 
     Were a lost proof made again by software that fills in other hints, one rho' for both would leave C_h - C_h'
     unblinded.
     """
-    return challenge("hint-blinder", field.to_bytes(secret), packed)
+    return [challenge(name, field.to_bytes(secret), packed) for name in ("hint-blinder", "bound-blinder")[:count]]
 
 
 def stopped(state: State, key_digest: bytes) -> str | None:
@@ -174,7 +175,7 @@ class Proofs:
                 c_seed=window.manifest.c_seed,
                 beacon=window.beacon,
                 ctx=request.ctx(),
-                hmax=window.manifest.policy.hmax,
+                hmax=window.manifest.policy.hmax(self._key(window).cls),
                 t_commit=record.t_commit,
             ),
             kept=kept,
@@ -185,7 +186,7 @@ class Proofs:
     def _hints(self, window: Window, case: _Case) -> bytes:
         policy = window.manifest.policy
         w = shifted_scores(case.version, decode_embedding(case.kept.embedding), policy)
-        return self._engine.hints(case.key, w, policy.hmax)
+        return self._engine.hints(case.key, w, case.statement.hmax)
 
     def _key(self, window: Window) -> KeyView:
         return self._key_of(window.manifest.key_digest)
@@ -200,18 +201,19 @@ class Proofs:
             packed = self._hints(window, case)
         except (AttestationError, UnprovableError) as error:
             raise ProofError(f"record {case.record.seq}: {error}") from None
-        bases = key.hints + key.scores.b
-        rho_hint = hint_blinder(kept.rho_hint, packed)
-        c_h = self._group.msm(bases, packed + field.to_bytes(rho_hint))
+        blinders = hint_blinders(kept.rho_hint, packed, key.hint_bases.count)
+        c_h = key.hint_bases.commit(self._group, packed, blinders)
         c_w = self._c_w(window, case.record)
         alpha, beta = attestation.challenges(key.digest, case.digest, case.statement, c_w, c_h)
         clear = (*case.statement.clear(), alpha, beta)
         proof = self._backend_of(key.digest).prove(
-            Assignment(
+            assignment_of(key.cls)(
                 clear=clear,
                 w=tuple(int(x) for x in shifted_scores(case.version, e, policy)),
                 h=packed,
-                blind=attestation.total_blinder(policy, e, case.version.in_force.blinders, kept.rho, rho_hint),
+                blind=attestation.total_blinder(
+                    policy, e, case.version.in_force.blinders, kept.rho, scaled_blinder(blinders, beta)
+                ),
                 seed=secrets.limbs,
                 t_salt=kept.t_salt,
             )
@@ -279,22 +281,22 @@ class Proofs:
         cases: Sequence[_Case],
         wanted_still: Callable[[], None],
     ) -> Opening:
-        bases, b = self._key(window).hints, self._key(window).scores.b
-        size = len(bases) // 64 + 1
+        bases = self._key(window).hint_bases
+        size = bases.size
         weights = powers(batching_challenge("hints", context), len(items))
         witness = bytes(32 * size)
         for case, weight in zip(cases, weights, strict=True):  # one at a time: a hint vector is megabytes
             with self._turns:
                 wanted_still()
                 packed = self._hints(window, case)
-                vector = packed + field.to_bytes(hint_blinder(case.kept.rho_hint, packed))
+                vector = bases.witness(packed, hint_blinders(case.kept.rho_hint, packed, bases.count))
                 witness = self._group.combine([witness, vector], [1, weight])
         with self._turns:
             wanted_still()
-            relation = attestation.hint_relation(bases, b, items)
+            relations = bases.relations([item.entry.c_h for item in items])
             nonces = packed_scalars(self._draw, size)
-            opening = prove_opening(self._group, "hints", context, [relation], witness, nonces)
-            attestation.verify_hints(self._group, bases, b, context, items, opening)
+            opening = prove_opening(self._group, "hints", context, relations, witness, nonces)
+            attestation.verify_hints(self._group, bases, context, items, opening)
         return opening
 
     def _open_link(

@@ -98,7 +98,7 @@ def answer_query(
         UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
     e = decode_embedding(embedding)
-    returned = engine.answer(key_of_noise, shifted_scores(version, e, policy), policy.hmax)
+    returned = engine.answer(key_of_noise, shifted_scores(version, e, policy), policy.hmax(key.cls))
     rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
     return QuerySecrets(
         embedding=embedding,

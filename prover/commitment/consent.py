@@ -14,8 +14,9 @@ from typing import Any
 
 from ragseal.accounting.guess import best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, upward
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, CircuitClass
+from ragseal.kernel.params import COIN_BITS, SCORE_UNIT
 from ragseal.kernel.policy import Policy, rational
 from ragseal.prover.planning.budgets import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
 from ragseal.prover.planning.chance import at
@@ -25,7 +26,7 @@ ASK_ABOVE = (
 )
 
 
-def terms(policy: Policy, cls: CircuitClass, spent: Mapping[str, Any]) -> dict[str, Any]:
+def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> dict[str, Any]:
     """What `commit --json` says of a policy.
 
     Args:
@@ -58,7 +59,7 @@ def terms(policy: Policy, cls: CircuitClass, spent: Mapping[str, Any]) -> dict[s
     return found
 
 
-def lines(values: Mapping[str, Any], policy: Policy, cls: CircuitClass) -> list[str]:
+def lines(values: Mapping[str, Any], policy: Policy, cls: AttestationClass) -> list[str]:
     """The same for people."""
     hi, middle = values["comes_back"]
     comes = (

@@ -19,8 +19,9 @@ from typing import Any
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.kernel import noise
 from ragseal.kernel.attestation import COARSE_TIME
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import SCORE_UNIT, CircuitClass
+from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
@@ -76,14 +77,14 @@ duration = 86400          # seconds the window stays open at most; or opens = ..
 """
 
 
-Advertise = Callable[[Policy, CircuitClass], Fraction]
+Advertise = Callable[[Policy, AttestationClass], Fraction]
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
     """What a policy takes from the program instead of the file."""
 
-    cls: CircuitClass
+    cls: AttestationClass
     class_digest: bytes
     dimension: int
     now: int  #: seconds since 1970

@@ -23,8 +23,8 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.provers import AttestationBackend, Backend, BlockBackend, ThinningBackend
 from ragseal.groth16.views import View
 from ragseal.kernel.certificate import EstimateClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block, rehearse_thinning
 
@@ -169,7 +169,7 @@ ThinningKeys = KeyRing[ThinningView, ThinningAssignment]
 
 def attestation_keys(
     directory: Path,
-    cls: CircuitClass,
+    cls: AttestationClass,
     circuit: Callable[[], Path],
     open_backend: Callable[[Path], AttestationBackend],
 ) -> AttestationKeys:

@@ -16,27 +16,33 @@ from contextlib import contextmanager
 import numpy as np
 
 from ragseal.backends.mechanism import Engine, Scores
-from ragseal.groth16.assignments import Assignment, assign_block, assign_thinning
+from ragseal.groth16.assignments import assign_block, assign_thinning, assignment_of
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend
 from ragseal.kernel import coin, field, mechanism, noise, statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.certificate import RANGE_BITS
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.params import COIN_BITS, CircuitClass, R
 from ragseal.prover.randomness import Draw, scalar
 
 
-def _scores(cls: CircuitClass, draw: Draw, wide: bool) -> tuple[Scores, int]:
+def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, int]:
     """Random scores and an H that the class can compare: spread over everything, or nearly all below the window."""
-    noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
-    hmax = ((1 << 2 * cls.c) - 2 * noise_max - 2) // 4
+    if isinstance(cls, CircuitClass):
+        noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
+        reach = hmax = ((1 << 2 * cls.c) - 2 * noise_max - 2) // 4
+    else:
+        hmax = ((1 << cls.c) - cls.reach_span) // 4
+        reach = hmax << cls.c
     random = np.random.default_rng(int.from_bytes(draw(32), "big"))
     if wide:
-        return random.integers(-2 * hmax, 2 * hmax, cls.N, dtype=np.int64), hmax
-    w = random.integers(-2 * hmax, 0, cls.N, dtype=np.int64)
+        return random.integers(-2 * reach, 2 * reach, cls.N, dtype=np.int64), hmax
+    w = random.integers(-2 * reach, 0, cls.N, dtype=np.int64)
     some = random.choice(cls.N, cls.R // 2, replace=False)
-    w[some] = random.integers(0, 2 * hmax, len(some), dtype=np.int64)
+    w[some] = random.integers(0, 2 * reach, len(some), dtype=np.int64)
     return w, hmax
 
 
@@ -44,17 +50,17 @@ def _try(key: KeyView, backend: AttestationBackend, engine: Engine, group: Group
     cls = key.cls
     seed = field.limbs(draw(32))
     beacon, ctx, alpha, beta = (int.from_bytes(draw(31), "big") | 1 for _ in range(4))
-    t_salt, rho, rho_hint = scalar(draw), scalar(draw), scalar(draw)
+    t_salt, rho, *rho_hints = (scalar(draw) for _ in range(2 + key.hint_bases.count))
     noise_key = mechanism.noise_key(seed, beacon, ctx)
     w, hmax = _scores(cls, draw, wide)
     h = engine.hints(noise_key, w, hmax)
     t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax))
     clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
     integers = tuple(int(x) for x in w)
-    proof = backend.prove(Assignment(clear, integers, h, (rho + rho_hint) % R, seed, t_salt))
+    blind = (rho + scaled_blinder(rho_hints, beta)) % R
+    proof = backend.prove(assignment_of(cls)(clear, integers, h, blind, seed, t_salt))
     c_w = group.msm(key.scores.y + key.scores.b, field.pack([*integers, rho]))
-    c_h = group.msm(key.hints + key.scores.b, h + field.to_bytes(rho_hint))
-    key.verify(clear, c_w, c_h, proof)
+    key.verify(clear, c_w, key.hint_bases.commit(group, h, rho_hints), proof)
 
 
 def _try_block(backend: BlockBackend, group: Group, draw: Draw, full: bool) -> None:

@@ -132,7 +132,7 @@ class RecordCheck:
         if window.beacon is None:
             raise ProofError("its window was never opened")
         policy, key = window.manifest.policy, noise_key(secrets.limbs, window.beacon, request.ctx())
-        if means.engine.answer(key, shifted_scores(version, e, policy), policy.hmax) != kept.returned:
+        if means.engine.answer(key, shifted_scores(version, e, policy), policy.hmax(means.key.cls)) != kept.returned:
             raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 
     def _check_answer(self, answers: Answers, secrets: WindowSecrets, record: Record) -> None:
@@ -156,7 +156,7 @@ class RecordCheck:
         assert window.beacon is not None
         manifest = window.manifest
         statement = Statement(
-            manifest.c_seed, window.beacon, record.signed.request.ctx(), manifest.policy.hmax, record.t_commit
+            manifest.c_seed, window.beacon, record.signed.request.ctx(), manifest.policy.hmax(key.cls), record.t_commit
         )
         c_w = attestation.shifted_scores(means.group, record.c_y, key.sum_y, manifest.policy)
         both = attestation.challenges(key.digest, entry.record_digest, statement, c_w, entry.c_h)

@@ -235,7 +235,7 @@ class AttackWorld(simulator.World):
         committed = [int(policy_.gain * (y - policy_.lo)) for y in products]
         w = plan.scores(committed)
 
-        stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax, 0)
+        stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax(cls), 0)
         proven, seed = plan.proven(stated, e), plan.seed or self.seed
         noise_of = noise_key(seed, proven.beacon, proven.ctx)
         blind = attestation.total_blinder(policy_, scored, used.blinders, rho, rho_hint)

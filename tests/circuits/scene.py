@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import load_ranked_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import complete, complete_ranked
 from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED, CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
@@ -29,7 +29,7 @@ def compiled(cls: CircuitClass | RankedClass) -> R1cs:
 
 def ranked_tiny(law: str = RANKED_GEOMETRIC) -> RankedClass:
     """The ranked class of a law that is for tests; ids fit a chunk."""
-    return load_ranked_classes()["ranked-tiny-one" if law == RANKED_ONE_SIDED else "ranked-tiny-two"]
+    return load_classes()["ranked-tiny-one" if law == RANKED_ONE_SIDED else "ranked-tiny-two"]
 
 
 def ranked_probe() -> RankedClass:

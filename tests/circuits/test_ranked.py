@@ -11,11 +11,11 @@ from collections.abc import Callable
 import pytest
 
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import circuit_of, load_ranked_classes, ranked_sources
+from ragseal.circuits.circuit import circuit_of, load_classes, ranked_sources
 from ragseal.circuits.search import complete_ranked, count_rows, fill_ranked
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import ELEMENTS_PER_BLOCK, RANKED_LAWS
-from ragseal.kernel.ranked_class import overflow_bound_holds, ranked_class_from_mapping
+from ragseal.kernel.ranked_class import RankedClass, overflow_bound_holds, ranked_class_from_mapping
 from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.ranked_statement import RankedLayout, bounds_of
@@ -115,7 +115,7 @@ def test_the_formula_is_the_compilers(setting: RankedSetting) -> None:
     assert (rows.constraints, rows.public) == (built.constraints, built.public)
 
 
-CLASSES = load_ranked_classes()
+CLASSES = {name: cls for name, cls in load_classes().items() if isinstance(cls, RankedClass)}
 DOMAINS = {"tiny": 14, "small": 16, "base": 17, "large": 18}
 #: Slots that were asked for, by domain and results.
 LEAST = {("small", 10): 7000, ("large", 10): 30000, ("small", 50): 6500, ("large", 50): 29000}

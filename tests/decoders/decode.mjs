@@ -77,6 +77,11 @@ const list = (item, limit) => (cursor) => {
   for (let i = 0n; i < count; i++) out.push(item(cursor));
   return out;
 };
+const points = (limit) => (cursor) => {
+  const count = cursor.number(1);
+  if (count < 1n || count > BigInt(limit)) refuse("another number of points");
+  return hex(cursor.take(64 * Number(count)));
+};
 const message = (tag) => (cursor) => decode(tag, cursor);
 
 const u8 = unsigned(1);
@@ -239,7 +244,7 @@ const MESSAGES = {
   refusal: [hash, text(2000), signature],
   // proofs and openings: at most four relations, folded in halves from 2^24 entries down to eight
   "folded-opening": [list(point, 4), list(point, 2 * 4 * 21), list(element, 8 * 4)],
-  "proof-entry": [u64, hash, point, fixed(256)],
+  "proof-entry": [u64, hash, points(2), fixed(256)],
   "link-opening": [name, opening],
   "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 256), opening],
   // phase C

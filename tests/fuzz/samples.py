@@ -77,6 +77,8 @@ def value(codec: Any, rng: random.Random) -> Any:
             return signature.public_bytes(Ed25519PrivateKey.from_private_bytes(rng.randbytes(32)))
         case encoding.Element():
             return rng.choice([0, 1, R - 1, rng.randrange(R)])
+        case encoding.Points(limit):
+            return rng.randbytes(64 * rng.randrange(1, limit + 1))
         case encoding.Many(item, limit):
             return tuple(value(item, rng) for _ in range(rng.choice([0, 1, 2, 3]) % (limit + 1)))
         case encoding.Nested(kind):

@@ -33,6 +33,7 @@ from ragseal.kernel.certificate import CLASSES, BlockProof, LinkList, Listing, S
 from ragseal.kernel.commitment import BeaconCommit, BeaconSeal, IndexFile, ScoreBases
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.ledger.merkle import MerkleTree
@@ -306,7 +307,7 @@ def test_challenges_of_an_opening() -> None:
 def test_relations() -> None:
     """What each opening says of which points: bases, the witness entries they take, and the commitments."""
     made, b = items(), POINTS[9]
-    hint = attestation.hint_relation(b"".join(POINTS[:3]), b, made)
+    (hint,) = HintBases(b"".join(POINTS[:3]), b).relations([item.entry.c_h for item in made])
     assert hint.bases == b"".join(POINTS[:3]) + b
     assert hint.slots == ((0, 4),)
     assert hint.commitments == tuple(item.entry.c_h for item in made)

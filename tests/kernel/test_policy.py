@@ -36,7 +36,7 @@ def policy(**changes: Any) -> Policy:
 def test_good_policy_and_round_trip() -> None:
     check_policy(policy(), CLASS, b"c" * 32)
     assert Policy.decode(policy().encode()) == policy()
-    assert policy().hmax == 40 * 6500
+    assert policy().width == 40 * 6500
     policy(gain=1, n_max=1, k_max=1, tau=1, chunks_max=1, dimension=1, theta="1/2", period_start=10).validate()  # least
     assert policy(gain=1, lo=0, hi=257).shift(CLASS) == 2  # rounded up: 257 is more than one step of 256
 

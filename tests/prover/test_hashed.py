@@ -19,7 +19,7 @@ from ragseal.kernel import statement
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
-from ragseal.prover.attestation.proofs import hint_blinder
+from ragseal.prover.attestation.proofs import hint_blinders
 from ragseal.prover.attestation.retrieval import decode_embedding
 from ragseal.prover.randomness import derived_scalar, packed_scalars, scalar
 from tests import apart
@@ -105,7 +105,8 @@ def test_scalars_of_a_draw() -> None:
 def test_blinder_of_hints() -> None:
     """B.8: rho' is derived from a secret of the record and from the hints."""
     packed = be(3) + be(4)
-    assert hint_blinder(5, packed) == wide("hint-blinder", be(5), packed)
+    names = ("hint-blinder", "bound-blinder")
+    assert hint_blinders(5, packed, 2) == [wide(name, be(5), packed) for name in names]
 
 
 def test_native_poseidon_commitments() -> None:

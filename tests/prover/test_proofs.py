@@ -21,7 +21,7 @@ from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover.attestation.answers import Answers
-from ragseal.prover.attestation.proofs import Proofs, hint_blinder, release
+from ragseal.prover.attestation.proofs import Proofs, hint_blinders, release
 from ragseal.prover.provider import Serving
 from ragseal.prover.storage.history import Window
 from tests.simulator.provider import (
@@ -62,7 +62,7 @@ def audit(key: KeyView, serving: Serving, batch: ProofBatch) -> None:
         ab = attestation.challenges(key.digest, i.record_digest, i.statement, i.c_w, i.entry.c_h)
         key.verify([*i.statement.clear(), *ab], i.c_w, i.entry.c_h, i.entry.proof)
     context = attestation.batch_context(key.digest, window.digest, items)
-    attestation.verify_hints(group, key.hints, key.scores.b, context, items, batch.hints)
+    attestation.verify_hints(group, key.hint_bases, context, items, batch.hints)
     assert [link.tenant for link in batch.links] == sorted({i.tenant for i in items})
     for link in batch.links:
         index = manifest.index_of(link.tenant)
@@ -87,7 +87,7 @@ def item(
 ) -> BatchItem:
     record, policy = record_of(serving, entry.seq), manifest.policy
     assert entry.record_digest == record.digest()
-    statement = Statement(manifest.c_seed, beacon, record.signed.request.ctx(), policy.hmax, record.t_commit)
+    statement = Statement(manifest.c_seed, beacon, record.signed.request.ctx(), policy.hmax(key.cls), record.t_commit)
     c_w = attestation.shifted_scores(default_group(), record.c_y, key.sum_y, policy)
     return BatchItem(record, record.digest(), tenant, statement, c_w, entry)
 
@@ -232,5 +232,7 @@ def test_secrets_of_another_record_are_refused(tmp_path: Path) -> None:
 
 def test_other_hints_get_another_blinder() -> None:
     """Two commitments to different hints of one record differ by more than the hints (SPEC B.8)."""
-    assert hint_blinder(5, bytes(64)) == hint_blinder(5, bytes(64))
-    assert len({hint_blinder(s, h) for s in (5, 6) for h in (bytes(64), bytes(63) + b"\x01")}) == 4
+    assert hint_blinders(5, bytes(64), 2) == hint_blinders(5, bytes(64), 2)
+    every = {x for s in (5, 6) for h in (bytes(64), bytes(63) + b"\x01") for x in hint_blinders(s, h, 2)}
+    assert len(every) == 8
+    assert hint_blinders(5, bytes(64), 1) == hint_blinders(5, bytes(64), 2)[:1]

@@ -26,6 +26,7 @@ from ragseal.kernel.commitment import (
     text_leaf,
 )
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, Policy
@@ -55,7 +56,7 @@ class BindingKey:
     def __init__(self, name: str = "key") -> None:
         points = GROUP.hash_to_curve(name.encode(), CLS.N + HINTS + 1)
         self.scores = ScoreBases(points[: 64 * CLS.N], points[-64:])
-        self.hints = points[64 * CLS.N : -64]
+        self.hint_bases = HintBases(points[64 * CLS.N : -64], points[-64:])
         self.digest = hashlib.sha256(points).digest()
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
         self.calls = 0

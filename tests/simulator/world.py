@@ -345,7 +345,11 @@ class World:
         kept = self.kept[record.manifest, record.seq]
         c_w = self.c_w(record)
         statement = Statement(
-            self.manifest.c_seed, self.beacon, record.signed.request.ctx(), self.manifest.policy.hmax, record.t_commit
+            self.manifest.c_seed,
+            self.beacon,
+            record.signed.request.ctx(),
+            self.manifest.policy.hmax(self.cls),
+            record.t_commit,
         )
         entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), self.hint_commitment(kept), bytes(256)))
         if entry.proof == bytes(256):
@@ -359,16 +363,16 @@ class World:
 
     def hint_commitment(self, kept: Kept) -> bytes:
         """C_h."""
-        return GROUP.msm(self.key.hints + self.key.scores.b, kept.hints + field.pack([kept.rho_hint]))
+        return bytes(self.key.hint_bases.commit(GROUP, kept.hints, [kept.rho_hint]))
 
     def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
         """The hint opening of a batch: as good as the witness allows."""
         weights = powers(opening.batching_challenge("hints", context), len(items))
         kept = [self.kept[item.record.manifest, item.record.seq] for item in items]
-        witness = GROUP.combine([k.hints + field.pack([k.rho_hint]) for k in kept], weights)
-        relation = attestation.hint_relation(self.key.hints, self.key.scores.b, items)
-        nonces = scalars(self.rng, len(witness) // 32)
-        return prove_opening(GROUP, "hints", context, [relation], witness, nonces)
+        bases = self.key.hint_bases
+        witness = GROUP.combine([bases.witness(k.hints, [k.rho_hint]) for k in kept], weights)
+        relations = bases.relations([item.entry.c_h for item in items])
+        return prove_opening(GROUP, "hints", context, relations, witness, scalars(self.rng, len(witness) // 32))
 
     def link(self, tenant: str, context: bytes, items: Sequence[BatchItem]) -> SameEmbeddingOpening:
         """The link opening of one tenant's records: of the e in C_e."""

@@ -170,7 +170,11 @@ SAMPLES: tuple[Message, ...] = (
     Refusal.sign(signing("provider"), LinksAsk(*ASKED).digest(), "the window is not closed"),
     OPENING, ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)), SameEmbeddingOpening("acme", OPENING),
     ProofBatch(
-        WINDOW_DIGEST, (ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)),),
+        WINDOW_DIGEST,
+        (
+            ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)),
+            ProofEntry(1, digest("record 1"), point("C_h") + point("C_1"), stream("proof 1", 256)),  # of a ranked class
+        ),
         (SameEmbeddingOpening("acme", OPENING),), OPENING,
     ),
     NORM, LINKS, LINK_LIST, SignedLinks(LINK_LIST, signed_by("provider", "links", LINK_LIST.encode())), BLOCK,

@@ -10,6 +10,7 @@ from ragseal.groth16.views import EstimateView, View
 from ragseal.kernel import field
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.params import R
 from tests.simulator import CLS, HINTS, Tenant, World, policy
 from tests.simulator.estimates import Case, Estimator
@@ -27,7 +28,7 @@ class WindowKey(View):
     def __init__(self, data: bytes) -> None:
         super().__init__(CLS.name, PUBLIC, CLEAR, verifying_key_of(data))
         self.scores = ScoreBases(self.bases(CLEAR, CLS.N), self.bases(PUBLIC - 1, 1))
-        self.hints = self.bases(CLEAR + CLS.N, HINTS)
+        self.hint_bases = HintBases(self.bases(CLEAR + CLS.N, HINTS), self.scores.b)
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:

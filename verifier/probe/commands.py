@@ -23,9 +23,9 @@ import click
 import numpy as np
 
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import ConfigurationError, TransportError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.terminal import JSON, client_tls, progress_bars
@@ -257,7 +257,7 @@ def scores_of(plant: Plant, policy: Policy, embedder: str) -> tuple[int, int]:
 
 
 def values(
-    finding: Finding, manifest: Manifest, cls: CircuitClass, worlds: Sequence[Sequence[bool]], group: int,
+    finding: Finding, manifest: Manifest, cls: AttestationClass, worlds: Sequence[Sequence[bool]], group: int,
     confidence: float,
 ) -> dict[str, Any]:  # fmt: skip
     """What `--json` prints."""

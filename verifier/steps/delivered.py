@@ -14,10 +14,9 @@ from fractions import Fraction
 from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.delivered_period import Coined, delivered_period, delivered_window
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.classes import AttestationClass, places_suffice
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.overflow import overflow_bound_holds
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps.log import LogView
@@ -38,7 +37,7 @@ def coined_windows(auditor: Auditor, window: Window, span: Period) -> tuple[Coin
     return (*opened, *(Coined(one.window, one.policy, window.cls, 0) for one in span.abandoned))
 
 
-def known_class(auditor: Auditor, one: PeriodWindow) -> CircuitClass:
+def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
     """The class that a window's policy names, if this auditor knows exactly that class and its noise.
 
     Raises:
@@ -50,7 +49,7 @@ def known_class(auditor: Auditor, one: PeriodWindow) -> CircuitClass:
         raise Undecided(
             f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
         ) from None
-    if not overflow_bound_holds(cls, build_table(cls.law)):
+    if not places_suffice(cls, build_table(cls.law)):
         raise Undecided(
             f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
             "restore circuits/classes.toml",

@@ -22,9 +22,10 @@ from ragseal.accounting.delivered_period import DeliveredRow, delivered_odometer
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
 from ragseal.accounting.pld import ONE_SIDED_REASON
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable
-from ragseal.kernel.params import ONE_SIDED, CircuitClass
+from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps import delivered
@@ -275,7 +276,7 @@ def _beside(auditor: Auditor, span: Period, delta: Fraction) -> tuple[PeriodRepo
         return None, f"not known: {error}"
 
 
-def _agreed(cls: CircuitClass, report: EpsilonReport) -> CrossCheck:
+def _agreed(cls: AttestationClass, report: EpsilonReport) -> CrossCheck:
     """What the second implementation says of an epsilon on which this auditor's own routes agree.
 
     Raises:
@@ -323,7 +324,7 @@ def _known(auditor: Auditor, windows: Sequence[PeriodWindow]) -> tuple[tuple[Spe
     return tuple(spent), unknown
 
 
-def _class_of(spent: Sequence[Spent], name: str) -> CircuitClass:
+def _class_of(spent: Sequence[Spent], name: str) -> AttestationClass:
     return next(one.cls for one in spent if one.cls.name == name)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import (
     Manifest,
     SignedManifest,
@@ -18,7 +19,6 @@ from ragseal.kernel.errors import (
     AuditError,
     TransportError,
 )
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, check_policy
 from ragseal.verifier.evidence import (
     OWN_BUILD,
@@ -49,7 +49,7 @@ class Entered:
 class Window(Entered):
     """The audited window, of a circuit class that this auditor's build has."""
 
-    cls: CircuitClass
+    cls: AttestationClass
 
 
 def find_window(log: LogView, name: str) -> tuple[int, SignedManifest]:
@@ -139,7 +139,7 @@ def check_class(log: LogView, auditor: Auditor, entered: Entered, say: Recorder 
     return Window(entered.index, entered.signed, entered.digest, cls)
 
 
-def own_class(auditor: Auditor, policy: Policy) -> tuple[CircuitClass, bytes]:
+def own_class(auditor: Auditor, policy: Policy) -> tuple[AttestationClass, bytes]:
     """The class that a policy names, if this build has exactly that one with that noise.
 
     Raises:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from ragseal.kernel import noise, overflow
+from ragseal.kernel import noise
+from ragseal.kernel.classes import places_suffice
 from ragseal.kernel.errors import (
     PolicyError,
 )
@@ -30,7 +31,7 @@ def check_noise(window: Window, say: Recorder = quiet) -> noise.NoiseTable:
     say(law=table.law, cut=table.cut, table_digest=table.digest(), rules="T1 T2 T3 T4 T5")
     if table.digest() != window.manifest.policy.table_digest:
         raise Undecided("T5: the policy's digest is not that of the canonical table", OWN_BUILD)
-    if not overflow.overflow_bound_holds(window.cls, table):
+    if not places_suffice(window.cls, table):
         raise Undecided(
             f"class {window.cls.name!r}: R = {window.cls.R} places are not proven enough by its a and b, so how often "
             "queries overflow may depend on the index",

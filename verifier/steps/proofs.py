@@ -74,7 +74,7 @@ def check_batch(basis: ProofContext, part: Sequence[LoggedRecord], batch: ProofB
     items = [_item(basis, one, entry) for one, entry in zip(part, batch.entries, strict=True)]
     _pairings(basis, items)
     context = attestation.batch_context(basis.key.digest, basis.window.digest, items)
-    attestation.verify_hints(basis.group, basis.key.hints, basis.key.scores.b, context, items, batch.hints)
+    attestation.verify_hints(basis.group, basis.key.hint_bases, context, items, batch.hints)
     _links(basis, items, batch, context)
 
 
@@ -84,7 +84,7 @@ def _item(basis: ProofContext, one: LoggedRecord, entry: attestation.ProofEntry)
         c_seed=manifest.c_seed,
         beacon=basis.beacon,
         ctx=one.record.signed.request.ctx(),
-        hmax=manifest.policy.hmax,
+        hmax=manifest.policy.hmax(basis.window.cls),
         t_commit=one.record.t_commit,
     )
     c_w = attestation.shifted_scores(basis.group, one.record.c_y, basis.key.sum_y, manifest.policy)
