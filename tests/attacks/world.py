@@ -15,7 +15,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,26 +28,32 @@ from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.backends.native import native, native_errors
 from ragseal.circuits.build import BuiltCircuit, build
 from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.assignments import Assignment, RankedAssignment, assignment_of
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.snarkjs import proof_bytes
-from ragseal.kernel import attestation, commitment, mechanism, signature, statement
+from ragseal.kernel import attestation, commitment, mechanism, noise, signature, statement
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import (
     BatchItem,
     ProofEntry,
     Record,
+    Request,
     SignedRequest,
     Statement,
 )
+from ragseal.kernel.bn254 import POINT_BYTES
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.mechanism import noise_key
-from ragseal.kernel.params import CircuitClass, P, R
+from ragseal.kernel.params import TAG_COARSE, TAG_FINE, CircuitClass, P, R
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import Returned, places_commitment, seed_commitment
 from ragseal.verifier.verification import Verdict
 from tests import simulator
 from tests.circuits.drafts import Draft as Draft
 from tests.circuits.drafts import Setting
+from tests.circuits.ranked_drafts import RankedDraft, finish
 from tests.simulator.keys import KEYS as KEYS
 from tests.simulator.keys import ROOT as ROOT
 from tests.simulator.keys import keys_of
@@ -63,7 +69,7 @@ TENANT_NAMES = ("north", "south")
 class Machine:
     """A compiled class with a key, and what proves under it."""
 
-    cls: CircuitClass
+    cls: AttestationClass
     digest: bytes  #: of the class
     built: BuiltCircuit
     paths: KeyPaths
@@ -112,7 +118,7 @@ class Machine:
 _PROOFS: dict[tuple[bytes, bytes], bytes] = {}  #: honest records are the same in every world: proven once
 
 
-def open_machine(cls: CircuitClass, paths: KeyPaths, built: BuiltCircuit) -> Machine:
+def open_machine(cls: AttestationClass, paths: KeyPaths, built: BuiltCircuit) -> Machine:
     """Load what a key folder holds."""
     return Machine(
         cls=cls,
@@ -147,7 +153,11 @@ def honest_tenants() -> dict[str, Tenant]:
 def policy(tools: Machine | None = None, **changes: Any) -> Policy:
     """The verifier tests' policy for the real class."""
     on = tools or machine()
-    return simulator.policy(class_digest=on.digest, dimension=DIMENSION, **changes)
+    table = noise.build_table(on.cls.law)
+    own: dict[str, Any] = {"class_name": on.cls.name, "class_digest": on.digest, "table_digest": table.digest()}
+    if isinstance(on.cls, RankedClass):
+        own["gain"] = 40  # 15 steps: a step has 2^11 units
+    return simulator.policy(**{**own, "dimension": DIMENSION, **changes})
 
 
 @dataclass
@@ -166,6 +176,7 @@ class Cheat:
     released: Callable[[list[Returned]], list[Returned]] = lambda returned: returned  #: T of the record
     compensate: bool = False  #: put what is proven and not stated into C_h
     forge: Callable[[Draft], None] | None = None  #: edit the hints' draft; the winners it names are released
+    forge_ranked: Callable[[RankedDraft], list[str] | None] | None = None  #: of a ranked class; None: not this request
     h_of: Callable[[Draft, list[int]], list[int]] = lambda d, h: h  #: edit the finished hints, alpha and beta known
     h_in_scores: Callable[[list[int]], dict[int, int]] = lambda e: {}  #: what of h is committed in C_w instead of C_h
     chosen: Callable[[AttackWorld, Record, Query], Sequence[int]] | None = None  #: alpha and beta not as hashed
@@ -174,7 +185,7 @@ class Cheat:
     record: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Query(simulator.Kept):
     """All that the provider knows of one record; ``hints`` are those that C_h commits to."""
 
@@ -184,6 +195,7 @@ class Query(simulator.Kept):
     statement: Statement  #: as the ledger has it
     cheat: Cheat
     draft: Draft | None = None
+    bounds: tuple[int, ...] = ()  #: what C_1 commits to where it is not what the hints say
     chosen: tuple[int, ...] = ()
     entry: ProofEntry | None = None
 
@@ -214,10 +226,11 @@ class AttackWorld(simulator.World):
         tenant = self.tenant_of(account)
         e = [rng.randrange(-64, 65) for _ in range(DIMENSION)]
         blinder, rho, rho_hint, salt = (rng.randrange(1, R) for _ in range(4))
+        rho_bounds = rng.randrange(1, R) if key.hint_bases.count > 1 else 0
         e = e if plan.e is None else plan.e
         blinder = blinder if plan.blinder is None else plan.blinder
         c_e = commitment.embedding_commitment(GROUP, self.generators, e, blinder)
-        request = self.request(account, c_e, **plan.request)
+        request = self._fitting_request(account, c_e, e, plan)
         signed = SignedRequest(request, signature.sign(simulator.key_of(account), "request", request.encode()))
 
         if plan.e_after_nonce is not None:
@@ -239,8 +252,13 @@ class AttackWorld(simulator.World):
         proven, seed = plan.proven(stated, e), plan.seed or self.seed
         noise_of = noise_key(seed, proven.beacon, proven.ctx)
         blind = attestation.total_blinder(policy_, scored, used.blinders, rho, rho_hint)
-        draft: Draft | None = None
-        if plan.forge is None:
+        draft, bounds = None, ()
+        if plan.forge_ranked is not None:
+            forged = self._ranked_draft(proven, w)
+            bounds = tuple(forged.b)
+            plan.forge_ranked(forged)
+            returned, h = forged.returned(), scalars.pack(x % R for x in forged.hints())
+        elif plan.forge is None or not isinstance(cls, CircuitClass):
             scores = np.array(w, dtype=np.int64)
             returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
             h = self.tools.engine.hints(noise_of, scores, proven.hmax)
@@ -271,29 +289,74 @@ class AttackWorld(simulator.World):
             rho=rho,
             hints=self._shifted(h, plan.h_in_scores(e)),
             rho_hint=rho_hint,
+            rho_bounds=rho_bounds,
             t_salt=salt,
             h=h,
             h_extra=tuple(extra),
-            assignment=Assignment(tuple(proven.clear()), tuple(w), h, blind, seed, salt),
+            assignment=assignment_of(cls)(tuple(proven.clear()), tuple(w), h, blind, seed, salt),
             statement=stated,
             cheat=plan,
             draft=draft,
+            bounds=bounds,
         )
         return self.enter(account, entry, query, shown)
+
+    def _fitting_request(self, account: str, c_e: bytes, e: list[int], plan: Cheat) -> Request:
+        """A request whose honest answer has places with a text and places without, and that a ranked forgery fits.
+
+        The noise hangs on the beacon and so on the key, which is another in every fresh clone.
+        """
+        policy_, ctr = self.manifest.policy, self.ctrs.get(account, 0)
+        products = np.array(self.tenants[self.tenant_of(account)].rows, dtype=np.int64) @ np.array(e, dtype=np.int64)
+        w = [int(policy_.gain * (y - policy_.lo)) for y in products]
+        for _ in range(100):
+            self.ctrs[account] = ctr
+            request = self.request(account, c_e, **plan.request)
+            stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax(self.cls), 0)
+            key = noise_key(self.seed, stated.beacon, stated.ctx)
+            answer = self.tools.engine.answer(key, np.array(w, dtype=np.int64), stated.hmax)
+            if len({one.flag for one in answer}) == 2 and (
+                plan.forge_ranked is None or plan.forge_ranked(self._ranked_draft(stated, w)) is not None
+            ):
+                break
+        return request
+
+    def _ranked_draft(self, stated: Statement, w: Sequence[int]) -> RankedDraft:
+        """An honest one."""
+        cls = self.tools.cls
+        assert isinstance(cls, RankedClass)
+        low = (1 << cls.c) - 1
+        draft = RankedDraft(
+            cls, self.seed, stated.beacon, stated.ctx, stated.hmax, 0, 0, 0, 0, list(w), remainder=[x & low for x in w]
+        )
+        draft.coarse_elements = wide_elements(draft.key, TAG_COARSE, cls.elements)
+        draft.fine_elements = wide_elements(draft.key, TAG_FINE, cls.fine_elements)
+        draft.read_elements()
+        finish(draft)
+        return draft
 
     # --- proofs ---
 
     def hint_commitment(self, kept: simulator.Kept) -> bytes:
-        """C_h, with whatever the cheat adds."""
-        if not isinstance(kept, Query) or not kept.h_extra:
-            return super().hint_commitment(kept)
-        points = self.key.hints + self.key.scores.b + b"".join(base for base, _ in kept.h_extra)
-        return GROUP.msm(points, kept.hints + scalars.pack([kept.rho_hint, *(k % R for _, k in kept.h_extra)]))
+        """C_h, with whatever the cheat adds, and of a ranked class C_1."""
+        made = super().hint_commitment(kept)
+        if isinstance(kept, Query) and kept.h_extra:
+            points = self.key.hints + self.key.scores.b + b"".join(base for base, _ in kept.h_extra)
+            values = [kept.rho_hint, *(k % R for _, k in kept.h_extra)]
+            made = GROUP.msm(points, kept.hints + scalars.pack(values)) + made[POINT_BYTES:]
+        if isinstance(kept, Query) and kept.bounds:
+            points = self.key.hint_bases.scaled + self.key.scores.b
+            made = made[:POINT_BYTES] + GROUP.msm(points, scalars.pack([*kept.bounds, kept.rho_bounds]))
+        return made
 
     def assignment(self, record: Record, query: Query) -> Assignment:
         """All inputs, alpha and beta included."""
         at = query.chosen or self.challenges(record, query)
-        return replace(query.assignment, clear=(*query.assignment.clear, *at))
+        blind = (query.assignment.blind + at[1] * query.rho_bounds) % R
+        full = replace(query.assignment, clear=(*query.assignment.clear, *at), blind=blind)
+        if not query.bounds:
+            return full
+        return BoundsApart(**{f.name: getattr(full, f.name) for f in fields(full)}, committed=query.bounds)
 
     def challenges(self, record: Record, query: Query) -> tuple[int, ...]:
         """alpha and beta as the verifier derives them."""
@@ -330,6 +393,16 @@ class AttackWorld(simulator.World):
         query = self.kept[record.manifest, record.seq]
         made = self.tamper_entry(self.entry(record))
         return BatchItem(record, record.digest(), query.tenant, query.statement, self.c_w(record), made)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsApart(RankedAssignment):
+    """With other bounds in C_1 than in the hints."""
+
+    committed: tuple[int, ...] = ()
+
+    def _scaled(self) -> Sequence[int]:
+        return [self.clear[-1] * b % R for b in self.committed]
 
 
 @cache

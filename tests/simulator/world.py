@@ -35,6 +35,7 @@ from ragseal.kernel.attestation import (
     TextOpening,
     sealed_digest,
 )
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import (
     BeaconCommit,
     BeaconOpening,
@@ -47,8 +48,9 @@ from ragseal.kernel.commitment import (
     registry_leaves,
 )
 from ragseal.kernel.encoding import Message
+from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import Opening, powers, prove_opening
-from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.kernel.thinning import ThinnedFile
@@ -82,7 +84,7 @@ from tests.simulator.parties import (
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Kept:
     """What the provider keeps of one query."""
 
@@ -93,6 +95,11 @@ class Kept:
     hints: bytes  #: what C_h commits to, packed
     rho_hint: int
     t_salt: int
+    rho_bounds: int = 0  #: blinder of C_1, where there is one
+
+    def hint_blinders(self, bases: HintBases) -> list[int]:
+        """rho' of every commitment to hints."""
+        return [self.rho_hint, self.rho_bounds][: bases.count]
 
 
 class World:
@@ -103,7 +110,7 @@ class World:
         key: Any = None,
         tenants: dict[str, Tenant] | None = None,
         *,
-        cls: CircuitClass = CLS,
+        cls: AttestationClass = CLS,
         class_digest: bytes = CLASS_DIGEST,
     ) -> None:
         self.key, self.cls, self.class_digest = key or KEY, cls, class_digest
@@ -212,7 +219,8 @@ class World:
         salt = rng.randrange(R)
         c_y = attestation.score_commitment(GROUP, columns, self.key.scores, e, rho)
         entry = self.record(signed, c_y, places_commitment(self.cls, salt, returned), **(record or {}))
-        return self.enter(account, entry, Kept(tenant, e, blinder, rho, hints, rho_hint, salt), returned)
+        kept = Kept(tenant=tenant, e=e, blinder=blinder, rho=rho, hints=hints, rho_hint=rho_hint, t_salt=salt)
+        return self.enter(account, entry, kept, returned)
 
     def tenant_of(self, account: str) -> str:
         return next((a.tenant for a in self.registry if a.name == account), "north")
@@ -363,14 +371,14 @@ class World:
 
     def hint_commitment(self, kept: Kept) -> bytes:
         """C_h."""
-        return bytes(self.key.hint_bases.commit(GROUP, kept.hints, [kept.rho_hint]))
+        return bytes(self.key.hint_bases.commit(GROUP, kept.hints, kept.hint_blinders(self.key.hint_bases)))
 
     def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
         """The hint opening of a batch: as good as the witness allows."""
         weights = powers(opening.batching_challenge("hints", context), len(items))
         kept = [self.kept[item.record.manifest, item.record.seq] for item in items]
         bases = self.key.hint_bases
-        witness = GROUP.combine([bases.witness(k.hints, [k.rho_hint]) for k in kept], weights)
+        witness = GROUP.combine([bases.witness(k.hints, k.hint_blinders(bases)) for k in kept], weights)
         relations = bases.relations([item.entry.c_h for item in items])
         return prove_opening(GROUP, "hints", context, relations, witness, scalars(self.rng, len(witness) // 32))
 
