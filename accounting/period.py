@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.accounting.audit import EpsilonReport, audited_bound, epsilon_audit
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 
 MOST_ROWS = 12  #: windows that an odometer lists one by one; older ones share its first row
@@ -30,7 +30,7 @@ class Spent:
 
     window: str
     policy: Policy
-    cls: CircuitClass
+    cls: AttestationClass
     queries: int  #: an account may have asked
 
 
@@ -102,7 +102,7 @@ def _together(windows: Sequence[Spent], k_max: int) -> tuple[int, int, Mapping[s
         max(k_max, *(one.policy.k_max for one in windows)),
         max(one.policy.chunks_max for one in windows),
         {
-            name: (max(group, key=lambda one: one.policy.hmax), sum(one.queries for one in group))
+            name: (max(group, key=lambda one: one.policy.width), sum(one.queries for one in group))
             for name, group in groups.items()
         },
     )
