@@ -3,7 +3,8 @@
 
 The database: every other slot scores the same level, the slot in question scores 0 or the whole window.  The attacker
 asks the same query n times and counts how often the slot is released.  The counts are binomial with two known chances,
-so their (epsilon, delta) curve is exact; no accountant may certify less than it, whatever its theorem says.
+so their (epsilon, delta) curve is exact; no accountant may certify less than it, whatever its theorem says.  Equal
+values of the table are decided by a dither or, where the law has none, by the order of slots: ours is then the first.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from ragseal.accounting.pld import Vector
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import TOTAL, NoiseTable
+from ragseal.kernel.noise import NoiseTable, dithered
 
 Chance = tuple[float, float]  #: (ln p, ln (1 - p))
 
@@ -26,14 +27,15 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)  # for the dither, which i
 def log_chance(table: NoiseTable, N: int, K: int, lead: int) -> Chance:
     """(ln P, ln (1 - P)) that a slot is among the K best when it scores ``lead`` table steps more than all others.
 
-    Equal table values are decided by the dither; that two dithers are equal too is neglected.
+    Equal table values are decided by the dither, and that two dithers are equal too is neglected; or for the slot.
     """
     if not 1 <= K < N:
         raise PolicyError("the top-K channel needs 1 <= K < N")
     mass, log_above, log_stay = _law(table, lead)
     hit = np.zeros(mass.size)
     miss = np.zeros(mass.size)
-    for above, stay, weight in zip(log_above, log_stay, _WEIGHTS / 2, strict=True):
+    weights = _WEIGHTS / 2 if dithered(table.law) else np.ones(1)
+    for above, stay, weight in zip(log_above, log_stay, weights, strict=True):
         chance = np.full(mass.size, -np.inf)
         rest = np.full(mass.size, -np.inf)
         for j in range(min(N, _spread(N, K))):
@@ -57,12 +59,13 @@ def _spread(N: int, K: int) -> int:
 @lru_cache(maxsize=64)
 def _law(table: NoiseTable, lead: int) -> tuple[Vector, Vector, Vector]:
     """(p(x), ln P(another slot beats x + lead), ln P(it does not)); the last two one row a node of the dither."""
-    values = range(-table.cut, table.cut + 1)
-    mass = np.array([table.mass(x) / TOTAL for x in values])
-    over = np.array([table.tail(x + lead) / TOTAL for x in values])
-    same = np.array([table.mass(x + lead) / TOTAL for x in values])
-    under = np.array([table.cdf(x + lead - 1) / TOTAL for x in values])
-    share = 1 - (_NODES[:, None] + 1) / 2  # of the equal ones that have the larger dither
+    values, total = range(-table.cut, table.cut + 1), table.total
+    mass = np.array([table.mass(x) / total for x in values])
+    over = np.array([table.tail(x + lead) / total for x in values])
+    same = np.array([table.mass(x + lead) / total for x in values])
+    under = np.array([table.cdf(x + lead - 1) / total for x in values])
+    # of the equal ones that have the larger dither
+    share = 1 - (_NODES[:, None] + 1) / 2 if dithered(table.law) else np.zeros((1, 1))
     with np.errstate(divide="ignore"):
         return mass, np.log(over + share * same), np.log(under + (1 - share) * same)
 

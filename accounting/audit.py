@@ -22,12 +22,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from ragseal.accounting import closed_forms, ideal_curves, pld, topk
+from ragseal.accounting import closed_forms, failures, ideal_curves, pld, topk
+from ragseal.accounting.failures import Failures
 from ragseal.accounting.ideal_channel import ideal_channel
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE, TOTAL, NoiseTable, check_table
-from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, PLACE_CANONICAL_BITS, CircuitClass
+from ragseal.kernel.noise import NoiseTable, check_table, scale_of
 from ragseal.kernel.params import R as FIELD_ORDER
+from ragseal.kernel.ranked_class import RankedClass
 
 AGREEMENT = 1e-3  #: largest relative difference of the two routes
 AGREEMENT_APPLIES = 1000  #: they must agree while delta_inf < delta / this
@@ -52,10 +54,10 @@ class DeltaShares:
     policy: float  #: delta_policy
     table: float  #: left for the noise: epsilon is computed at this
     truncation: float  #: delta_inf, the part of ``table`` that the end of the table uses up
-    overflow: float  #: n 2^-64: more slots to open than places
-    grid: float  #: n 2^-80: threshold below the grid
-    places: float  #: n R 2^-71: a place's hash outside the canonical decomposition
-    bias: float  #: (e^eta - 1) table: bits of field elements are not exactly uniform
+    overflow: float  #: n a^chunks 2^-64: more slots to open than places (:mod:`ragseal.accounting.failures`)
+    grid: float  #: n g, g about 2^-80: threshold below the grid
+    places: float  #: n R 2^-71: a place's hash outside the canonical decomposition; 0 of a ranked class
+    bias: float  #: (e^eta - 1) table: bits of field elements are not exactly uniform; 0 of a ranked class
     others: float  #: the same for the other slots' noise: what Theorems A and B have to leave of ``table``
 
     @property
@@ -116,38 +118,41 @@ class EpsilonReport:
         return next(bound for bound in self.bounds if bound.accountant == accountant)
 
 
-def worst_shift(gain: int, lo: int, hi: int, s: int) -> int:
-    """Delta_b = ceil(gain (hi - lo) / 2^s), in table steps.
+def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
+    """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), or whole steps if ranked.
 
     Raises:
-        PolicyError: gain below 1, or not 0 <= lo < hi (an empty slot scores 0 only if lo >= 0).
+        PolicyError: gain below 1, not 0 <= lo < hi (an empty slot scores 0 only if lo >= 0), or less than one step.
     """
-    if gain < 1 or not 0 <= lo < hi or s < 0:
+    if gain < 1 or not 0 <= lo < hi:
         raise PolicyError("accounting needs gain >= 1 and a score window with 0 <= lo < hi")
-    return -(-gain * (hi - lo) >> s)
+    shift = cls.shift_of(gain * (hi - lo))
+    if shift < 1:
+        raise PolicyError(f"gain {gain} on [{lo}, {hi}] is less than one noise step of class {cls.name!r}: use more")
+    return shift
 
 
-def field_bias(cls: CircuitClass) -> Fraction:
+def field_bias(cls: AttestationClass) -> Fraction:
     """Eta of one query: how far (in log-ratio) one slot's uniform and dither are from uniform, given everything else.
 
-    The low w bits of a uniform element below r take each value floor(r / 2^w) or one more times.
+    The low w bits of a uniform element below r take each value floor(r / 2^w) or one more times.  In a ranked class
+    all elements are tested for a canonical top before a score is looked at, so the bits below it are uniform.
     """
+    if isinstance(cls, RankedClass):
+        return Fraction(0)
     return Fraction(1, FIELD_ORDER >> (cls.q * cls.m)) + Fraction(1, FIELD_ORDER >> (cls.fine_bits + cls.s))
 
 
-def _shares(cls: CircuitClass, delta: Fraction, n: int, eta: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-    """(left for the table, overflow, grid, places); delta_real(eps) <= e^eta delta_table(eps - 2 eta) + the rest."""
-    overflow = Fraction(n, 1 << OVERFLOW_EXPONENT)
-    grid = Fraction(n, 1 << GRID_EXPONENT)
-    places = Fraction(n * cls.R, 1 << (PLACE_CANONICAL_BITS - 1))
-    left = (delta - overflow - grid - places) * (1 - eta)  # 1 - eta <= e^-eta
+def _shares(cls: AttestationClass, delta: Fraction, n: int, chunks: int, eta: Fraction) -> tuple[Fraction, Failures]:
+    """(left for the table, named failures); delta_real(eps) <= e^eta delta_table(eps - 2 eta) + failures."""
+    found = failures.every_list(cls, chunks, n)
+    left = (delta - found.total) * (1 - eta)  # 1 - eta <= e^-eta
     if left <= 0:
         raise PolicyError(
-            f"delta {float(delta):.3g} is used up by named failures of {n} queries "
-            f"({float(overflow + grid + places):.3g}); allow a delta above that, or at most "
-            f"{delta * n // (overflow + grid + places)} queries in all"
+            f"delta {float(delta):.3g} is used up by named failures of {n} queries ({float(found.total):.3g}); allow a "
+            f"delta above that, or at most {delta * n // found.total} queries in all"
         )
-    return left, overflow, grid, places
+    return left, found
 
 
 def _float_down(x: Fraction) -> float:
@@ -173,9 +178,9 @@ def full_bound(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
     if math.isinf(first):
         return endless
     if table.law == "gaussian":
-        second = ideal_curves.gaussian_epsilon(shift * math.sqrt(n) / GAUSSIAN_SIGMA, delta)
+        second = ideal_curves.gaussian_epsilon(shift * math.sqrt(n) / scale_of(table.law), delta)
     else:
-        second = ideal_curves.GeometricCurve(shift, n, GEOMETRIC_SCALE).epsilon(delta)
+        second = ideal_curves.GeometricCurve(shift, n, scale_of(table.law)).epsilon(delta)
     return Bound(FULL, first, second, _agree(first, second, infinite, delta))
 
 
@@ -196,11 +201,11 @@ def topk_bounds(table: NoiseTable, N: int, K: int, shift: int, n: int, delta: fl
 
 
 def _bounds(
-    cls: CircuitClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction
+    cls: AttestationClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction
 ) -> tuple[tuple[Bound, ...], float, float]:
     """(every accountant's bound of n queries with the field bias, the table's share of delta, the others' bias)."""
     eta = field_bias(cls) * n * chunks
-    share = _shares(cls, delta, n, eta)[0]
+    share = _shares(cls, delta, n, chunks, eta)[0]
     common = eta * (cls.N - 1)
     found = [full_bound(table, shift, n * chunks, _float_down(share))]
     unfit = _unfit(cls, table, chunks, common)
@@ -215,7 +220,7 @@ def _bounds(
     return biased, _float_down(share), float(common)
 
 
-def _unfit(cls: CircuitClass, table: NoiseTable, chunks: int, common: Fraction) -> str:
+def _unfit(cls: AttestationClass, table: NoiseTable, chunks: int, common: Fraction) -> str:
     """Why Theorems A and B do not apply, or nothing.  The rest of their conditions is what the circuit proves.
 
     What is said of a one-sided table holds of every bound, the full vector's included.
@@ -237,7 +242,7 @@ def reported_bound(bounds: tuple[Bound, ...]) -> Bound:
     return min(fit, key=lambda bound: bound.epsilon, default=bounds[0])
 
 
-def audited_bound(cls: CircuitClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction) -> Bound:
+def audited_bound(cls: AttestationClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction) -> Bound:
     """The bound that :func:`epsilon_audit` reports for n queries at a shift in table steps, without anything else.
 
     Raises:
@@ -247,7 +252,7 @@ def audited_bound(cls: CircuitClass, table: NoiseTable, shift: int, n: int, chun
 
 
 def epsilon_audit(
-    cls: CircuitClass,
+    cls: AttestationClass,
     table: NoiseTable,
     *,
     gain: int,
@@ -261,7 +266,7 @@ def epsilon_audit(
     """Epsilon of a policy for k_max accounts with n_max queries each, at total delta.
 
     Args:
-        cls: the circuit class (capacity, K, dither bits, places, field layout).
+        cls: the circuit class (capacity, K, places, field layout).
         table: the noise table; checked here against T1 to T4.
         gain, lo, hi: score policy, integers (score units of 127^2 for cosine 1).
         k_max: accounts that may collude.
@@ -278,14 +283,14 @@ def epsilon_audit(
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
     if k_max < 1 or n_max < 1 or chunks < 1 or not 0 < delta < 1:
         raise PolicyError("accounting needs k_max, n_max and chunks of at least 1 and delta strictly between 0 and 1")
-    shift = worst_shift(gain, lo, hi, cls.s)
+    shift = worst_shift(cls, gain, lo, hi)
     n = k_max * n_max
     compositions = n * chunks
     if compositions > MOST_QUERIES:
         raise PolicyError(f"{compositions} queries in one period are beyond what is accounted ({MOST_QUERIES})")
     bounds, share, common = _bounds(cls, table, shift, n, chunks, delta)
     eta = field_bias(cls) * compositions
-    _, overflow, grid, places = _shares(cls, delta, n, eta)
+    _, lost = _shares(cls, delta, n, chunks, eta)
     infinite = pld.infinite_loss_mass(table, shift, compositions)
     best = reported_bound(bounds)
     account = (
@@ -307,9 +312,9 @@ def epsilon_audit(
             policy=float(delta),
             table=share,
             truncation=infinite,
-            overflow=float(overflow),
-            grid=float(grid),
-            places=float(places),
+            overflow=float(lost.overflow),
+            grid=float(lost.grid),
+            places=float(lost.places),
             bias=math.expm1(float(eta)) * share,
             others=0.0 if best.accountant == FULL else common * share,
         ),
@@ -335,9 +340,9 @@ def _attacks(table: NoiseTable, shift: int, n: int) -> tuple[float | None, float
     whose distance from the diagonal never exceeds t has at most the area 1 - (1 - t)^2 / 2.
     """
     if table.law == "gaussian":
-        mu = shift * math.sqrt(n) / GAUSSIAN_SIGMA
+        mu = shift * math.sqrt(n) / scale_of(table.law)
         return mu, ideal_curves.gaussian_auc(mu), ideal_curves.gaussian_advantage(mu)
     common = range(shift - table.cut, table.cut + 1)
-    overlap = math.fsum(math.isqrt(table.mass(x - shift) * table.mass(x)) for x in common) / TOTAL
+    overlap = math.fsum(math.isqrt(table.mass(x - shift) * table.mass(x)) for x in common) / table.total
     advantage = math.sqrt(max(0.0, -math.expm1(2 * n * math.log(min(1.0, overlap))))) if overlap > 0 else 1.0
     return None, 1 - (1 - advantage) ** 2 / 2, advantage

@@ -11,9 +11,7 @@ from __future__ import annotations
 import math
 
 from ragseal.accounting.ideal_curves import GeometricCurve
-from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE
-from ragseal.kernel.params import ONE_SIDED
+from ragseal.kernel.noise import one_sided, scale_of
 
 GRID = range(2, 65)  #: Renyi orders of the paper
 
@@ -57,13 +55,12 @@ def renyi_of(law: str, shift: int, order: float) -> float:
     Raises:
         PolicyError: an unknown law.
     """
+    scale = scale_of(law)
     if law == "gaussian":
-        return order * (shift / GAUSSIAN_SIGMA) ** 2 / 2
-    if law == "geometric":
-        return GeometricCurve(shift, 1, GEOMETRIC_SCALE).log_moment(order) / (order - 1)
-    if law == ONE_SIDED:
+        return order * (shift / scale) ** 2 / 2
+    if one_sided(law):
         return math.inf
-    raise PolicyError(f"no Renyi divergence is known for the law {law!r}")
+    return GeometricCurve(shift, 1, scale).log_moment(order) / (order - 1)
 
 
 def renyi_grid(law: str, shift: int, n: int, delta: float) -> tuple[float, int]:

@@ -14,12 +14,13 @@ of one query whatever the number of queries is: the least number for which
 
     H(R) = sum_x (p(x - shift) - e^R p(x))_+,  p the mass of the noise table, shift the worst of one slot,
 
-leaves delta enough for all queries.  m slots: m R and m H(R).  For a geometric law that is shift / 32, as near as the
+leaves delta enough for all queries.  m slots: m R and m H(R).  For a geometric law that is shift / b, as near as the
 table goes; for the Gaussian it is the bound of one query at delta / queries, which is large.
 
-Delta is additive over queries: the law's H(R), and refusals (overflow, grid, places), as SPEC D.15 has them.  Bits of
-field elements are not exactly uniform; that touches nothing but the query that stops, where R - 2 eta takes the place
-of R in H and H is multiplied by e^eta.
+Delta is additive over queries: the law's H(R), and refusals (overflow, grid, places), as SPEC D.15 has them
+(:mod:`ragseal.accounting.failures`).  Bits of field elements are not exactly uniform; that touches nothing but the
+query that stops, where R - 2 eta takes the place of R in H and H is multiplied by e^eta.  In the ranked classes they
+are, and eta is 0 (``docs/proofs/ranked.md``, sections 1 and 7).
 """
 
 from __future__ import annotations
@@ -30,21 +31,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from ragseal.accounting import failures
 from ragseal.accounting.audit import AGREEMENT, AGREEMENT_APPLIES, field_bias
 from ragseal.accounting.ideal_curves import gaussian_epsilon
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE, RANKED_SCALE, NoiseTable, check_table
-from ragseal.kernel.params import (
-    COIN_BITS,
-    GRID_EXPONENT,
-    ONE_SIDED,
-    OVERFLOW_EXPONENT,
-    PLACE_CANONICAL_BITS,
-    RANKED_GEOMETRIC,
-    RANKED_LAWS,
-    RANKED_ONE_SIDED,
-    CircuitClass,
-)
+from ragseal.kernel.noise import NoiseTable, check_table, one_sided, scale_of
+from ragseal.kernel.params import COIN_BITS
 
 RESOLUTION = 10**6  #: a return's log ratio is a multiple of 1 / this, in nats
 
@@ -81,7 +74,7 @@ class Delivered:
 
 
 def until_delivered(
-    cls: CircuitClass,
+    cls: AttestationClass,
     table: NoiseTable,
     *,
     shift: int,
@@ -95,7 +88,7 @@ def until_delivered(
     """U, R and delta of the windows of one circuit class in a budget period.
 
     Args:
-        cls: the circuit class (capacity, K, dither bits, places, field layout).
+        cls: the circuit class (capacity, K, places, field layout).
         table: its noise table; checked here against T1 to T4.
         shift: Delta_b, the worst shift of one slot's content, in table steps.
         hidden: numerator j of the probability j / 2^COIN_BITS that a slot is hidden.
@@ -180,7 +173,7 @@ def together(parts: Sequence[Delivered]) -> Delivered:
 
 
 def largest_shift(
-    cls: CircuitClass, table: NoiseTable, *, target: float, chunks: int, queries: int, delta: Fraction
+    cls: AttestationClass, table: NoiseTable, *, target: float, chunks: int, queries: int, delta: Fraction
 ) -> int:
     """The largest shift, in table steps, whose ``returned`` is at most ``target``; 0 if there is none.
 
@@ -310,13 +303,11 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
     """
     if shift < 1 or not 0 < budget < 1:
         raise PolicyError("a return is accounted for a shift of at least one table step and a delta between 0 and 1")
+    b = scale_of(law)
     if law == "gaussian":
-        return gaussian_epsilon(shift / GAUSSIAN_SIGMA, budget)
-    b = RANKED_SCALE if law in RANKED_LAWS else GEOMETRIC_SCALE
-    if law in (ONE_SIDED, RANKED_ONE_SIDED):
+        return gaussian_epsilon(shift / b, budget)
+    if one_sided(law):
         return max(0.0, shift / b + math.log1p(-budget))
-    if law not in ("geometric", RANKED_GEOMETRIC):
-        raise PolicyError(f"no return is known for the law {law!r}")
     r, best = math.exp(-1 / b), 0.0
     for k in range(shift):  # t = shift - k: P(z >= -k) = 1 - r^(k+1) / (1 + r)
         left = 1 + r - r ** (k + 1) - budget * (1 + r)
@@ -329,16 +320,13 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
 
 
 def _budget(
-    cls: CircuitClass, shift: int, chunks: int, queries: int, delta: Fraction
+    cls: AttestationClass, shift: int, chunks: int, queries: int, delta: Fraction
 ) -> tuple[Fraction, dict[str, Fraction]]:
     """(what one slot in one query may take of delta, at most; the named failures of all queries)."""
     if shift < 1 or chunks < 1 or queries < 0 or not 0 < delta < 1:
         raise PolicyError("accounting needs a shift and a slot of at least 1 and delta strictly between 0 and 1")
-    items = {
-        "overflow": Fraction(queries, 1 << OVERFLOW_EXPONENT),
-        "grid": Fraction(queries, 1 << GRID_EXPONENT),
-        "places": Fraction(queries * cls.R, 1 << (PLACE_CANONICAL_BITS - 1)),
-    }
+    found = failures.until_delivered(cls, chunks, queries)
+    items = {"overflow": found.overflow, "grid": found.grid, "places": found.places}
     return (delta - sum(items.values())) / (chunks * max(queries, 1)), items
 
 

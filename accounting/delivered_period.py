@@ -18,9 +18,9 @@ from fractions import Fraction
 
 from ragseal.accounting.delivered import Delivered, together, until_delivered
 from ragseal.accounting.period import MOST_ROWS
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 
 
@@ -30,7 +30,7 @@ class Coined:
 
     window: str
     policy: Policy
-    cls: CircuitClass
+    cls: AttestationClass
     queries: int  #: of all accounts together: accounts times n_max, or more where more were answered; 0: never opened
     coin_periods: int = 1  #: that began with it: one for each complete coin beacon
 
@@ -99,7 +99,7 @@ def one_claim(policies: Sequence[Policy]) -> str:
     return named[0]
 
 
-def delivered_window(policy: Policy, cls: CircuitClass, accounts: int, delta: Fraction) -> Delivered:
+def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta: Fraction) -> Delivered:
     """What a policy promises in one window of so many accounts: ``epsilon_account`` advertises its ``epsilon``.
 
     The policy's shift counts whoever asks, nobody included: a promise is made before the first query.

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from ragseal.accounting.ideal_composition import LatticeLoss
 from ragseal.accounting.pld import Vector
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE, LARGEST_CUT
+from ragseal.kernel.noise import KNOWN_LAWS, LARGEST_CUT, one_sided, scale_of
 
 Steps = npt.NDArray[np.int64]
 
-_REACH = {"gaussian": 16 * GAUSSIAN_SIGMA, "geometric": 100 * GEOMETRIC_SCALE}  # where the law is cut: e^-100 and less
+_REACH_GAUSSIAN, _REACH_GEOMETRIC = 16, 100  # where a law is cut, in units of its scale: at e^-100 and less
 _GRID = 1 << 13
 _NEVER = 1e-60  # thresholds rarer than this are left out
 
@@ -35,12 +35,15 @@ class IdealChannel:
     """
 
     def __init__(self, law: str, N: int, K: int, shift: int) -> None:
-        if law not in _REACH or not 1 <= K < N or not 1 <= shift <= 2 * LARGEST_CUT:
-            raise PolicyError("the ideal channel needs a known law, 1 <= K < N and a shift of a table's size")
+        symmetric = law in KNOWN_LAWS and not one_sided(law)
+        if not symmetric or not 1 <= K < N or not 1 <= shift <= 2 * LARGEST_CUT:
+            raise PolicyError("the ideal channel needs a symmetric law, 1 <= K < N and a shift of a table's size")
         self.law, self.N, self.K, self.shift = law, N, K, shift
-        self.end = _REACH[law] + shift + 2  #: values -end .. end
+        self.gaussian, self.scale = law == "gaussian", scale_of(law)
+        reach = _REACH_GAUSSIAN if self.gaussian else _REACH_GEOMETRIC
+        self.end = reach * self.scale + shift + 2  #: values -end .. end
         x = np.arange(-self.end, self.end + 1, dtype=np.float64)
-        log = -(x**2) / (2 * GAUSSIAN_SIGMA**2) if law == "gaussian" else -np.abs(x) / GEOMETRIC_SCALE
+        log = -(x**2) / (2 * self.scale**2) if self.gaussian else -np.abs(x) / self.scale
         self.log_p: Vector = log - math.log(math.fsum(np.exp(log)))
         tail = np.logaddexp.accumulate(self.log_p[::-1])[::-1]
         #: ln P(X >= x) and ln P(X < x), x = -end .. end
@@ -69,7 +72,7 @@ class IdealChannel:
 
     def _span(self) -> tuple[float, int]:
         """(nats a lattice point, lattice points a step of x): the loss at x is that of 2 x - shift half steps."""
-        half = self.shift / (2 * GAUSSIAN_SIGMA**2) if self.law == "gaussian" else 1 / GEOMETRIC_SCALE
+        half = self.shift / (2 * self.scale**2) if self.gaussian else 1 / self.scale
         return (half, 2) if self.shift % 2 else (2 * half, 1)
 
     def ordered(self, n: int, delta: float) -> float:
@@ -78,7 +81,7 @@ class IdealChannel:
         x = np.arange(self.shift // 2 + 1, self.end + 1)  # positive losses
         mass = self.below[self.index(x)] * np.exp(self.log_p[self.index(x - self.shift)])
         index = (2 * x - self.shift) * per_step // 2
-        if self.law == "geometric":
+        if not self.gaussian:
             index = np.minimum(index, self.shift * per_step // 2)
         half: Vector = np.bincount(index, mass).astype(np.float64)
         return _mirrored(half, span).epsilon(n, delta)
@@ -87,16 +90,16 @@ class IdealChannel:
 
     def curve(self) -> tuple[Vector, float]:
         """(deltas at k * span, span): E_tau sup over theta and directions of the curve of {c + X >= theta}."""
-        if self.law == "gaussian":
-            most = (12 * GAUSSIAN_SIGMA + self.shift / 2) * self.shift / GAUSSIAN_SIGMA**2
+        if self.gaussian:
+            most = (12 * self.scale + self.shift / 2) * self.shift / self.scale**2
         else:
-            most = self.shift / GEOMETRIC_SCALE
+            most = self.shift / self.scale
         span = most / _GRID
         epsilon = span * np.arange(_GRID + 1)
-        if self.law == "gaussian":
-            best = np.floor(self.shift / 2 + epsilon * GAUSSIAN_SIGMA**2 / self.shift).astype(np.int64) + 1
+        if self.gaussian:
+            best = np.floor(self.shift / 2 + epsilon * self.scale**2 / self.shift).astype(np.int64) + 1
         else:
-            best = np.floor((self.shift + epsilon * GEOMETRIC_SCALE) / 2).astype(np.int64) + 1
+            best = np.floor((self.shift + epsilon * self.scale) / 2).astype(np.int64) + 1
             best[-1] = self.shift
 
         def gain(theta: Steps) -> Vector:

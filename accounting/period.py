@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.accounting.audit import EpsilonReport, audited_bound, epsilon_audit
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 
 MOST_ROWS = 12  #: windows that an odometer lists one by one; older ones share its first row
@@ -30,7 +30,7 @@ class Spent:
 
     window: str
     policy: Policy
-    cls: CircuitClass
+    cls: AttestationClass
     queries: int  #: an account may have asked
 
 

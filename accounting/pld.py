@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import TOTAL, NoiseTable
+from ragseal.kernel.noise import NoiseTable
 
 Vector = npt.NDArray[np.float64]
 
@@ -42,8 +42,8 @@ _FIXED_BITS = 1024
 
 #: Why no epsilon of one-sided noise is finite under a claim about every list.
 ONE_SIDED_REASON = (
-    "the law 'one-sided' has no value below 0, so a list may show for certain which content a slot has: no epsilon "
-    "about every list is finite; use a class with the law 'gaussian' or 'geometric'"
+    "one-sided noise has no value below 0, so a list may show for certain which content a slot has: no epsilon about "
+    "every list is finite; use a class with the law 'gaussian', 'geometric' or 'geometric-16'"
 )
 
 
@@ -51,7 +51,7 @@ def infinite_loss_mass(table: NoiseTable, shift: int, n: int) -> float:
     """delta_inf = 1 - (1 - P(z_b > C - shift))^n, rounded upwards.
 
     It is the probability that one of n queries shows a value that the unshifted table cannot produce.  Of a one-sided
-    table it is 1: what is below the shift shows which world it is, at least in one query of thirty-two.
+    table it is 1: what is below the shift shows which world it is, at least as often as the noise is 0.
     """
     if table.one_sided:
         _check(shift, n)
@@ -62,7 +62,7 @@ def infinite_loss_mass(table: NoiseTable, shift: int, n: int) -> float:
 def _exact_infinite_mass(table: NoiseTable, shift: int, n: int) -> tuple[int, float]:
     """delta_inf in units of 2^-1024 and as a float, both rounded upwards."""
     _check(shift, n)
-    finite = (TOTAL - table.tail(table.cut - shift)) << (_FIXED_BITS - 128)
+    finite = (table.total - table.tail(table.cut - shift)) << (_FIXED_BITS - table.bits)
     survive = _power_down(finite, n)
     mass = (1 << _FIXED_BITS) - survive
     return mass, math.nextafter(mass / (1 << _FIXED_BITS), math.inf)
@@ -127,7 +127,7 @@ def loss_atoms(table: NoiseTable, shift: int) -> LossAtoms:
         raise PolicyError(f"a shift of {shift} steps exceeds the table's whole support: no epsilon exists")
     logs = [math.log(p) for p in table.half]
     loss = np.array([logs[abs(x - shift)] - logs[abs(x)] for x in values]) + _LOSS_SLACK
-    mass = np.array([table.mass(x - shift) / TOTAL for x in values]) * (1 + 4 * _U)
+    mass = np.array([table.mass(x - shift) / table.total for x in values]) * (1 + 4 * _U)
     return LossAtoms(loss, mass)
 
 
@@ -299,7 +299,7 @@ def truncated_pure_epsilon(table: NoiseTable, shift: int, n: int, delta: float) 
     """
     check_symmetric(table)
     _check(shift, n)
-    give_up = TOTAL * delta / n
+    give_up = table.total * delta / n
     low, high = shift - table.cut - 1, table.cut + 1
     while high - low > 1:  # smallest x_0 with P(z_b + shift > x_0) <= delta / n
         middle = (low + high) // 2

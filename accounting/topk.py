@@ -31,9 +31,8 @@ import numpy as np
 
 from ragseal.accounting.pld import LossAtoms, Vector, check_symmetric, compose_atoms, infinite_loss_mass, loss_atoms
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import TOTAL, NoiseTable
+from ragseal.kernel.noise import NoiseTable
 from ragseal.kernel.overflow import power_up
-from ragseal.kernel.params import UNIFORM_BITS
 
 _U = 2.0**-53
 _FIXED_BITS = 1024
@@ -72,15 +71,15 @@ def threshold_law(table: NoiseTable, N: int, K: int) -> tuple[int, ...]:
     others = N - 1
     coefficients = [math.comb(others, j) for j in range(K)]
     bits = _FIXED_BITS + max(coefficients).bit_length()
-    widen = bits - UNIFORM_BITS
+    widen = bits - table.bits
     out = []
     for x in range(-table.cut - 1, table.cut + 1):
         above = table.tail(x)
-        miss = (TOTAL - above) << widen
+        miss = (table.total - above) << widen
         power = power_up(miss, others - K + 1, bits)  # miss^(N-1-j) for j = K-1, then falling j
         total = 0
         for j in range(K - 1, -1, -1):
-            hits = -(-(above**j << bits) >> UNIFORM_BITS * j)
+            hits = -(-(above**j << bits) >> table.bits * j)
             total += -(-coefficients[j] * hits * power >> bits)
             power = -(-power * miss >> bits)
         out.append(min(-(-total >> (bits - _FIXED_BITS)), 1 << _FIXED_BITS))
@@ -118,7 +117,7 @@ def ordered_atoms(table: NoiseTable, shift: int, N: int, K: int) -> LossAtoms:
 
 def _reach(table: NoiseTable, first: int, last: int) -> Vector:
     """P(X >= theta), theta = first .. last, correctly rounded."""
-    return np.array([table.tail(theta - 1) / TOTAL for theta in range(first, last + 1)])
+    return np.array([table.tail(theta - 1) / table.total for theta in range(first, last + 1)])
 
 
 def set_curve(table: NoiseTable, shift: int, N: int, K: int) -> tuple[Vector, Vector]:
@@ -224,7 +223,7 @@ class SetRenyi:
     def __init__(self, table: NoiseTable, shift: int, N: int, K: int) -> None:
         if not 1 <= shift <= 2 * table.cut:
             raise PolicyError(f"a shift of {shift} steps is outside the table")
-        C = table.cut
+        C, total = table.cut, table.total
         below = threshold_law(table, N, K)
         error = 1 << (_FIXED_BITS - 900)
         chance = [_up(below[x + C + 1] - max(0, below[x + C] - error)) for x in range(-C, C + 1)]
@@ -232,14 +231,14 @@ class SetRenyi:
             self._log_chance = np.log(np.array(chance)) + _SLACK
             # theta over [-C, C + shift + 1].  Outcomes X + shift > C, and mirrored X < shift - C, have infinite loss.
             thetas = range(-C, C + shift + 2)
-            plain = np.log(np.array([table.tail(t - 1) / TOTAL for t in thetas]))
-            plain_not = np.log(np.array([(TOTAL - table.tail(t - 1)) / TOTAL for t in thetas]))
-            raised = np.log(np.array([table.tail(t - shift - 1) / TOTAL for t in thetas]))
-            raised_not = np.log(np.array([(TOTAL - table.tail(t - shift - 1)) / TOTAL for t in thetas]))
+            plain = np.log(np.array([table.tail(t - 1) / total for t in thetas]))
+            plain_not = np.log(np.array([(total - table.tail(t - 1)) / total for t in thetas]))
+            raised = np.log(np.array([table.tail(t - shift - 1) / total for t in thetas]))
+            raised_not = np.log(np.array([(total - table.tail(t - shift - 1)) / total for t in thetas]))
             lost = table.tail(C - shift)
-            kept = [max(0, table.tail(t - shift - 1) - lost) / TOTAL for t in thetas]
+            kept = [max(0, table.tail(t - shift - 1) - lost) / total for t in thetas]
             lost_not = table.cdf(shift - C - 1)
-            kept_not = [max(0, (TOTAL - table.tail(t - 1)) - lost_not) / TOTAL for t in thetas]
+            kept_not = [max(0, (total - table.tail(t - 1)) - lost_not) / total for t in thetas]
             self._terms = (
                 (np.log(np.array(kept)), plain),
                 (raised_not, plain_not),

@@ -91,7 +91,7 @@ class NoiseTable:
     @property
     def one_sided(self) -> bool:
         """No value is below 0."""
-        return self.law in (ONE_SIDED, RANKED_ONE_SIDED)
+        return one_sided(self.law)
 
     @property
     def least(self) -> int:
@@ -139,6 +139,34 @@ class NoiseTable:
 def uniform_bits(law: str) -> int:
     """n of a law: its masses are out of 2^n, and its values are drawn from uniforms of n bits."""
     return RANKED_UNIFORM_BITS if law in RANKED_LAWS else UNIFORM_BITS
+
+
+def one_sided(law: str) -> bool:
+    """Whether no value of a law is below 0."""
+    return law in (ONE_SIDED, RANKED_ONE_SIDED)
+
+
+def dithered(law: str) -> bool:
+    """Whether the classes of a law add a dither below a table step; scores of the others are whole steps."""
+    return law not in RANKED_LAWS
+
+
+def kind_of(law: str) -> str:
+    """The law of the same shape among LAWS: "gaussian", "geometric" or "one-sided", however fine its steps are."""
+    return {RANKED_GEOMETRIC: "geometric", RANKED_ONE_SIDED: ONE_SIDED}.get(law, law)
+
+
+def scale_of(law: str) -> int:
+    """One unit of a law's scale, in table steps: sigma of the Gaussian, b of the others.
+
+    Raises:
+        PolicyError: the law is unknown.
+    """
+    if law not in KNOWN_LAWS:
+        raise PolicyError(f"noise law must be one of {KNOWN_LAWS}, not {law!r}")
+    if law == "gaussian":
+        return GAUSSIAN_SIGMA
+    return RANKED_SCALE if law in RANKED_LAWS else GEOMETRIC_SCALE
 
 
 def check_table(table: NoiseTable) -> None:

@@ -22,8 +22,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import TOTAL, NoiseTable, coarse_quantiles
-from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, UNIFORM_BITS, CircuitClass
+from ragseal.kernel.noise import NoiseTable, coarse_quantiles
+from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, CircuitClass
 
 _FRACTION_BITS = 320  # of the upward-rounded powers
 _UNIT = 1 << _FRACTION_BITS
@@ -87,14 +87,16 @@ def overflow_bound_holds(cls: CircuitClass, table: NoiseTable) -> bool:
     return bound <= Fraction(1, 1 << OVERFLOW_EXPONENT)
 
 
-def few_exceed_bound(N: int, K: int, mass: int) -> Fraction:
-    """An upper bound of P(Bin(N, mass / 2^128) <= K - 1), within 2^-300; for 0 <= mass <= 2^128 and K <= N."""
+def few_exceed_bound(N: int, K: int, mass: int, out_of: int) -> Fraction:
+    """An upper bound of P(Bin(N, mass / 2^out_of) <= K - 1), within 2^-300, for 0 <= mass <= 2^out_of."""
+    if K > N:
+        return Fraction(1)
     # Every power is rounded up by 2^-bits at least and then multiplied by a binomial coefficient: make room for both.
     bits = _FRACTION_BITS + max(math.comb(N, j).bit_length() for j in range(K))
     total = 0
     for j in range(K):
-        hits = -(-(mass**j << bits) >> UNIFORM_BITS * j)
-        misses = power_up((TOTAL - mass) << (bits - UNIFORM_BITS), N - j, bits)
+        hits = -(-(mass**j << bits) >> out_of * j)
+        misses = power_up(((1 << out_of) - mass) << (bits - out_of), N - j, bits)
         total += -(-math.comb(N, j) * hits * misses >> bits)
     return Fraction(total, 1 << bits)
 
@@ -113,7 +115,7 @@ def grid_size(cls: CircuitClass, table: NoiseTable) -> int:
     limit = Fraction(1, 1 << GRID_EXPONENT)
 
     def enough(G: int) -> bool:
-        return few_exceed_bound(cls.N, cls.K, table.tail(quantiles[len(quantiles) - G])) <= limit
+        return few_exceed_bound(cls.N, cls.K, table.tail(quantiles[len(quantiles) - G]), table.bits) <= limit
 
     low, high = 0, len(quantiles)  # the probability falls as G grows
     if not enough(high):

@@ -97,6 +97,10 @@ class CircuitClass:
         """Delta_b: the worst shift of one query in table steps, rounded up for the dither."""
         return -(-width >> self.s)
 
+    def widest(self, shift: int) -> int:
+        """The largest width whose shift is at most ``shift`` table steps."""
+        return shift << self.s
+
     @property
     def elements(self) -> int:
         """Coarse elements: N / q."""

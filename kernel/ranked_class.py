@@ -99,6 +99,10 @@ class RankedClass:
         """Delta_b: the worst shift of one query in table steps (docs/proofs/ranked.md, section 2)."""
         return self.window_of(width)
 
+    def widest(self, shift: int) -> int:
+        """The largest width whose shift is at most ``shift`` steps: what is less than one more step is cut off."""
+        return ((shift + 1) << self.c) - 1
+
     @property
     def elements(self) -> int:
         """Coarse elements: N / q."""
@@ -236,7 +240,7 @@ def smallest_grid(N: int, R: int, m: int) -> int:
     limit = Fraction(1, 1 << GRID_EXPONENT)
 
     def enough(G: int) -> bool:
-        return overflow.few_exceed_bound(N, R, (G * noise.TOTAL) >> m) <= limit
+        return overflow.few_exceed_bound(N, R, G, m) <= limit
 
     low, high = 0, 1 << m  # the probability falls as G grows
     if not enough(high):

@@ -22,6 +22,8 @@ from ragseal.accounting.audit import (
     epsilon_audit,
     worst_shift,
 )
+from ragseal.circuits.circuit import load_ranked_classes
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.params import CircuitClass
@@ -31,20 +33,24 @@ pytestmark = pytest.mark.slow
 DELTA = Fraction(1, 10**6)
 GAUSSIAN = CircuitClass("g", "gaussian", 8352, 10, 49, 11, 18, 10, 4, Fraction(9), Fraction(9, 10))
 GEOMETRIC = replace(GAUSSIAN, name="l", law="geometric", R=50)
+RANKED = load_ranked_classes()["ranked-tiny-two"]
+RANKED_ONE = load_ranked_classes()["ranked-tiny-one"]
 
 
 def audit(
     shift: int,
     n: int,
     *,
-    cls: CircuitClass = GAUSSIAN,
+    cls: AttestationClass = GAUSSIAN,
     delta: Fraction = DELTA,
     k_max: int = 1,
     chunks: int = 1,
     table: NoiseTable | None = None,
 ) -> EpsilonReport:
     table = table or build_table(cls.law)
-    return epsilon_audit(cls, table, gain=16, lo=0, hi=shift, k_max=k_max, n_max=n // k_max, delta=delta, chunks=chunks)
+    return epsilon_audit(
+        cls, table, gain=1 << cls.step_bits, lo=0, hi=shift, k_max=k_max, n_max=n // k_max, delta=delta, chunks=chunks
+    )
 
 
 def full(*args: int, **terms: Any) -> Bound:
@@ -103,8 +109,8 @@ def test_a_million_queries() -> None:
 
 @pytest.mark.parametrize("exponent", [4, 9, 20])
 @pytest.mark.parametrize(("shift", "n"), [(1, 100), (16, 1000), (256, 100), (700, 3)])
-@pytest.mark.parametrize("cls", [GAUSSIAN, GEOMETRIC])
-def test_routes_agree(cls: CircuitClass, shift: int, n: int, exponent: int) -> None:
+@pytest.mark.parametrize("cls", [GAUSSIAN, GEOMETRIC, replace(RANKED, N=7488, K=10)], ids=lambda cls: cls.law)
+def test_routes_agree(cls: AttestationClass, shift: int, n: int, exponent: int) -> None:
     table, delta = build_table(cls.law), 10.0**-exponent
     # Straight at the routes: the named failures of n queries may exceed the smallest of these deltas.
     found = (
@@ -152,22 +158,38 @@ def test_second_implementation(shift: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("shift", [8, 64])
-def test_second_implementation_geometric(shift: int) -> None:
+@pytest.mark.parametrize(("cls", "scale"), [(GEOMETRIC, 32), (RANKED, 16)], ids=["32", "16"])
+def test_second_implementation_geometric(cls: AttestationClass, scale: int, shift: int) -> None:
     module = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     other = module.from_discrete_laplace_mechanism(
-        1 / 32, sensitivity=shift, value_discretization_interval=1e-3, use_connect_dots=True
+        1 / scale, sensitivity=shift, value_discretization_interval=1e-3, use_connect_dots=True
     ).self_compose(100)
-    assert full(shift, 100, cls=GEOMETRIC).epsilon == pytest.approx(other.get_epsilon_for_delta(1e-6), rel=1e-3)
+    assert full(shift, 100, cls=cls).epsilon == pytest.approx(other.get_epsilon_for_delta(1e-6), rel=1e-3)
 
 
 def test_shift_is_rounded_up() -> None:
-    assert worst_shift(16, 0, 256, 4) == 256
-    assert worst_shift(16, 100, 356, 4) == 256
-    assert worst_shift(1, 0, 17, 4) == 2
-    assert worst_shift(3, 0, 11, 4) == 3
-    for bad in ((0, 0, 5, 4), (1, 5, 5, 4), (1, -1, 5, 4), (1, 6, 5, 4)):
+    assert worst_shift(GAUSSIAN, 16, 0, 256) == 256
+    assert worst_shift(GAUSSIAN, 16, 100, 356) == 256
+    assert worst_shift(GAUSSIAN, 1, 0, 17) == 2
+    assert worst_shift(GAUSSIAN, 3, 0, 11) == 3
+    for bad in ((0, 0, 5), (1, 5, 5), (1, -1, 5), (1, 6, 5)):
         with pytest.raises(PolicyError):
-            worst_shift(*bad)
+            worst_shift(GAUSSIAN, *bad)
+
+
+def test_the_shift_of_a_ranked_class_is_its_whole_steps() -> None:
+    step = 1 << RANKED.c
+    assert [worst_shift(RANKED, 1, 0, width) for width in (step, 2 * step - 1, 2 * step)] == [1, 1, 2]
+    assert worst_shift(RANKED, 3, 100, 100 + step) == 3
+    with pytest.raises(PolicyError, match="less than one noise step"):
+        worst_shift(RANKED, 1, 0, step - 1)
+
+
+@pytest.mark.parametrize("cls", [GAUSSIAN, RANKED], ids=lambda cls: cls.law)
+def test_the_widest_window_of_a_shift(cls: AttestationClass) -> None:
+    for shift in (1, 2, 97):
+        assert cls.shift_of(cls.widest(shift)) == shift
+        assert cls.shift_of(cls.widest(shift) + 1) == shift + 1
 
 
 def test_coalition_and_chunks_compose() -> None:
@@ -185,7 +207,7 @@ def test_coalition_and_chunks_compose() -> None:
     chunked = audit(128, 25, chunks=4)
     assert chunked.n == 25
     assert chunked.compositions == 100
-    assert chunked.epsilon == pytest.approx(full(128, 100).epsilon, rel=1e-9)
+    assert chunked.epsilon == pytest.approx(full(128, 100).epsilon, rel=1e-7)  # but for what refusals take of delta
     assert chunked.mu == one.mu
 
 
@@ -239,8 +261,8 @@ def test_delta_is_itemised_and_never_exceeds_the_policy() -> None:
     n = 10**5
     report = audit(4, n)
     shares = report.delta
-    assert shares.overflow == pytest.approx(n * 2.0**-64)
-    assert shares.grid == pytest.approx(n * 2.0**-80)
+    assert shares.overflow == pytest.approx(n * 9 * 2.0**-64)  # a of this class
+    assert 0 < shares.grid < n * 2.0**-79
     assert shares.places == pytest.approx(n * 49 * 2.0**-71)
     assert shares.truncation == report.delta_inf
     spent = Fraction(shares.table) * (1 + Fraction(shares.bias) / Fraction(shares.table))
@@ -248,6 +270,11 @@ def test_delta_is_itemised_and_never_exceeds_the_policy() -> None:
     assert spent <= DELTA * (1 + Fraction(1, 10**14))
     assert shares.total == float(DELTA)
     assert shares.table < float(DELTA)
+    ranked = audit(4, n, cls=RANKED)
+    assert (ranked.field_bias, ranked.delta.bias, ranked.delta.others, ranked.delta.places) == (0, 0, 0, 0)
+    spent = Fraction(ranked.delta.table) + Fraction(ranked.delta.overflow) + Fraction(ranked.delta.grid)
+    assert spent == pytest.approx(DELTA, rel=1e-14)
+    assert ranked.delta.overflow == pytest.approx(n * float(RANKED.a) * 2.0**-64)
     # Capacity for 208 coarse bits: 45.59 bits of margin a query, and 2 eta of epsilon.
     full = replace(GAUSSIAN, m=13, q=16)
     assert float(accounting.field_bias(full)) == pytest.approx(2.0**-45.597, rel=1e-3)
@@ -266,11 +293,12 @@ def test_attack_bounds() -> None:
     assert gaussian.mu == 1.0
     assert gaussian.auc == pytest.approx(0.7602, abs=1e-4)
     assert gaussian.advantage == pytest.approx(0.3829, abs=1e-4)
-    geometric = audit(32, 1, cls=GEOMETRIC)
-    assert geometric.mu is None
-    # Exact total variation of one shift by b: tanh-like, 1 - e^(-1/2) for the continuous law.
-    assert 1 - math.exp(-0.5) <= geometric.advantage < 0.6
-    assert geometric.advantage < geometric.auc < 1
+    for shift, cls in ((32, GEOMETRIC), (16, RANKED)):
+        geometric = audit(shift, 1, cls=cls)
+        assert geometric.mu is None
+        # Exact total variation of one shift by b: tanh-like, 1 - e^(-1/2) for the continuous law.
+        assert 1 - math.exp(-0.5) <= geometric.advantage < 0.6
+        assert geometric.advantage < geometric.auc < 1
 
 
 def test_refusals() -> None:
@@ -291,7 +319,7 @@ def test_refusals() -> None:
 
 
 def test_the_set_never_costs_more_than_its_order_or_all_scores() -> None:
-    for cls in (GAUSSIAN, GEOMETRIC):
+    for cls in (GAUSSIAN, GEOMETRIC, replace(RANKED, N=7488, K=10)):
         for shift, n in ((8, 1), (64, 30)):
             report = audit(shift, n, cls=cls)
             losses, ordered, whole = (report.bound(name).epsilon for name in (SET_LOSSES, ORDERED, FULL))
@@ -303,19 +331,19 @@ def test_the_set_never_costs_more_than_its_order_or_all_scores() -> None:
 
 def test_epsilon_grows_with_the_shift() -> None:
     """What lets windows of different gains be accounted at the largest shift among them."""
-    for cls in (GAUSSIAN, GEOMETRIC):
+    for cls in (GAUSSIAN, GEOMETRIC, RANKED):
         reports = [audit(shift, 50, cls=cls) for shift in (32, 33, 129)]
         for name in (FULL, ORDERED, SET_LOSSES, SET_RENYI):
             found = [report.bound(name).epsilon for report in reports]
             assert found == sorted(found)
 
 
-def test_one_sided_noise_has_no_epsilon_about_every_list() -> None:
+@pytest.mark.parametrize("cls", [replace(GEOMETRIC, name="o", law="one-sided"), RANKED_ONE], ids=lambda cls: cls.law)
+def test_one_sided_noise_has_no_epsilon_about_every_list(cls: AttestationClass) -> None:
     """At any delta below 1: a value below the shift shows for certain which content the slot has."""
-    cls = replace(GEOMETRIC, name="o", law="one-sided")
-    table = build_table("one-sided")
+    table, step = build_table(cls.law), 1 << cls.step_bits
     for delta in (Fraction(1, 10**6), Fraction(99, 100)):
-        report = accounting.epsilon_audit(cls, table, gain=1, lo=0, hi=1, k_max=1, n_max=1, delta=delta)
+        report = accounting.epsilon_audit(cls, table, gain=1, lo=0, hi=step, k_max=1, n_max=1, delta=delta)
         assert report.epsilon == report.epsilon_account == math.inf
         assert {bound.epsilon for bound in report.bounds} == {math.inf}
         assert all("every list" in bound.unfit for bound in report.bounds)

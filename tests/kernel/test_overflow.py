@@ -54,7 +54,7 @@ def test_published_places_and_grid(N: int, K: int, m: int, law: str, R: int, G: 
     size = overflow.grid_size(cls, table)
     assert G is None or size == G
     quantiles = coarse_quantiles(table, m)
-    few = [overflow.few_exceed_bound(N, K, table.tail(quantiles[(1 << m) - g])) for g in (size - 1, size)]
+    few = [overflow.few_exceed_bound(N, K, table.tail(quantiles[(1 << m) - g]), table.bits) for g in (size - 1, size)]
     assert few[0] > Fraction(1, 1 << 80) >= few[1]
 
 
@@ -89,7 +89,7 @@ def test_binomial_tail_is_tight_from_above() -> None:
     for N, K, numerator in ((40, 3, 5), (200, 1, 9), (60, 20, 24)):
         p = Fraction(numerator, 64)
         exact = sum((math.comb(N, j) * p**j * (1 - p) ** (N - j) for j in range(K)), Fraction(0))
-        bound = overflow.few_exceed_bound(N, K, int(p * (1 << 128)))
+        bound = overflow.few_exceed_bound(N, K, int(p * (1 << 128)), 128)
         assert exact <= bound <= exact + Fraction(1, 1 << 300)
 
 

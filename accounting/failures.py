@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Named failures: what the refusals of n queries take from delta, under either claim.  SPEC D.15, M.8.
+
+A query that cannot be proven is refused, and a refusal tells something about scores.  ``docs/proofs/refusals.md`` says
+why what stands here is enough and has no factor e^epsilon: a query is charged if the noise of the slots that the two
+worlds have in common might let a refusal depend on the others.  Where a document's slots can only raise scores (claim
+until-delivered) less has to be charged.
+
+Elements of coarse bits, and of a ranked class's fine bits, are tested before a score is looked at: they cost nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.overflow import few_exceed_bound, grid_size
+from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, PLACE_CANONICAL_BITS
+from ragseal.kernel.ranked_class import RankedClass
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Probabilities over all queries, upper bounds."""
+
+    overflow: Fraction  #: more slots could win than there are places
+    grid: Fraction  #: the threshold below the grid of theta
+    places: Fraction  #: a place's hash outside the canonical decomposition; 0 of a ranked class
+
+    @property
+    def total(self) -> Fraction:
+        return self.overflow + self.grid + self.places
+
+
+def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
+    """Under claim every-list, for a document of so many slots: n (a^chunks 2^-64 + g), and n R 2^-71 for places."""
+    overflow = queries * cls.a**chunks / (1 << OVERFLOW_EXPONENT)
+    return Failures(overflow, queries * _outside_grid(cls, chunks), _places(cls, queries))
+
+
+def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
+    """Under claim until-delivered: n 2^-64, and n 2^-80 and n R 2^-71 or, of a ranked class, n g."""
+    grid = _outside_grid(cls, chunks) if isinstance(cls, RankedClass) else Fraction(1, 1 << GRID_EXPONENT)
+    return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * grid, _places(cls, queries))
+
+
+def _places(cls: AttestationClass, queries: int) -> Fraction:
+    if isinstance(cls, RankedClass):
+        return Fraction(0)
+    return Fraction(queries * cls.R, 1 << (PLACE_CANONICAL_BITS - 1))
+
+
+@lru_cache(maxsize=64)
+def _outside_grid(cls: AttestationClass, chunks: int) -> Fraction:
+    """g: how likely at most the noise of all slots but ``chunks`` leaves it open whether theta is in the grid."""
+    others = cls.N - chunks
+    if isinstance(cls, RankedClass):
+        return few_exceed_bound(others, cls.R, cls.grid, cls.m)
+    table = noise.build_table(cls.law)
+    quantiles = noise.coarse_quantiles(table, cls.m)
+    above = table.tail(quantiles[len(quantiles) - grid_size(cls, table)])
+    return few_exceed_bound(others, cls.K, above, table.bits)

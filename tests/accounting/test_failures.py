@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What refusals take from delta: brute force where they are frequent, and the classes that there are."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pytest
+
+from ragseal.accounting import failures
+from ragseal.circuits.circuit import load_classes, load_ranked_classes
+from ragseal.kernel import noise, overflow
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.ranked_class import RankedClass
+
+CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
+FEW = ("tiny", "base-one", "ranked-tiny-two", "ranked-small-one-10")
+
+Uniforms = tuple[int, ...]
+Law = dict[Uniforms, Counter[Uniforms]]  #: by the uniforms of the slots in common, how often which list is shown
+REFUSED: Uniforms = ()
+
+
+# --- by force --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Either mechanism with all of a slot's noise its own, on equally likely uniforms, two of each coarse value."""
+
+    ranked: bool
+    N: int
+    K: int
+    R: int
+    grid: int  #: G
+    common: int  #: slots that both worlds have in common, the first ones
+    shift: int = 2
+    values: Uniforms = (-3, -1, -1, 0, 0, 1, 1, 3)  #: noise by uniform
+
+    @property
+    def lowest(self) -> int:
+        """Q(2^m - G), the largest noise of the lowest coarse bits of the grid."""
+        return self.values[len(self.values) - 2 * self.grid + 1]
+
+    def reach(self, scores: Sequence[int], draw: Uniforms) -> list[int]:
+        """Of every slot the most that its coarse bits allow."""
+        return [s + self.values[u | 1] for s, u in zip(scores, draw, strict=True)]
+
+    def order(self, scores: Sequence[int], draw: Uniforms) -> list[int]:
+        return sorted(range(len(draw)), key=lambda i: (-scores[i] - self.values[draw[i]], i))
+
+    def threshold(self, scores: Sequence[int], draw: Uniforms) -> int:
+        """v*, or v0 of the slots in common."""
+        last = self.order(scores, draw)[self.K - 1]
+        return scores[last] + self.values[draw[last]]
+
+    def flagged(self, scores: Sequence[int], draw: Uniforms) -> int:
+        threshold = self.threshold(scores, draw)
+        return sum(x >= threshold for x in self.reach(scores, draw))
+
+    def shown(self, scores: Sequence[int], draw: Uniforms) -> Uniforms:
+        """T, or that the query was refused: by the rules of ``kernel/ranked_mechanism.py`` or ``mechanism.py``."""
+        if self.ranked:
+            entry = sorted(self.reach(scores, draw))[-self.R] + 1
+            refused = self.threshold(scores, draw) < entry or self.lowest >= entry
+        else:
+            refused = self.flagged(scores, draw) > self.R or self.lowest >= self.threshold(scores, draw)
+        return REFUSED if refused else tuple(sorted(self.order(scores, draw)[: self.K]))
+
+    def poor(self, scores: Sequence[int], draw: Uniforms) -> bool:
+        """By docs/proofs/refusals.md: whether it may depend on the other slots if a query is refused."""
+        others = self.N - self.common
+        if self.ranked:
+            in_grid = sum(u >> 1 >= len(self.values) // 2 - self.grid for u in draw)
+            return in_grid < self.R or self.flagged(scores, draw) > self.R - 1 - others
+        return self.lowest >= self.threshold(scores, draw) or self.flagged(scores, draw) > self.R - others
+
+    def draws(self, slots: int) -> Iterator[Uniforms]:
+        return itertools.product(range(len(self.values)), repeat=slots)
+
+    def law(self, scores: Sequence[int], refusals: bool) -> Law:
+        out: Law = defaultdict(Counter)
+        for draw in self.draws(self.N):
+            found = self.shown(scores, draw) if refusals else tuple(sorted(self.order(scores, draw)[: self.K]))
+            out[draw[: self.common]][found] += 1
+        return out
+
+
+FOUR = (-1, 0, 0, 1)
+TOYS = [
+    Toy(True, 4, 1, 3, 4, 3), Toy(True, 4, 1, 3, 3, 3),
+    Toy(True, 5, 2, 4, 2, 4, 1, FOUR), Toy(True, 6, 1, 4, 2, 4, 1, FOUR),
+    Toy(False, 3, 1, 2, 3, 2), Toy(False, 3, 1, 1, 2, 2), Toy(False, 4, 2, 3, 2, 3, 1), Toy(False, 4, 1, 3, 2, 2, 1),
+]  # fmt: skip
+FACTORS = (1, 2, 20)
+
+
+def curve(p: Law, q: Law, g: int, kept: set[Uniforms]) -> int:
+    """H_g in draws, the noise in common revealed, that of ``kept`` alone."""
+    return sum(max(0, count - g * q[omega][found]) for omega in kept for found, count in p[omega].items())
+
+
+def merged(law: Law) -> Law:
+    """The same with nothing revealed."""
+    return {REFUSED: sum(law.values(), Counter())}
+
+
+@pytest.mark.parametrize("toy", TOYS, ids=str)
+def test_lists_with_refusals_cost_the_poor_noise_and_no_more(toy: Toy) -> None:
+    own = toy.N - toy.common
+    everything, each = set(toy.draws(toy.common)), len(toy.values) ** own
+    exceeded = False
+    for others in itertools.product((0, toy.shift), repeat=toy.common):
+        poor = {omega for omega in everything if toy.poor(others, omega)}
+        contents = list(itertools.product((0, toy.shift), repeat=own))
+        real = {c: toy.law((*others, *c), True) for c in contents}
+        ideal = {c: toy.law((*others, *c), False) for c in contents}
+        for a, b in itertools.permutations(contents, 2):
+            for omega in everything - poor:  # refused in both worlds or in neither
+                assert real[a][omega] in (ideal[a][omega], Counter({REFUSED: each}))
+                assert (real[a][omega] == ideal[a][omega]) == (real[b][omega] == ideal[b][omega])
+            for g in FACTORS:
+                limit = curve(ideal[a], ideal[b], g, everything)
+                assert curve(real[a], real[b], g, everything) <= limit + len(poor) * each
+                exceeded |= curve(merged(real[a]), merged(real[b]), g, {REFUSED}) > limit
+    assert exceeded  # refusals do tell something: the charge is not for nothing
+
+
+# --- the classes -----------------------------------------------------------------------------------------------------
+
+
+def flagged(cls: AttestationClass) -> int:
+    """More slots than so many are refused."""
+    return cls.R - 1 if isinstance(cls, RankedClass) else cls.R
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_overflow_covers_what_the_other_slots_leave_open(name: str) -> None:
+    """The bound of docs/proofs/overflow.md for the slots in common, so many places less, and no charge is wasted."""
+    cls = CLASSES[name]
+    table = noise.build_table(cls.law)
+    for chunks in (1, 2):
+        places = flagged(cls) - chunks
+        bound = overflow.overflow_bound(cls.N - chunks, cls.K, places, cls.m, cls.a, cls.b, table)
+        charged = failures.every_list(cls, chunks, 1).overflow
+        assert bound <= charged < 64 * bound
+        if not isinstance(cls, RankedClass):
+            assert bound > Fraction(1, 1 << 64)  # what is charged for a refusal as such is not enough
+    assert failures.until_delivered(cls, 1, 7).overflow == Fraction(7, 1 << 64)
+
+
+def at_most(n: int, p: Fraction, most: int) -> Fraction:
+    """P(Bin(n, p) <= most), exactly."""
+    return sum((math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(most + 1)), Fraction(0))
+
+
+@pytest.mark.parametrize("name", ["tiny", "ranked-tiny-two", "ranked-tiny-one"])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_the_grid_by_definition(name: str, chunks: int) -> None:
+    cls = CLASSES[name]
+    if isinstance(cls, RankedClass):
+        exact = at_most(cls.N - chunks, Fraction(cls.grid, 1 << cls.m), cls.R - 1)
+        assert failures.until_delivered(cls, chunks, 5).grid == failures.every_list(cls, chunks, 5).grid
+    else:
+        table = noise.build_table(cls.law)
+        step = noise.coarse_quantiles(table, cls.m)[(1 << cls.m) - overflow.grid_size(cls, table)]
+        exact = at_most(cls.N - chunks, Fraction(table.tail(step), table.total), cls.K - 1)
+        assert failures.until_delivered(cls, chunks, 5).grid == Fraction(5, 1 << 80)
+    found = failures.every_list(cls, chunks, 5).grid
+    assert 5 * exact <= found <= 5 * exact + Fraction(1, 1 << 290)
+    assert exact > Fraction(1, 1 << 80)  # of fewer slots: above what the class's grid was chosen for
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_places_cost_nothing_where_elements_are_tested_before_scores(name: str) -> None:
+    cls = CLASSES[name]
+    for found in (failures.every_list(cls, 1, 3), failures.until_delivered(cls, 1, 3)):
+        assert found.places == (0 if isinstance(cls, RankedClass) else Fraction(3 * cls.R, 1 << 71))
+        assert found.total == found.overflow + found.grid + found.places
+
+
+def test_a_document_of_more_slots_than_there_are_is_never_safe() -> None:
+    assert failures.every_list(CLASSES["ranked-tiny-two"], 126, 1).grid == 1
+    assert failures.every_list(CLASSES["tiny"], 125, 1).total >= 1
