@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.search import count_rows
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.demo.judged import Grades, judgements
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.params import ONE_SIDED, RANKED_GEOMETRIC, RANKED_ONE_SIDED
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
 BEIR_ROUNDS = 6
-LAWS_BY_ANSWERS = ("one-sided", "geometric", "gaussian")
+LAWS_BY_ANSWERS = ((RANKED_ONE_SIDED, ONE_SIDED), (RANKED_GEOMETRIC, "geometric"), ("gaussian",))
 LEAST_RETURNED = 10  #: classes that return fewer are for tests
 
 
@@ -41,16 +43,17 @@ def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
 
 
 def smallest_class(documents: int) -> str:
-    """The smallest class that holds them, of the law that gives the best answers for a return; of two, the larger K.
+    """The class whose proofs cost least of those that hold them, of the law that gives the best answers for a return;
+    of two, the larger K.
 
     Raises:
         ConfigurationError: no class does.
     """
     classes = load_classes().values()
-    for law in LAWS_BY_ANSWERS:
-        fitting = [c for c in classes if c.law == law and documents <= c.N and c.K >= LEAST_RETURNED]
+    for laws in LAWS_BY_ANSWERS:
+        fitting = [c for c in classes if c.law in laws and documents <= c.N and c.K >= LEAST_RETURNED]
         if fitting:
-            return min(fitting, key=lambda c: (c.N, -c.K)).name
+            return min(fitting, key=lambda c: (count_rows(c).domain, -c.K, c.N)).name
     raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
 
 

@@ -3,8 +3,8 @@
 
     python -m examples.one_window        about fifteen seconds once the circuits are compiled
 
-Everything is what the programs use: circuit class "tiny-one" with keys that are made here, native proofs, the log on
-disk, the default embedder.  Only the wire is left out (in_memory.py).  Clauses of SPEC.md stand in brackets.
+Everything is what the programs use: circuit class "ranked-tiny-one" with keys that are made here, native proofs, the
+log on disk, the default embedder.  Only the wire is left out (in_memory.py).  Clauses of SPEC.md stand in brackets.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from ragseal.verifier.state import State as Auditor
 from ragseal.verifier.verification import audit
 
 POLICY = {
-    "class": "tiny-one", "claim": "until-delivered", "unseen": 3, "lo": 0.3, "hi": 0.6, "gain": 1, "n_max": 6,
+    "class": "ranked-tiny-one", "claim": "until-delivered", "unseen": 3, "lo": 0.3, "hi": 0.6, "gain": 40, "n_max": 6,
     "k_max": 2, "delta": "1/1000000",
 }  # fmt: skip
 TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() sorts a list.", "ssh-keygen makes keys.")
 
 
 def one_window(folder: Path, question: str) -> Verdict:
-    cls, size, embedder = load_classes()["tiny-one"], fitting("tiny-one"), load_embedder("minilm")
+    cls, size, embedder = load_classes()["ranked-tiny-one"], fitting("ranked-tiny-one"), load_embedder("minilm")
     digests: dict[Any, bytes] = {circuit: class_digest(circuit) for circuit in (cls, size, thinning_class(cls.N))}
 
     # The auditor makes its identity and its keys: nobody else's keys are sound for it.  [A.9]

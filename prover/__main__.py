@@ -80,7 +80,11 @@ def main() -> None:
 @STATE
 @click.option("--origin", required=True, help="Name of the ledger, such as example.org/rag; part of every checkpoint.")
 @click.option(
-    "--class", "class_name", default="base-one-50", show_default=True, help="Circuit class: capacity, K, noise law."
+    "--class",
+    "class_name",
+    default="ranked-small-one-50",
+    show_default=True,
+    help="Circuit class: capacity, K, noise law.",
 )
 @click.option("--embedder", default="minilm", show_default=True, help="Embedder of documents and queries.")
 @JSON

@@ -56,7 +56,7 @@ def test_an_honest_window_is_proven(name: str) -> None:
         verdict = accepted(world, receipts=world.receipts())
         assert verdict.epsilon is not None
     else:
-        refused(world, 11, "one-sided")
+        refused(world, 11, "no finite epsilon")
 
 
 OF_CLEAR_INPUTS = [name for name in VARIANTS if name != "score"]  # its score is in units of the other class
