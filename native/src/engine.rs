@@ -214,7 +214,10 @@ impl Engine {
     pub fn select(&self, key: Fr, w: &[i64], hmax: i64) -> Result<Selection> {
         ensure!(w.len() == self.n, "{} scores for a capacity of {}", w.len(), self.n);
         ensure!((0..SCORE_LIMIT).contains(&hmax), "H is out of range");
-        ensure!(w.iter().all(|x| x.abs() < SCORE_LIMIT), "a score is out of range");
+        ensure!(
+            w.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
+            "a score is out of range"
+        );
         let (elements, u) = self.coarse(key)?;
         let reach: Vec<i64> = w
             .iter()

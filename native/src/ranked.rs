@@ -180,7 +180,10 @@ impl Ranked {
     pub fn select(&self, key: Fr, w: &[i64], steps: i64) -> Result<Selection> {
         ensure!(w.len() == self.n, "{} scores for a capacity of {}", w.len(), self.n);
         ensure!((0..SCORE_LIMIT).contains(&steps), "H is out of range");
-        ensure!(w.iter().all(|x| x.abs() < SCORE_LIMIT), "a score is out of range");
+        ensure!(
+            w.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
+            "a score is out of range"
+        );
         let coarse_elements = self.wide(key, TAG_COARSE, self.n / self.q, self.q * self.m)?;
         let fine_elements = self.wide(key, TAG_FINE, self.r / PER, PER * self.fine_bits())?;
         let u: Vec<u32> = coarse_elements

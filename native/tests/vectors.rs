@@ -10,6 +10,7 @@ use ragseal_native::encoding as enc;
 use ragseal_native::engine::Engine;
 use ragseal_native::error::{Error, Result};
 use ragseal_native::poseidon::Parameters;
+use ragseal_native::ranked::Ranked;
 use ragseal_native::verify::{Proof, VerifyingKey};
 use ragseal_native::{folding, generators, msm};
 use serde_json::{json, Value};
@@ -212,15 +213,19 @@ fn keys_and_proofs() {
 
 // --- the mechanism ---------------------------------------------------------------------------------------------------
 
-/// The least value, and F(x - 1) of every value x from there on; the last, F(C), is 2^128 and left out.
-fn cumulative(law: &str) -> (i64, Vec<u128>) {
+/// The least value, and F(x - 1) of every value x from there on; the last, F(C), is 2^`width` and left out.
+fn cumulative(law: &str, width: usize) -> (i64, Vec<u128>) {
     let packed = bytes(&read(&format!("noise-tables/{law}-masses"))["output"]["half"]);
     let half: Vec<u128> = packed
-        .chunks_exact(16)
-        .map(|b| u128::from_be_bytes(b.try_into().expect("sixteen bytes")))
+        .chunks_exact(width / 8)
+        .map(|b| b.iter().fold(0, |value, &byte| value << 8 | u128::from(byte)))
         .collect();
     let mut total = 0u128;
-    let negative = if law == "one-sided" { 0 } else { half.len() - 1 };
+    let negative = if law.starts_with("one-sided") {
+        0
+    } else {
+        half.len() - 1
+    };
     let all = half[1..=negative].iter().rev().chain(&half);
     let before = all.map(|p| {
         let before = total;
@@ -234,13 +239,40 @@ fn cumulative(law: &str) -> (i64, Vec<u128>) {
 fn engine(cls: &Value, grid: usize) -> Result<Engine> {
     let shape = ["N", "K", "R", "m", "q", "c", "s"].map(|name| small(&cls[name]));
     let (m, s) = (shape[3], shape[6]);
-    let (smallest, before) = cumulative(cls["law"].as_str().expect("a law"));
-    let bounds = (1..=1u128 << m).map(|k| {
-        let uniform = (k << (128 - m)).wrapping_sub(1); // of the last k the shift leaves 0
-        let quantile = before.partition_point(|&first| first <= uniform) as i64 - 1 + smallest;
-        (quantile << s) + (1 << s) - 1
-    });
+    let (smallest, before) = cumulative(cls["law"].as_str().expect("a law"), 128);
+    let bounds = quantiles(smallest, &before, m, 128);
+    let bounds = bounds.map(|quantile| (quantile << s) + (1 << s) - 1);
     Engine::new(shape, bounds.collect(), before[-smallest as usize..].to_vec(), grid)
+}
+
+/// Q(k) of every k < 2^m.
+fn quantiles(smallest: i64, before: &[u128], m: usize, width: usize) -> impl Iterator<Item = i64> + '_ {
+    (1..=1u128 << m).map(move |k| {
+        let uniform = (k << (width - m)).wrapping_sub(1); // of the last k of 128 bits the shift leaves 0
+        before.partition_point(|&first| first <= uniform) as i64 - 1 + smallest
+    })
+}
+
+fn select_ranked(input: &Value) -> Result<Value> {
+    let cls = &input["class"];
+    let grid = small(&read(&format!("select/{}", cls["name"].as_str().expect("a name")))["output"]["grid"]);
+    let [n, k, r, m, q, c] = ["N", "K", "R", "m", "q", "c"].map(|name| small(&cls[name]));
+    let (smallest, before) = cumulative(cls["law"].as_str().expect("a law"), 112);
+    let bounds = quantiles(smallest, &before, m, 112).collect();
+    let mut least = before[-smallest as usize..].to_vec();
+    least.push(1 << 112);
+    let w: Vec<i64> = input["w"]
+        .as_array()
+        .expect("scores")
+        .iter()
+        .map(|x| x.as_i64().expect("a score"))
+        .collect();
+    let steps = input["hmax"].as_i64().expect("H");
+    let found = Ranked::new([n, k, r, m, q, c, 112], bounds, least, grid)?.select(element(&input["key"]), &w, steps)?;
+    Ok(json!({
+        "entry": found.entry, "threshold": found.threshold, "threshold_slot": found.threshold_slot,
+        "theta": found.theta, "ids": found.ids, "flags": found.flags,
+    }))
 }
 
 fn select(input: &Value) -> Result<Value> {
@@ -262,4 +294,5 @@ fn select(input: &Value) -> Result<Value> {
 #[test]
 fn answers_of_the_mechanism() {
     assert_eq!(run(&["select"], "select", select), (6, 3));
+    assert_eq!(run(&["select"], "select-ranked", select_ranked), (6, 2));
 }

@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.noise import TOTAL, NoiseTable
-from ragseal.kernel.params import R, class_from_mapping
+from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED, RANKED_UNIFORM_BITS, R, class_from_mapping
 from ragseal.kernel.statement import canonical_limit
 from vectors.source.book import Book
 from vectors.source.values import digest, scalar, stream
 
-CLASSES = tomllib.loads((Path(__file__).parents[2] / "circuits" / "classes.toml").read_text())
+CIRCUITS = Path(__file__).parents[2] / "circuits"
+CLASSES = {
+    name: values
+    for file in ("classes.toml", "ranked_classes.toml")
+    for name, values in tomllib.loads((CIRCUITS / file).read_text()).items()
+}
 
 
 def class_of(name: str) -> dict[str, Any]:
-    """A class as classes.toml has it."""
+    """A class as its parameter file has it."""
     return {"name": name, **CLASSES[name]}
 
 
@@ -45,6 +50,8 @@ def add(book: Book) -> None:
         )  # fmt: skip
         _select(book, name, key)
         _refused_rows(book, name, rows)
+    for name in ("ranked-tiny-two", "ranked-tiny-one"):
+        _select_by_rank(book, name, key)
     _places(book)
     _accounting(book)
 
@@ -57,6 +64,13 @@ def _tables(book: Book) -> None:
         at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
         book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=ends + drawn, at=at)
         about = "The whole table: what it stores from 0 on, and the digest that covers it."
+        book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
+    total = 1 << RANKED_UNIFORM_BITS
+    uniforms = [0, 1, total // 2 - 1, total // 2, total - 1, *(x % total for x in drawn)]
+    for law, cut in ((RANKED_GEOMETRIC, 1115), (RANKED_ONE_SIDED, 1125)):
+        at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
+        about = "A ranked class's table: masses out of 2^112."
+        book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=uniforms, at=at)
         book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
     for name, uniform in (("uniform-of-2-128", TOTAL), ("negative-uniform", -1)):
         book.refused(
@@ -108,6 +122,27 @@ def _select(book: Book, name: str, key: Any) -> None:
     book.valid(f"select/{name}-equal-scores", "select", "M.5", "All slots score alike.", **{**base, "w": [0] * n})
     book.refused(
         f"select/{name}-a-slot-less", "select", "M.5", "A slot has no score.", "AttestationError", "capacity",
+        **{**base, "w": w[1:]},
+    )  # fmt: skip
+
+
+def _select_by_rank(book: Book, name: str, key: Any) -> None:
+    values = class_of(name)
+    n, unit = values["N"], 1 << values["c"]
+    w = [int.from_bytes(stream(f"score {i}", 4), "big") % (300 * unit) - 200 * unit for i in range(n)]
+    base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 96}
+    about = (
+        "From unclipped w and H in steps: grid, entry, places by rank with their noise, v*, i*, theta, T with flags."
+    )
+    book.valid(f"select/{name}", "select-ranked", "M.7", about, **base)
+    book.valid(
+        f"select/{name}-equal-scores", "select-ranked", "M.7", "All slots score alike.", **{**base, "w": [0] * n}
+    )
+    edge = [unit - 1 if i % 2 else unit for i in range(n)]
+    book.valid(f"select/{name}-flags", "select-ranked", "M.5", "One unit short of a step is no flag.",
+               **{**base, "w": edge})  # fmt: skip
+    book.refused(
+        f"select/{name}-a-slot-less", "select-ranked", "M.5", "A slot has no score.", "AttestationError", "capacity",
         **{**base, "w": w[1:]},
     )  # fmt: skip
 

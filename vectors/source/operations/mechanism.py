@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragseal.kernel import (
-    mechanism,
-    noise,
-    overflow,
-)  # fmt: skip
+from ragseal.kernel import mechanism, noise, overflow
+from ragseal.kernel.ranked_class import ranked_class_from_mapping
+from ragseal.kernel.ranked_mechanism import select_ranked
 from vectors.source.operations.reading import Json, class_from
 from vectors.source.values import number, shown
 
@@ -22,9 +20,12 @@ def noise_table(given: Json) -> Json:
 
 
 def noise_masses(given: Json) -> Json:
-    """p(0), p(1), ..., p(C), 16 bytes each, as the digest covers them."""
+    """p(0), p(1), ..., p(C), 16 bytes each or 14, as the digest covers them."""
     table = noise.build_table(given["law"])
-    return {"half": b"".join(p.to_bytes(16, "big") for p in table.half).hex(), "digest": table.digest().hex()}
+    return {
+        "half": b"".join(p.to_bytes(table.bits // 8, "big") for p in table.half).hex(),
+        "digest": table.digest().hex(),
+    }
 
 
 def check_noise_table(given: Json) -> Json:
@@ -67,6 +68,23 @@ def select(given: Json) -> Json:
     }
 
 
+def select_by_rank(given: Json) -> Json:
+    cls = ranked_class_from_mapping(given["class"])
+    found = select_ranked(cls, int(given["key"]), given["w"], given["hmax"])
+    return {
+        "grid": cls.grid,
+        "entry": found.entry,
+        "places": [place.slot for place in found.places],
+        "full": sum(place.full for place in found.places),
+        "noise": [place.noise for place in found.places],
+        "threshold": found.threshold,
+        "threshold_slot": found.threshold_slot,
+        "theta": found.theta,
+        "ids": list(found.ids),
+        "flags": [one.flag for one in found.returned],
+    }
+
+
 OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "noise-table": noise_table,
     "noise-masses": noise_masses,
@@ -74,4 +92,5 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "row-noise": row_noise,
     "slot-noise": slot_noise,
     "select": select,
+    "select-ranked": select_by_rank,
 }
