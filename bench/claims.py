@@ -30,7 +30,7 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.demo.policy import RETURN as DEMO_RETURN
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.params import LAWS
+from ragseal.kernel.noise import KNOWN_LAWS
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return
 from ragseal.prover.planning.frontier import Planner, Shape, Window, shapes
@@ -169,13 +169,13 @@ def main(corpus: str | None, draws: int, demo_draws: int, most: int) -> None:
         rows = []
         for what, queries in (("demo", own_queries()), ("questions", QUESTIONS)):
             works = demo_works(queries, model, CACHE, moved)
-            used = shapes(classes, LAWS, RETURNED, max(work.documents for work in works))
+            used = shapes(classes, KNOWN_LAWS, RETURNED, max(work.documents for work in works))
             rows += measure(what, works, used, windows, COSTS, demo_draws, moved)
             ten = [shape for shape in used if shape.cls.K == 10 and shape.cls.law != "gaussian"]
             rows += measure(f"{what}, window", works, ten, demo_windows(), ((UNSEEN, DEMO_RETURN),), demo_draws, moved)
         if corpus is not None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)
-            used = shapes(classes, LAWS, RETURNED, work.documents)
+            used = shapes(classes, KNOWN_LAWS, RETURNED, work.documents)
             rows += measure("beir", [work], used, windows, COSTS, draws, moved)
     fresh = {row["corpus"] for row in rows}
     rows += [row for row in kept if row["corpus"] not in fresh]

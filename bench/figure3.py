@@ -108,7 +108,7 @@ def candidates(vectors: Vectors) -> tuple[Integers, float]:
 def chances(scores: Integers, epsilon: float) -> tuple[float, float]:
     """Hit chance with the target and with the decoy, where the slot competes with ``scores``."""
     cls = mechanism_class_for(len(scores) + 1)
-    gain = max(1, round(shift_for(ScoreChannel(cls.law, cls.s), paper_sigma(epsilon, N)) / FULL_SCALE))
+    gain = max(1, round(shift_for(ScoreChannel(cls.law, cls.step_bits), paper_sigma(epsilon, N)) / FULL_SCALE))
     padded = np.zeros(cls.N - 1 - len(scores), dtype=np.int64)  # empty slots score 0 and take part
     out = []
     for planted in (FULL_SCALE, round((1 - GAP) * FULL_SCALE)):

@@ -26,9 +26,9 @@ from bench.experiment import RESULTS, ROOT, machine, save, table
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
-from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise import build_table, kind_of, scale_of
 from ragseal.prover.planning.budgets import Budget
-from ragseal.prover.planning.frontier import UNITS, Planner, Window, shapes
+from ragseal.prover.planning.frontier import Planner, Window, shapes
 from ragseal.prover.planning.plan import CANDIDATES, make_plan
 from ragseal.prover.planning.public_score_ranges import WHOLE
 from ragseal.prover.planning.quality import Judge, Measurement, clipped, largest_slots
@@ -62,15 +62,15 @@ def check(work: Workload, draws: int) -> dict[str, Any]:
     (shape,) = shapes(load_classes().values(), ["gaussian"], [10], work.documents)
     cls = shape.cls
     planner = Planner(work, 384, draws)
-    free = planner.noise_free(10)
+    free, unit = planner.noise_free(10), scale_of("gaussian")
     points = []
     for (lo, hi), known in KNOWN:
         window = Window.of(lo, hi)
-        gain = round(MU * (UNITS["gaussian"] << cls.s) / (window.hi - window.lo))
-        value, error = in_noisy_order(work, cls.N, cls.s, window, gain, draws)
+        gain = round(MU * (unit << cls.step_bits) / (window.hi - window.lo))
+        value, error = in_noisy_order(work, cls.N, cls.step_bits, window, gain, draws)
         ranked = planner.qualities([(cls, window, gain, 0)])[0]
         points.append({
-            "window": [lo, hi], "mu": gain * (window.hi - window.lo) / (UNITS["gaussian"] << cls.s), "known": known,
+            "window": [lo, hi], "mu": gain * (window.hi - window.lo) / (unit << cls.step_bits), "known": known,
             "ndcg10": value, "se": error, "deviation": (value - known) / error, "re_ranked": ranked.ndcg10,
         })  # fmt: skip
     return {
@@ -98,8 +98,8 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
         planner = Planner(work, 384, draws)
         for shape in used:
             cls = shape.cls
-            for scale in SCALES[cls.law]:
-                unit = UNITS[cls.law] << cls.s
+            for scale in SCALES[kind_of(cls.law)]:
+                unit = scale_of(cls.law) << cls.step_bits
                 windows = [Window.of(*w) for w in shares]
                 found = planner.qualities([(cls, w, max(1, round(scale * unit / (w.hi - w.lo))), 0) for w in windows])
                 best = max(q.ndcg10 for q in found)

@@ -41,7 +41,7 @@ def scores(scene: int, target_in: bool) -> tuple[int, ...]:
 def channels(scene: int, epsilon: float, n: int) -> tuple[HitChannel, HitChannel]:
     """(target in the index, replaced) at the paper's noise level, scores clipped to [0, 127^2]."""
     cls = mechanism_class(SLOTS, K, c=CHUNK, s=CHUNK)
-    gain = max(1, round(shift_for(ScoreChannel(cls.law, cls.s), paper_sigma(epsilon, n)) / FULL_SCALE))
+    gain = max(1, round(shift_for(ScoreChannel(cls.law, cls.step_bits), paper_sigma(epsilon, n)) / FULL_SCALE))
     hmax = gain * FULL_SCALE
     both = [HitChannel(cls, gain * np.array(scores(scene, inside)), hmax, 0) for inside in (True, False)]
     return both[0], both[1]

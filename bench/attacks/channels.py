@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a coalition sees of this project's mechanism (SPEC M), as exact laws and as real retrievals.
 
-Noise is ``2^s z + dither`` with z from the committed integer table.  Two channels: the noisy score of one slot, which
-no account gets but which the DP bound is about (:class:`ScoreChannel`), and whether a slot is among the K released
-ids (:class:`HitChannel`).  Queries of one probe are independent and identically distributed, because every request
-has its own noise key; so sums over many queries are drawn from the exact law of the sum, not query by query.
+Noise is ``2^s z + dither`` with z from the committed integer table; in a ranked class there is no dither, and scores
+are whole steps.  Two channels: the noisy score of one slot, which no account gets but which the DP bound is about
+(:class:`ScoreChannel`), and whether a slot is among the K released ids (:class:`HitChannel`).  Queries of one probe are
+independent and identically distributed, because every request has its own noise key; so sums over many queries are
+drawn from the exact law of the sum, not query by query.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bench.attacks.roc import Vector
 from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.circuits.search import complete, largest_q
 from ragseal.kernel import mechanism, noise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.params import R as FIELD_ORDER
 
@@ -34,7 +36,7 @@ SPAN = 15  #: standard deviations of a sum that its law covers on either side (o
 def masses(law: str) -> Vector:
     """Probabilities of z = -C .. C."""
     table = noise.build_table(law)
-    return np.array([table.mass(x) / noise.TOTAL for x in range(-table.cut, table.cut + 1)])
+    return np.array([table.mass(x) / table.total for x in range(-table.cut, table.cut + 1)])
 
 
 @lru_cache(maxsize=64)
@@ -60,10 +62,17 @@ def _sum_law(law: str, count: int) -> tuple[int, Vector]:
 
 @dataclass(frozen=True)
 class ScoreChannel:
-    """The noisy score of one slot under one law: v = shift + 2^s z + dither, ``shift`` = gain (clipped score - lo)."""
+    """The noisy score of one slot under one law: v = shift + 2^s z + dither, ``shift`` = gain (clipped score - lo).
+
+    Of laws with a dither.
+    """
 
     law: str
     s: int
+
+    def __post_init__(self) -> None:
+        if not noise.dithered(self.law):
+            raise ValueError(f"the score channel has a dither, noise of the law {self.law} has none")
 
     @property
     def deviation(self) -> float:
@@ -126,9 +135,12 @@ def mechanism_class(slots: int, K: int, m: int = 8, c: int = 15, s: int = 15, la
 
 
 class HitChannel:
-    """Whether ``slot`` is among the K ids released for scores ``w``, which are clipped to [0, hmax]."""
+    """Whether ``slot`` is among the K ids released for scores ``w``, which are clipped to [0, hmax].
 
-    def __init__(self, cls: CircuitClass, w: npt.ArrayLike, hmax: int, slot: int) -> None:
+    ``hmax`` is as a statement has it: of a ranked class in whole steps.
+    """
+
+    def __init__(self, cls: AttestationClass, w: npt.ArrayLike, hmax: int, slot: int) -> None:
         self.cls, self.hmax, self.slot = cls, hmax, slot
         self.w = np.asarray(w, dtype=np.int64)
         if self.w.shape != (cls.N,):
@@ -139,16 +151,22 @@ class HitChannel:
 
         Over the slot's own noise (every table step, and Gauss-Legendre nodes inside the dither) the others exceed it
         independently: the chance that fewer than K do is a Poisson-binomial tail.  Ties are of probability 2^-s each
-        and are counted as won, so the value is off by at most N 2^-s.
+        and are counted as won, so the value is off by at most N 2^-s.  In a ranked class they go to the lower slot.
         """
         p = masses(self.cls.law)
         cut = len(p) // 2
         cumulative = np.concatenate([[0.0], np.cumsum(p)])
-        clipped = np.clip(self.w, 0, self.hmax) / (1 << self.cls.s)  # in table steps
-        others = np.delete(clipped, self.slot)
+        if noise.dithered(self.cls.law):
+            clipped = np.clip(self.w, 0, self.hmax) / (1 << self.cls.step_bits)  # in table steps
+            others = np.delete(clipped, self.slot)
+            at, weights = np.polynomial.legendre.leggauss(nodes)
+            at, weights = (at + 1) / 2, weights / 2
+        else:
+            clipped = (np.clip(self.w >> self.cls.step_bits, 0, self.hmax)).astype(np.float64)
+            # A lower slot is ahead at equal values: as if it scored a step more.
+            others = np.delete(clipped + (np.arange(self.cls.N) < self.slot), self.slot)
+            at, weights = np.ones(1), np.ones(1)
         values, counts = np.unique(others, return_counts=True)
-        at, weights = np.polynomial.legendre.leggauss(nodes)
-        at, weights = (at + 1) / 2, weights / 2
         own = clipped[self.slot] + np.arange(-cut, cut + 1)[:, None] + at[None, :]
         few = np.zeros((self.cls.K, *own.shape))  # chance that exactly j of the others so far are above
         few[0] = 1.0

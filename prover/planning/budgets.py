@@ -16,7 +16,7 @@ from ragseal.accounting.delivered import Delivered, fewest_hidden, largest_shift
 from ragseal.accounting.guess import presence_odds
 from ragseal.accounting.rounding import upward
 from ragseal.kernel import noise
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
 
 ACCOUNTS = 1000  #: whose queries share delta in a plan under until-delivered; a commit counts those that are registered
@@ -57,7 +57,7 @@ class Cost:
     delivered: Delivered | None  #: under claim until-delivered: the two numbers that epsilon is the larger of
 
 
-def cost(cls: CircuitClass, lo: int, hi: int, gain: int, budget: Budget) -> Cost:
+def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget) -> Cost:
     """The cost of a policy with this score window, in units of y, and gain.
 
     Raises:
@@ -72,19 +72,24 @@ def cost(cls: CircuitClass, lo: int, hi: int, gain: int, budget: Budget) -> Cost
         )  # fmt: skip
         return Cost(report.epsilon if report.agree else math.inf, None)
     found = until_delivered(
-        cls, table, shift=-(-gain * (hi - lo) >> cls.s), hidden=budget.hidden, chunks=1, periods=1,
+        cls, table, shift=cls.shift_of(gain * (hi - lo)), hidden=budget.hidden, chunks=1, periods=1,
         queries=budget.queries, delta=budget.delta, n_max=budget.n_max,
     )  # fmt: skip
     return Cost(found.epsilon if found.routes.agree else math.inf, found)
 
 
-def gain_of_return(cls: CircuitClass, lo: int, hi: int, target: float, budget: Budget) -> int:
+def least_gain(cls: AttestationClass, lo: int, hi: int) -> int:
+    """The smallest gain whose shift is at least one table step: 1, or more where a ranked class has coarse steps."""
+    return cls.widest(0) // (hi - lo) + 1
+
+
+def gain_of_return(cls: AttestationClass, lo: int, hi: int, target: float, budget: Budget) -> int:
     """The largest gain whose return is at most ``target``; 0 if there is none.  For claim until-delivered."""
     shift = largest_shift(
         cls, noise.build_table(cls.law), target=min(target, _BEYOND), chunks=1, queries=budget.queries,
         delta=budget.delta,
     )  # fmt: skip
-    return (shift << cls.s) // (hi - lo)
+    return cls.widest(shift) // (hi - lo) if shift else 0
 
 
 # --- for people ------------------------------------------------------------------------------------------------------
@@ -105,7 +110,7 @@ def unseen_in_words(unseen: float) -> str:
     )
 
 
-def return_in_words(returned: float, hidden_share: float, cls: CircuitClass) -> str:
+def return_in_words(returned: float, hidden_share: float, cls: AttestationClass) -> str:
     """What the return bounds, and what it does not."""
     if math.isinf(returned):
         return "return inf: how often the id of a document comes back is not bounded"

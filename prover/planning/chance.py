@@ -4,7 +4,8 @@
 The document scores as given, all other slots score lo or less: what an index gives that holds one good answer.  Every
 other document above lo makes it a little rarer; no tenant's scores are looked at.  A noise value is 2^s z_b + dither
 with dither uniform below 2^s, so P(noise > t) is linear between table steps; the document's own dither is taken at its
-middle, which is less than a thousandth off for tables as wide as the canonical ones.
+middle, which is less than a thousandth off for tables as wide as the canonical ones.  In a ranked class, whose scores
+are whole steps, half of the other slots lose to it at equal values: those behind it, if it stands in the middle.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel import noise
-from ragseal.kernel.params import COIN_BITS, CircuitClass
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import Policy
 
 Vector = npt.NDArray[np.float64]
@@ -27,12 +29,12 @@ def _law(law: str) -> tuple[Vector, Vector]:
     """(P(z_b = x), P(z_b >= x)) for x = -C..C, with one 0 more at the end of the second."""
     table = noise.build_table(law)
     steps = range(-table.cut, table.cut + 1)
-    mass = np.array([table.mass(x) for x in steps], dtype=np.float64) / noise.TOTAL
-    above = np.array([table.tail(x - 1) for x in (*steps, table.cut + 1)], dtype=np.float64) / noise.TOTAL
+    mass = np.array([table.mass(x) for x in steps], dtype=np.float64) / table.total
+    above = np.array([table.tail(x - 1) for x in (*steps, table.cut + 1)], dtype=np.float64) / table.total
     return mass, above
 
 
-def comes_back(cls: CircuitClass, signal: int) -> float:
+def comes_back(cls: AttestationClass, signal: int) -> float:
     """Probability that one document is among the K largest of N noisy scores.
 
     Args:
@@ -40,7 +42,8 @@ def comes_back(cls: CircuitClass, signal: int) -> float:
     """
     mass, above = _law(cls.law)
     cut = len(mass) // 2
-    own = np.arange(-cut, cut + 1) + signal / (1 << cls.s) + 0.5
+    steps = signal / (1 << cls.step_bits) if noise.dithered(cls.law) else signal >> cls.step_bits
+    own = np.arange(-cut, cut + 1) + steps + 0.5
     larger = np.interp(own, np.arange(-cut, cut + 2), above, right=0.0)  # P(another slot's noise is above it)
     return float(np.clip(mass @ _at_most(cls.K - 1, cls.N - 1, larger), 0.0, 1.0))
 
@@ -56,7 +59,7 @@ def _at_most(most: int, n: int, p: Vector) -> Vector:
     return np.where(p >= 1.0, float(most >= n), np.where(p <= 0.0, 1.0, np.minimum(total, 1.0)))
 
 
-def at(policy: Policy, cls: CircuitClass, y: int) -> float:
+def at(policy: Policy, cls: AttestationClass, y: int) -> float:
     """:func:`comes_back` of a document whose score is ``y`` (127^2 is cosine 1) under a policy, its coin included."""
     seen = 1 - policy.hidden / (1 << COIN_BITS)
     return seen * comes_back(cls, policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo))

@@ -17,11 +17,11 @@ from ragseal.accounting.guess import presence_odds
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy, max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, hidden_in_words
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, hidden_in_words, least_gain
 from ragseal.prover.planning.chance import at
 from ragseal.prover.planning.frontier import Window
 from ragseal.prover.planning.public_score_ranges import WHOLE, PublicWindow
@@ -35,7 +35,7 @@ USEFUL = 0.5  #: of all queries: where a document as good as answers are comes b
 class Default:
     """A policy to start from, and what it gives and costs."""
 
-    cls: CircuitClass
+    cls: AttestationClass
     window: Window
     gain: int
     public: PublicWindow | None
@@ -50,17 +50,18 @@ class Default:
         return (self.at_middle if self.public is None else self.at_hi) >= USEFUL
 
 
-def default_policy(cls: CircuitClass, dimension: int, public: PublicWindow | None) -> Default:
-    """The largest gain that can be compared and whose return is at most RETURN; 1 where a class is too coarse for that.
+def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow | None) -> Default:
+    """The largest gain that can be compared and whose return is at most RETURN; the least of a class too coarse for it.
 
     Raises:
         ConfigurationError: the class compares no score of this window, or bounds no return of it.
     """
     window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
-    most = max_gain(_policy(cls, dimension, window, 1), cls)
+    least = least_gain(cls, window.lo, window.hi)
+    most = max_gain(_policy(cls, dimension, window, least), cls)
     if not most:
         raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
-    gain = max(1, min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET)))
+    gain = max(least, min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET)))
     found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
     if found is None or math.isinf(found.returned):
         raise ConfigurationError(
@@ -72,7 +73,7 @@ def default_policy(cls: CircuitClass, dimension: int, public: PublicWindow | Non
     return Default(cls, window, gain, public, at(policy, cls, window.hi), at(policy, cls, middle), found)
 
 
-def _policy(cls: CircuitClass, dimension: int, window: Window, gain: int) -> Policy:
+def _policy(cls: AttestationClass, dimension: int, window: Window, gain: int) -> Policy:
     table = noise.build_table(cls.law).digest()
     return Policy(
         cls.name, class_digest(cls), table, dimension, BUDGET.claim, BUDGET.hidden, window.lo, window.hi, gain, N_MAX,
@@ -80,7 +81,7 @@ def _policy(cls: CircuitClass, dimension: int, window: Window, gain: int) -> Pol
     )  # fmt: skip
 
 
-def policy_text(cls: CircuitClass, dimension: int, embedder: str, public: PublicWindow | None) -> str:
+def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: PublicWindow | None) -> str:
     """The file."""
     made = default_policy(cls, dimension, public)
     lo, hi = made.window.cosines
@@ -120,7 +121,8 @@ def _about(made: Default, whence: str) -> str:
     ]
     if found.returned > RETURN:
         lines.append(
-            f"Class {made.cls.name} is too coarse for a return of {RETURN:g} in this score window: gain 1 is the least."
+            f"Class {made.cls.name} is too coarse for a return of {RETURN:g} in this score window: gain {made.gain} is "
+            "the least."
         )
     if not made.useful:
         lines += [

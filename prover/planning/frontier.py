@@ -11,23 +11,24 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from ragseal.accounting.delivered import Delivered
 from ragseal.circuits.circuit import class_digest
-from ragseal.circuits.search import complete
+from ragseal.circuits.search import complete, complete_ranked, count_rows
 from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
-from ragseal.kernel.noise import GAUSSIAN_SIGMA, GEOMETRIC_SCALE
-from ragseal.kernel.params import ONE_SIDED, SCORE_UNIT, CircuitClass
+from ragseal.kernel.noise import kind_of, scale_of
+from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy, max_gain
-from ragseal.prover.planning.budgets import Budget, Cost, cost, gain_of_return
+from ragseal.kernel.ranked_class import RankedClass
+from ragseal.prover.planning.budgets import Budget, Cost, cost, gain_of_return, least_gain
 from ragseal.prover.planning.quality import Measurement, Quality, Setting
 from ragseal.prover.planning.workload import Workload
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
-#: Table steps of one unit of scale.
-UNITS = {"gaussian": GAUSSIAN_SIGMA, "geometric": GEOMETRIC_SCALE, ONE_SIDED: GEOMETRIC_SCALE}
 
 Progress = Callable[[str, int, int], None]
 
@@ -36,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 class Shape:
     """A circuit class that a plan may use."""
 
-    cls: CircuitClass
+    cls: AttestationClass
     available: bool  #: in the class file; others have to be built and get keys first
 
 
@@ -73,7 +74,7 @@ class Point:
     def scale(self) -> float:
         """What one query can shift a score by, in units of the noise (sigma of the Gaussian, b of the geometric)."""
         cls = self.shape.cls
-        return self.gain * (self.window.hi - self.window.lo) / (UNITS[cls.law] << cls.s)
+        return self.gain * (self.window.hi - self.window.lo) / (scale_of(cls.law) << cls.step_bits)
 
     def row(self) -> dict[str, Any]:
         """As `plan --json` prints it."""
@@ -117,40 +118,58 @@ class Point:
         )
 
 
-def audited(cls: CircuitClass, window: Window, gain: int, budget: Budget) -> float:
+def audited(cls: AttestationClass, window: Window, gain: int, budget: Budget) -> float:
     """The epsilon that an audit of this policy reports; infinite where the auditor would refuse the window."""
     return cost(cls, window.lo, window.hi, gain, budget).epsilon
 
 
 def shapes(
-    classes: Iterable[CircuitClass], laws: Sequence[str], returned: Sequence[int], documents: int
+    classes: Iterable[AttestationClass], laws: Sequence[str], returned: Sequence[int], documents: int
 ) -> list[Shape]:
-    """For every law and K the smallest class that holds the documents; for a K that no class has, what it would be.
+    """For every kind of noise and K the class that holds the documents in the fewest rows, which proves fastest; for a
+    K that no class has, what it would be.
+
+    Args:
+        laws: those that may be used; "geometric" and "geometric-16" are one kind, of which one class is taken.
 
     Raises:
         ConfigurationError: the corpus fits no class.
     """
-    known, found = sorted(classes, key=lambda cls: cls.N), []
-    for law in laws:
-        roomy = [cls for cls in known if cls.law == law and documents <= cls.N]
+    known, found = list(classes), []
+    for kind in dict.fromkeys(kind_of(law) for law in laws):
+        own = [cls for cls in known if cls.law in laws and kind_of(cls.law) == kind]
+        roomy = sorted((cls for cls in own if documents <= cls.N), key=lambda cls: (_rows(cls), cls.N))
         if not roomy:
-            most = max((cls.N for cls in known if cls.law == law), default=0)
+            most = max((cls.N for cls in own), default=0)
             raise ConfigurationError(
-                f"{documents} documents fit no class with {law} noise, the largest holds {most}: split the corpus into "
-                "tenants"
+                f"{documents} documents fit no class with {kind} noise, the largest holds {most}: split the corpus "
+                "into tenants"
             )
         for K in returned:
-            own = [cls for cls in roomy if cls.K == K]
-            if own:
-                found.append(Shape(own[0], True))
-                continue
-            like = roomy[0]
-            try:
-                made = complete(f"{like.name}-k{K}", law, like.N, K, like.m, like.q, like.c, like.s)
-            except PolicyError as error:
-                raise ConfigurationError(f"no class of {like.N} slots can return {K}: {error}") from None
-            found.append(Shape(made, False))
+            like = next((cls for cls in roomy if cls.K == K), None)
+            found.append(Shape(_returning(roomy[0], K), False) if like is None else Shape(like, True))
     return found
+
+
+@lru_cache(maxsize=256)
+def _rows(cls: AttestationClass) -> int:
+    """Of the class's circuit: what a proof takes grows with them."""
+    return count_rows(cls).rows
+
+
+def _returning(like: AttestationClass, K: int) -> AttestationClass:
+    """A class of the same slots that returns so many.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    name = f"{like.name}-k{K}"
+    try:
+        if isinstance(like, RankedClass):
+            return complete_ranked(name, like.law, like.N, K, like.m, like.q, like.c)
+        return complete(name, like.law, like.N, K, like.m, like.q, like.c, like.s)
+    except PolicyError as error:
+        raise ConfigurationError(f"no class of {like.N} slots can return {K}: {error}") from None
 
 
 @dataclass
@@ -162,24 +181,25 @@ class Planner:
     draws: int
     seed: int = 1
     progress: Progress = lambda what, done, total: None
-    _cost: dict[tuple[CircuitClass, int, int, Fraction, float | None], Cost] = field(default_factory=dict)
-    _quality: dict[tuple[str, int, int, Setting], Quality] = field(default_factory=dict)
+    _cost: dict[tuple[AttestationClass, int, int, Fraction, float | None], Cost] = field(default_factory=dict)
+    _quality: dict[tuple[str, int, int, int, Setting], Quality] = field(default_factory=dict)
 
     # --- epsilon ---
 
-    def cost(self, cls: CircuitClass, window: Window, gain: int, budget: Budget) -> Cost:
+    def cost(self, cls: AttestationClass, window: Window, gain: int, budget: Budget) -> Cost:
         """:func:`ragseal.prover.planning.budgets.cost`, of shift, number of queries, delta and coin only."""
-        shift = -(-gain * (window.hi - window.lo) >> cls.s)
+        shift = cls.shift_of(gain * (window.hi - window.lo))
         key = (cls, shift, budget.queries, budget.delta, budget.unseen)
         if key not in self._cost:
             self._cost[key] = cost(cls, window.lo, window.hi, gain, budget)
         return self._cost[key]
 
-    def most_gain(self, cls: CircuitClass, window: Window) -> int:
+    def most_gain(self, cls: AttestationClass, window: Window) -> int:
         """The largest gain that the class compares; 0 if none."""
-        return max_gain(self._policy(cls, window, 1, Budget(1, 1, Fraction(1, 2))), cls)
+        least = least_gain(cls, window.lo, window.hi)
+        return max_gain(self._policy(cls, window, least, Budget(1, 1, Fraction(1, 2))), cls)
 
-    def _policy(self, cls: CircuitClass, window: Window, gain: int, budget: Budget) -> Policy:
+    def _policy(self, cls: AttestationClass, window: Window, gain: int, budget: Budget) -> Policy:
         table = noise.build_table(cls.law).digest()
         return Policy(
             cls.name, class_digest(cls), table, self.dimension, budget.claim, budget.hidden, window.lo, window.hi, gain,
@@ -187,14 +207,14 @@ class Planner:
             1,
         )  # fmt: skip
 
-    def most_finite_gain(self, cls: CircuitClass, window: Window, budget: Budget) -> int:
+    def most_finite_gain(self, cls: AttestationClass, window: Window, budget: Budget) -> int:
         """The largest gain that the class compares and that has a finite epsilon; 0 if none."""
         return self._gain_within(1e300, cls, window, budget)
 
     # --- quality ---
 
     def qualities(
-        self, wanted: Sequence[tuple[CircuitClass, Window, int, int]], seed: int | None = None
+        self, wanted: Sequence[tuple[AttestationClass, Window, int, int]], seed: int | None = None
     ) -> list[Quality]:
         """Of (class, window, gain, j of the coin): measured together, classes of one capacity and law under the same
         noise."""
@@ -203,13 +223,13 @@ class Planner:
         keys = []
         for cls, window, gain, hidden in wanted:
             setting = Setting(window.lo, window.hi, gain, cls.K, hidden)
-            keys.append((cls.law, cls.N, seed, setting))
+            keys.append((cls.law, cls.N, cls.step_bits, seed, setting))
             if keys[-1] not in self._quality:
-                groups.setdefault((cls.law, cls.N, cls.s), []).append(setting)
+                groups.setdefault((cls.law, cls.N, cls.step_bits), []).append(setting)
         for (law, capacity, s), settings in groups.items():
             measure = Measurement(self.work, noise.build_table(law), s, capacity, self.draws, seed)
             for setting, found in zip(settings, measure.quality(settings, self.progress), strict=True):
-                self._quality[law, capacity, seed, setting] = found
+                self._quality[law, capacity, s, seed, setting] = found
         return [self._quality[key] for key in keys]
 
     def noise_free(self, K: int) -> Quality:
@@ -237,13 +257,14 @@ class Planner:
         self, used: Sequence[Shape], windows: Sequence[Window], scales: Mapping[str, Sequence[float]],
         budgets: Sequence[Budget],
     ) -> list[Point]:  # fmt: skip
-        """The frontier's points: every class, window, scale and budget."""
+        """The frontier's points: every class, window, scale (by the kind of noise) and budget."""
         wanted = []
         for shape in used:
             cls = shape.cls
             for window in windows:
-                unit = (UNITS[cls.law] << cls.s) / (window.hi - window.lo)
-                gains = {max(1, round(scale * unit)) for scale in scales[cls.law]}
+                unit = (scale_of(cls.law) << cls.step_bits) / (window.hi - window.lo)
+                least = least_gain(cls, window.lo, window.hi)
+                gains = {max(least, round(scale * unit)) for scale in scales[kind_of(cls.law)]}
                 most = self.most_gain(cls, window)
                 wanted += [(shape, window, g, budget) for g in sorted(gains) if g <= most for budget in budgets]
         return self.points(wanted)
@@ -254,7 +275,7 @@ class Planner:
         self, target: float, used: Sequence[Shape], windows: Sequence[Window], budget: Budget
     ) -> list[Point]:
         """For every class and window the largest gain whose audited epsilon is at most ``target``, best answers first;
-        empty if even gain 1 exceeds it everywhere."""
+        empty if even the least gain exceeds it everywhere."""
         wanted = []
         for done, shape in enumerate(used):
             for window in windows:
@@ -264,13 +285,14 @@ class Planner:
             self.progress("looking for the gain", done + 1, len(used))
         return sorted(self.points(wanted), key=lambda p: -p.quality.ndcg10)
 
-    def _gain_within(self, target: float, cls: CircuitClass, window: Window, budget: Budget) -> int:
+    def _gain_within(self, target: float, cls: AttestationClass, window: Window, budget: Budget) -> int:
+        least = least_gain(cls, window.lo, window.hi)
         if budget.unseen is not None:
-            found = self.cost(cls, window, 1, budget).delivered
+            found = self.cost(cls, window, least, budget).delivered
             if found is None or found.unseen > target:
                 return 0
             return min(self.most_gain(cls, window), gain_of_return(cls, window.lo, window.hi, target, budget))
-        low, high = 0, self.most_gain(cls, window) + 1
+        low, high = least - 1, self.most_gain(cls, window) + 1
         while high - low > 1:
             # Epsilon grows about like gain to gain squared: the geometric mean gets there in few steps.
             middle = min(max(math.isqrt(max(1, low) * high), low + 1), high - 1)
@@ -278,12 +300,16 @@ class Planner:
                 middle = (low + high) // 2
             fits = self.cost(cls, window, middle, budget).epsilon <= target
             low, high = (middle, high) if fits else (low, middle)
-        return low
+        return low if low >= least else 0
 
     def for_ndcg(self, target: float, used: Sequence[Shape], windows: Sequence[Window], budget: Budget) -> list[Point]:
         """For every class and window the smallest gain whose nDCG@10 reaches ``target``, least epsilon first; empty if
         no gain that the class compares reaches it with a finite epsilon."""
-        ends = {(shape, window): [0, self.most_gain(shape.cls, window)] for shape in used for window in windows}
+        ends = {
+            (shape, window): [least_gain(shape.cls, window.lo, window.hi) - 1, self.most_gain(shape.cls, window)]
+            for shape in used
+            for window in windows
+        }
         tops = self.qualities(
             [(shape.cls, window, high, budget.hidden) for (shape, window), (_, high) in ends.items() if high]
         )

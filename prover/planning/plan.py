@@ -15,7 +15,8 @@ from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import LAWS, ONE_SIDED
+from ragseal.kernel.noise import KNOWN_LAWS, one_sided
+from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import CLAIMS, EVERY_LIST, UNTIL_DELIVERED, rational
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
 from ragseal.prover.planning import page
@@ -27,6 +28,7 @@ from ragseal.prover.planning.workload import load_workload
 from ragseal.runtime.terminal import JSON, named_bars
 
 BOTH = "both"
+#: By the kind of noise, in units of its scale.
 SCALES = {
     "gaussian": (1.0, 2.0, 4.0, 6.0, 8.0),
     "geometric": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
@@ -156,7 +158,7 @@ def _laws(claim: str, laws: Sequence[str]) -> list[str]:
     Raises:
         ConfigurationError: none does.
     """
-    found = [law for law in laws if claim == UNTIL_DELIVERED or law != ONE_SIDED]
+    found = [law for law in laws if claim == UNTIL_DELIVERED or not one_sided(law)]
     if not found:
         raise ConfigurationError(
             f"{ONE_SIDED} noise has no finite epsilon under the claim {claim}, for a score that is likely in one "
@@ -190,7 +192,8 @@ def _full(point: Point | None) -> dict[str, Any] | None:
 @click.option("--epsilon", type=click.FloatRange(min=0, min_open=True),
               help="Target: epsilon at most, the larger of unseen and return, or the coalition's.")  # fmt: skip
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
-@click.option("--law", "laws", multiple=True, type=click.Choice(LAWS), default=LAWS, show_default=True)
+@click.option("--law", "laws", multiple=True, type=click.Choice(KNOWN_LAWS), default=KNOWN_LAWS, show_default=True,
+              help="Noise; of two laws of one shape the class with the faster proof is taken.")  # fmt: skip
 @click.option("--returned", multiple=True, type=click.IntRange(1, 128),
               help="K, slots returned; the client re-ranks them. By default 10, and 50 under every-list.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,

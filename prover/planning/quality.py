@@ -2,10 +2,11 @@
 """What privacy costs in answers: nDCG@10, recall and the first answer under the real mechanism, sampled.  SPEC M, A.6.
 
 The mechanism is the served one: int8 scores, clipped to the window, times gain, plus noise of the class's integer table
-and dither over every slot of the capacity, empty ones too; the K largest are released as a set.  Those that score above
-the window's lower end have the flag: the client gets their texts, and ranks them with its own embedder.  Where the
-policy has a coin, a document that it hides is an empty slot in all queries of a draw.  Only the source of the uniforms
-differs: numpy's generator instead of Poseidon.
+and dither over every slot of the capacity, empty ones too; the K largest are released as a set.  A ranked class has no
+dither, its scores are whole steps.  Slots that score above the window's lower end, in a ranked class by a step, have
+the flag: the client gets their texts, and ranks them with its own embedder.  Where the policy has a coin, a document
+that it hides is an empty slot in all queries of a draw.  Only the source of the uniforms differs: numpy's generator
+instead of Poseidon.
 
 One draw of noise and coins serves every gain, window, K and coin of a law, so that differences between them are
 measured far more exactly than each of them.
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.kernel.noise import NoiseTable
+from ragseal.kernel.noise import NoiseTable, dithered
 from ragseal.kernel.params import COIN_BITS
 from ragseal.prover.planning.workload import Workload
 
@@ -37,16 +38,16 @@ def quiet(what: str, done: int, total: int) -> None:
 
 
 class TableSampler:
-    """Exact draws from an integer table: U uniform in [0, 2^128), z the table's inverse CDF of U.
+    """Exact draws from an integer table: U uniform in [0, 2^n), z the table's inverse CDF of U.
 
-    The upper 64 bits of U decide unless they are those of a CDF entry; then the lower 64 are drawn too.
+    The upper 64 bits of U decide unless they are those of a CDF entry; then the lower ones are drawn too.
     """
 
     def __init__(self, table: NoiseTable) -> None:
-        self._table = table
+        self._table, self._lower = table, table.bits - 64
         self._least = next(x for x in range(-table.cut, table.cut + 1) if table.mass(x))  # one-sided laws begin at 0
-        bounds = [table.cdf(x) for x in range(self._least, table.cut)]  # z <= x iff U < F(x); the last one is 2^128
-        self._upper = np.array([bound >> 64 for bound in bounds], dtype=np.uint64)
+        bounds = [table.cdf(x) for x in range(self._least, table.cut)]  # z <= x iff U < F(x); the last one is 2^n
+        self._upper = np.array([bound >> self._lower for bound in bounds], dtype=np.uint64)
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.int32]:
         """z_b, table steps."""
@@ -59,7 +60,8 @@ class TableSampler:
         above = np.searchsorted(self._upper, upper, side="right")
         z = (above + self._least).astype(np.int32)
         for at in np.argwhere(below != above):  # a share of 2^-51 of all draws
-            uniform = (int(upper[tuple(at)]) << 64) | int(rng.integers(0, 1 << 64, dtype=np.uint64))
+            below_it = int(rng.integers(0, 1 << self._lower, dtype=np.uint64))
+            uniform = (int(upper[tuple(at)]) << self._lower) | below_it
             z[tuple(at)] = self._table.inverse(uniform)
         return z
 
@@ -127,7 +129,7 @@ class Judge:
         """(nDCG@10 after the client's re-ranking, recall, 1 if the first answer is the best document) of a set.
 
         Args:
-            lo: lower end of the score window: a slot at or below it has no flag, so nothing to read.  None: no flags.
+            lo: a slot that scores at or below it has no flag, so nothing to read.  None: no flags.
             hidden: by document, whether the coin hides it: then it has no flag either.
         """
         grades = self._work.relevant[query]
@@ -147,16 +149,26 @@ class Measurement:
     """One law at one capacity over one workload."""
 
     def __init__(self, work: Workload, table: NoiseTable, s: int, capacity: int, draws: int, seed: int) -> None:
-        """``s``: dither bits; ``draws``: noise samples a query."""
+        """``s``: a table step is 2^s units of a score; ``draws``: noise samples a query."""
         self._work, self._s, self._capacity, self._draws, self._seed = work, s, capacity, draws, seed
+        self._dithered = dithered(table.law)
         self._sampler, self._judge = TableSampler(table), Judge(work)
 
     def noise(self, draw: int) -> npt.NDArray[np.int32]:
-        """z = 2^s z_b + dither of every query and slot; the same for the same draw."""
+        """z = 2^s z_b, and a dither where the law has one, of every query and slot; the same for the same draw."""
         rng = np.random.default_rng([self._seed, draw])
         shape = (self._work.queries, self._capacity)
-        dither = rng.integers(0, 1 << self._s, size=shape, dtype=np.int32)
+        dither = rng.integers(0, 1 << self._s, size=shape, dtype=np.int32) if self._dithered else np.int32(0)
         return np.asarray((self._sampler.draw(rng, shape) << self._s) + dither, dtype=np.int32)
+
+    def signal(self, lo: int, hi: int, gain: int) -> Integers:
+        """What noise is added to: gain * c of every query and document, in whole steps where there is no dither."""
+        found: Integers = gain * clipped(self._work.scores, lo, hi).astype(np.int64)
+        return found if self._dithered else found >> self._s << self._s
+
+    def silent(self, lo: int, gain: int) -> int:
+        """The largest score without a flag: lo, or the largest below one step where scores are whole steps."""
+        return lo if self._dithered else lo + -(-(1 << self._s) // gain) - 1
 
     def hidden(self, draw: int, share: int) -> Mask:
         """Which documents the coin hides, for a share of 2^COIN_BITS; the larger the share, the more of the same."""
@@ -174,13 +186,13 @@ class Measurement:
             for done, ((lo, hi, gain, share), alike) in enumerate(groups.items()):
                 hidden = self.hidden(draw, share)
                 v = noise.astype(np.int64)
-                signal = gain * clipped(self._work.scores, lo, hi).astype(np.int64)
+                signal = self.signal(lo, hi, gain)
                 signal[:, hidden] = 0
                 v[:, : self._work.documents] += signal
                 found = largest_slots(v, max(setting.K for setting in alike))
                 for setting in alike:
                     for query in range(self._work.queries):
-                        score = self._judge.score(query, found[query, : setting.K], lo, hidden)
+                        score = self._judge.score(query, found[query, : setting.K], self.silent(lo, gain), hidden)
                         sums[setting][:, query] += score
                 progress("measuring answers", draw * len(groups) + done + 1, self._draws * len(groups))
         return [self._summary(sums[setting] / self._draws) for setting in settings]

@@ -13,6 +13,7 @@ from ragseal.prover.planning.budgets import (
     Budget,
     chance_in_words,
     hidden_in_words,
+    least_gain,
     return_in_words,
     unseen_in_words,
 )
@@ -131,10 +132,11 @@ def _within(
         )
         return Advice(None, None, tuple(reasons))
     if not found:
-        least = planner.points([(shape, window, 1, budget) for shape in used for window in windows])
+        lows = [(shape, window, least_gain(shape.cls, window.lo, window.hi)) for shape in used for window in windows]
+        least = planner.points([(*low, budget) for low in lows])
         nearest = min(least, key=lambda p: p.epsilon, default=None)
         reasons.append(
-            f"epsilon {limit:g} CANNOT be met: even gain 1 exceeds it in every class and window"
+            f"epsilon {limit:g} CANNOT be met: even the least gain exceeds it in every class and window"
             + (f"; the nearest is epsilon {upward(nearest.epsilon)}: {describe(nearest)}" if nearest else "")
         )
         return Advice(None, nearest, tuple(reasons))

@@ -15,19 +15,20 @@ import pytest
 
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.guess import best_guess
-from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes, load_ranked_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.embedder import load_embedder, quantise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
-from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise import build_table, dithered, scale_of
+from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 from ragseal.prover import assembly
 from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.policy_file import Binding, read_policy
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_return, return_in_words
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_return, least_gain, return_in_words
 from ragseal.prover.planning.chance import at, comes_back
 from ragseal.prover.planning.defaults import BUDGET, USEFUL, default_policy, policy_text
-from ragseal.prover.planning.frontier import UNITS
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, public_window
 from ragseal.prover.planning.quality import Measurement, Setting, TableSampler, largest_slots
 from ragseal.prover.planning.workload import Workload
@@ -35,25 +36,26 @@ from ragseal.prover.spending import spending
 
 pytestmark = pytest.mark.slow
 
-CLASSES = load_classes()
+CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
 PUBLIC = next(iter(PUBLIC_WINDOWS.values()))
 DIMENSION = 384
 
 
-@pytest.mark.parametrize("name", ["tiny", "tiny-geo", "small", "small-geo"])
+@pytest.mark.parametrize("name", ["tiny", "tiny-geo", "small", "small-geo", "ranked-tiny-two", "ranked-small-one-10"])
 @pytest.mark.parametrize("scale", [0.0, 1.5, 3.7, 9.0])
 def test_how_often_a_document_comes_back_is_what_the_mechanism_does(name: str, scale: float) -> None:
     """Against the served mechanism itself: noise and dither of every slot, the K largest."""
     cls, table = CLASSES[name], build_table(CLASSES[name].law)
     draws = 4000 if cls.N < 1000 else 1500
-    signal = round(scale * (UNITS[cls.law] << cls.s)) + 7  # between table steps
+    signal = round(scale * (scale_of(cls.law) << cls.step_bits)) + 7  # between table steps
     rng, sampler = np.random.default_rng(11), TableSampler(table)
-    hits = 0
+    hits, middle = 0, cls.N // 2
     for _ in range(10):
         shape = (draws // 10, cls.N)
-        v = (sampler.draw(rng, shape).astype(np.int64) << cls.s) + rng.integers(0, 1 << cls.s, shape)
-        v[:, 5] += signal
-        hits += int((largest_slots(v, cls.K) == 5).any(axis=1).sum())
+        v = sampler.draw(rng, shape).astype(np.int64) << cls.step_bits
+        v += rng.integers(0, 1 << cls.step_bits, shape) if dithered(cls.law) else 0
+        v[:, middle] += signal if dithered(cls.law) else signal >> cls.step_bits << cls.step_bits
+        hits += int((largest_slots(v, cls.K) == middle).any(axis=1).sum())
     expected = comes_back(cls, signal)
     error = np.sqrt(max(expected * (1 - expected), 1e-3) / draws)
     assert hits / draws == pytest.approx(expected, abs=4.5 * error)
@@ -63,7 +65,7 @@ def test_how_often_a_document_comes_back_is_what_the_mechanism_does(name: str, s
 
 def test_the_more_gain_the_more_often() -> None:
     for cls in CLASSES.values():
-        unit = UNITS[cls.law] << cls.s
+        unit = scale_of(cls.law) << cls.step_bits
         found = [comes_back(cls, round(unit * x / 4)) for x in range(60)]
         assert all(0 <= a <= b + 1e-12 <= 1 + 1e-9 for a, b in itertools.pairwise(found)), cls.name
 
@@ -74,14 +76,14 @@ def test_the_coin_keeps_its_share_of_documents_from_coming_back() -> None:
     assert at(hidden, cls, policy.hi) == pytest.approx(0.75 * at(policy, cls, policy.hi))
 
 
-@pytest.mark.parametrize("name", ["tiny-geo", "small", "base-geo"])
+@pytest.mark.parametrize("name", ["tiny-geo", "small", "base-geo", "ranked-small-two-10", "ranked-tiny-one"])
 @pytest.mark.parametrize("public", [PUBLIC, None])
 def test_the_default_is_the_largest_gain_of_its_return_and_a_policy_that_can_be_committed_to(
     name: str, public: Any
 ) -> None:
     cls = CLASSES[name]
     made = default_policy(cls, DIMENSION, public)
-    assert made.delivered.returned <= RETURN or made.gain == 1
+    assert made.delivered.returned <= RETURN or made.gain == least_gain(cls, made.window.lo, made.window.hi)
     assert made.delivered.unseen <= UNSEEN
     text = policy_text(cls, DIMENSION, "some", public)
     values = tomllib.loads(text)
@@ -108,13 +110,16 @@ def test_gaussian_noise_is_said_to_be_of_little_use_for_this_claim() -> None:
 
 
 def test_a_class_that_is_too_coarse_for_the_return_says_so() -> None:
-    coarse = replace(CLASSES["tiny-geo"], s=1)
+    tiny, tiny_geo = CLASSES["tiny"], CLASSES["tiny-geo"]
+    assert isinstance(tiny, CircuitClass)
+    assert isinstance(tiny_geo, CircuitClass)
+    coarse = replace(tiny_geo, s=1)
     made = default_policy(coarse, DIMENSION, PUBLIC)
     assert made.gain == 1
     assert made.delivered.returned > 50
     assert "tiny-geo is too coarse for a return of 6" in policy_text(coarse, DIMENSION, "some", PUBLIC)
     with pytest.raises(ConfigurationError, match="no gain with a finite return"):
-        default_policy(replace(CLASSES["tiny"], s=1), DIMENSION, None)
+        default_policy(replace(tiny, s=1), DIMENSION, None)
 
 
 def test_what_a_return_bounds_depends_on_the_class() -> None:
@@ -123,7 +128,7 @@ def test_what_a_return_bounds_depends_on_the_class() -> None:
     assert "does not bound reading" in return_in_words(limit + 0.01, 13 / 256, cls)
     assert "no document is handed over in more than 9" in return_in_words(limit - 0.01, 13 / 256, cls)
     assert "not bounded" in return_in_words(math.inf, 13 / 256, cls)
-    assert gain_of_return(cls, 4839, 8064, 6.0, BUDGET) == (192 << cls.s) // (8064 - 4839)
+    assert gain_of_return(cls, 4839, 8064, 6.0, BUDGET) == (192 << cls.step_bits) // (8064 - 4839)
     assert Budget(25, 2, Fraction(1, 10**6), 3.0) == BUDGET
 
 
@@ -223,7 +228,7 @@ def test_real_questions_are_answered_with_the_default_policy() -> None:
     def first_answers(name: str) -> float:
         cls = CLASSES[name]
         made = default_policy(cls, embedder.dimension, public)
-        measure = Measurement(work, build_table(cls.law), cls.s, cls.N, 20, 5)
+        measure = Measurement(work, build_table(cls.law), cls.step_bits, cls.N, 20, 5)
         setting = Setting(made.window.lo, made.window.hi, made.gain, cls.K, BUDGET.hidden)
         return measure.quality([setting])[0].top1
 

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,17 +18,19 @@ from click.testing import CliRunner, Result
 
 from ragseal.accounting.audit import epsilon_audit
 from ragseal.accounting.delivered_period import delivered_window
-from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes, load_ranked_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import LAWS
+from ragseal.kernel.ranked_class import RankedClass, overflow_bound_holds
 from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
+from ragseal.prover.planning import frontier, plan, public_score_ranges
 from ragseal.prover.planning import page as planpage
-from ragseal.prover.planning import plan, public_score_ranges
 from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.workload import load_workload, pseudo_queries
@@ -35,6 +38,7 @@ from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
 pytestmark = pytest.mark.slow
 
+CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 
 
@@ -59,9 +63,9 @@ def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests' small embedder, and class tiny alone: larger ones take seconds a point."""
+    """The tests' small embedder, and the tiny classes alone: larger ones take seconds a point."""
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
-    tiny = {name: cls for name, cls in load_classes().items() if name.startswith("tiny")}
+    tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
     monkeypatch.setattr(plan, "load_classes", lambda: tiny)
     monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (1.0,)})
 
@@ -100,16 +104,16 @@ def test_every_epsilon_is_the_auditors_own(beir: Path, tmp_path: Path) -> None:
     assert {"law", "scale", "window", "K", "n_max", "k_max", "epsilon", "delta", "ndcg10", "recall"} <= set(
         found["frontier"][0]
     )
-    assert {row["law"] for row in found["frontier"]} == set(LAWS) - {"one-sided"}  # which bounds nothing here
+    assert {row["law"] for row in found["frontier"]} == {"gaussian", "geometric-16"}  # one-sided bounds nothing here
     assert {row["k_max"] for row in found["frontier"]} == {1, 2}
     for row in found["frontier"][::3]:
-        cls = load_classes()[row["class"]]
+        cls = CLASSES[row["class"]]
         report = epsilon_audit(
             cls, noise.build_table(cls.law), gain=row["gain"], lo=row["lo"], hi=row["hi"], k_max=row["k_max"],
             n_max=row["n_max"], delta=Fraction(row["delta"]),
         )  # fmt: skip
         assert row["epsilon"] == report.epsilon
-    same = [r for r in found["frontier"] if (r["law"], r["k_max"]) == ("geometric", 2)]
+    same = [r for r in found["frontier"] if (r["law"], r["k_max"]) == ("geometric-16", 2)]
     assert same[0]["epsilon"] < same[-1]["epsilon"]
     assert same[0]["ndcg10"] < same[-1]["ndcg10"] <= found["noise_free"]["ndcg10"] + 0.1
 
@@ -119,7 +123,7 @@ def test_the_recommended_policy_is_one_that_commit_accepts(beir: Path, tmp_path:
     best = found["recommended"]
     assert found["nearest"] is None
     assert best["epsilon"] <= 60
-    cls = load_classes()["tiny-geo"]
+    cls = CLASSES["tiny-geo"]
     file = tmp_path / "policy.toml"
     file.write_text(best["policy"])
     policy = load_policy(file, Binding(cls, class_digest(cls), DIMENSION, NOW), assembly.advertised_epsilon)
@@ -135,6 +139,52 @@ def test_the_recommended_policy_is_one_that_commit_accepts(beir: Path, tmp_path:
     assert epsilon(policy.gain + 1) > 60  # no gain was left unused
 
 
+def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
+    """Fewest rows among those that hold the documents and return so many, of the laws that are allowed."""
+
+    def names(laws: Sequence[str], K: int, documents: int) -> list[tuple[str, bool]]:
+        return [(s.cls.name, s.available) for s in frontier.shapes(CLASSES.values(), laws, [K], documents)]
+
+    every = noise.KNOWN_LAWS
+    assert names(every, 3, 100) == [("tiny", True), ("ranked-tiny-two", True), ("ranked-tiny-one", True)]
+    assert names(LAWS, 3, 100) == [("tiny", True), ("tiny-geo", True), ("tiny-one", True)]
+    assert names(every, 10, 1000) == [("small", True), ("small-geo", True), ("small-one", True)]
+    assert names(every, 10, 5000)[1:] == [("ranked-small-two-10", True), ("ranked-small-one-10", True)]
+    assert names(["geometric", "geometric-16"], 32, 1000) == [("ranked-small-two-32", True)]
+    assert names(["geometric"], 10, 5000) == [("base-geo", True)]
+    assert names(["geometric-16"], 4, 100) == [("ranked-tiny-two-k4", False)]
+    made = frontier.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
+    assert isinstance(made, RankedClass)
+    assert overflow_bound_holds(made)
+    for law, most in (("one-sided", 15776), ("one-sided-16", 34592)):
+        with pytest.raises(ConfigurationError, match=f"fit no class with one-sided noise, the largest holds {most}"):
+            frontier.shapes(CLASSES.values(), [law], [10], 40_000)
+
+
+@pytest.mark.parametrize("law", ["geometric-16", "one-sided-16"])
+def test_a_ranked_class_is_recommended_with_a_policy_that_uses_its_whole_return(
+    law: str, beir: Path, tmp_path: Path
+) -> None:
+    best = made(beir, tmp_path, "--claim", "until-delivered", *WINDOW, "--law", law)["recommended"]
+    cls = CLASSES[best["class"]]
+    assert (best["law"], best["return"], best["epsilon"]) == (law, 6.0, 6.0)
+    width = best["gain"] * (best["hi"] - best["lo"])
+    assert cls.shift_of(width) == 96
+    assert cls.shift_of(width + best["hi"] - best["lo"]) > 96  # no gain was left unused
+    file = tmp_path / "policy.toml"
+    file.write_text(best["policy"])
+    policy = load_policy(file, Binding(cls, class_digest(cls), DIMENSION, NOW), assembly.advertised_epsilon)
+    assert delivered_window(policy, cls, ACCOUNTS, Fraction(policy.delta)).returned == 6.0
+
+
+def test_the_least_gain_of_a_ranked_class_is_a_whole_step(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, *WINDOW, "--law", "geometric-16", "--epsilon", "0.001")
+    assert found["recommended"] is None
+    assert found["nearest"]["gain"] == -(-(1 << 11) // (found["nearest"]["hi"] - found["nearest"]["lo"]))
+    best = made(beir, tmp_path, *WINDOW, "--law", "geometric-16", "--epsilon", "60")["recommended"]
+    assert best["epsilon"] <= 60
+
+
 DELIVERED = ("--claim", "until-delivered", *WINDOW)
 
 
@@ -146,7 +196,7 @@ def test_until_delivered_is_the_default_and_its_policy_is_one_that_commit_accept
     assert 4 < best["return"] <= 6  # one more step of gain is a whole nat here
     assert best["unseen"] == pytest.approx(math.log(256 / 13))
     assert best["hidden_share"] == 13 / 256
-    cls = load_classes()["tiny-geo"]
+    cls = CLASSES["tiny-geo"]
     file = tmp_path / "policy.toml"
     file.write_text(best["policy"])
     policy = load_policy(file, Binding(cls, class_digest(cls), DIMENSION, NOW), assembly.advertised_epsilon)
@@ -225,7 +275,7 @@ def test_without_a_target_most_of_the_noise_free_quality_is_sought(beir: Path, t
     ("target", "said"),
     [
         (["--ndcg", "1.0"], "nDCG@10 1.000 CANNOT be met: even without noise"),
-        (["--epsilon", "0.001"], "epsilon 0.001 CANNOT be met: even gain 1"),
+        (["--epsilon", "0.001"], "epsilon 0.001 CANNOT be met: even the least gain"),
         (["--epsilon", "12", "--ndcg", "0.95"], "epsilon 12 and nDCG@10 0.950 CANNOT be met together"),
     ],
 )

@@ -13,10 +13,12 @@ import pytest
 from scipy import stats
 
 from ragseal.backends.mechanism import open_engine
-from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.circuit import load_classes, load_ranked_classes
 from ragseal.kernel import mechanism
-from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import LAWS, CircuitClass
+from ragseal.kernel.noise import KNOWN_LAWS, build_table, dithered, scale_of
+from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_mechanism import clipped as clipped_steps
+from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.prover.planning.quality import Judge, Measurement, Setting, TableSampler, clipped, largest_slots
 from ragseal.prover.planning.workload import Workload
 
@@ -33,26 +35,27 @@ class Lower:
         return self._halves.pop(0)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", KNOWN_LAWS)
 def test_draws_are_the_tables_inverse_on_both_sides_of_every_bound(law: str) -> None:
-    """The worst places: uniforms whose upper half is that of a CDF entry."""
+    """The worst places: uniforms whose upper 64 bits are those of a CDF entry."""
     table = build_table(law)
+    low = table.bits - 64
     uniforms = []
     for x in range(table.least, table.cut, 97):
         bound = table.cdf(x)
-        uniforms += [bound - 1, bound, min(bound | ((1 << 64) - 1), (1 << 128) - 1), bound >> 64 << 64]
-    uniforms += [0, (1 << 128) - 1, 1 << 127, (1 << 127) - 1]
-    upper = np.array([u >> 64 for u in uniforms], dtype=np.uint64)
+        uniforms += [bound - 1, bound, min(bound | ((1 << low) - 1), table.total - 1), bound >> low << low]
+    uniforms += [0, table.total - 1, table.total >> 1, (table.total >> 1) - 1]
+    upper = np.array([u >> low for u in uniforms], dtype=np.uint64)
     sampler = TableSampler(table)
-    ends = {table.cdf(x) >> 64 for x in range(table.least, table.cut)}
-    lower: Any = Lower([u & ((1 << 64) - 1) for u in uniforms if u >> 64 in ends])
+    ends = {table.cdf(x) >> low for x in range(table.least, table.cut)}
+    lower: Any = Lower([u & ((1 << low) - 1) for u in uniforms if u >> low in ends])
     assert sampler.of(upper, lower).tolist() == [table.inverse(u) for u in uniforms]
 
 
 class FromZero:
     """A one-sided table: nothing below 0, which is drawn far more often than its nine other values."""
 
-    cut = 9
+    cut, bits = 9, 128
     _masses = (2**128 - 9 * 2**120, *(2**120,) * 9)
 
     def mass(self, x: int) -> int:
@@ -78,7 +81,7 @@ def test_draws_of_a_table_that_begins_at_0() -> None:
     assert (drawn > 0).mean() == pytest.approx(9 / 256, abs=0.003)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", KNOWN_LAWS)
 def test_draws_follow_the_table(law: str) -> None:
     table = build_table(law)
     drawn = TableSampler(table).draw(np.random.default_rng(5), (200_000,))
@@ -86,7 +89,7 @@ def test_draws_follow_the_table(law: str) -> None:
     cells = sorted({-table.cut - 1, *(int(-e) for e in edges), *(int(e) for e in edges), table.cut})
     cells = [table.least - 1, *(c for c in cells if c >= table.least)]
     counts = np.histogram(drawn, [c + 0.5 for c in cells])[0]
-    masses = [(table.cdf(b) - table.cdf(a)) / 2**128 for a, b in itertools.pairwise(cells)]
+    masses = [(table.cdf(b) - table.cdf(a)) / table.total for a, b in itertools.pairwise(cells)]
     assert stats.chisquare(counts, np.array(masses) * len(drawn) / sum(masses)).pvalue > 1e-4
 
 
@@ -117,6 +120,42 @@ def test_the_selection_is_the_served_one(name: str) -> None:
         assert sorted(largest_slots(v, cls.K)[0].tolist()) == [
             one.slot for one in engine.answer(key, w, gain * (hi - lo))
         ]
+
+
+@pytest.mark.parametrize("name", ["ranked-tiny-two", "ranked-tiny-one"])
+def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
+    """What is measured with a generator's noise, fed the mechanism's own: scores in whole steps, the same slots.
+
+    A slot without a place loses whatever its fine bits are, so it has the least noise of its coarse ones here.
+    """
+    cls, rng = load_ranked_classes()[name], np.random.default_rng(5)
+    for trial in range(6):
+        y = rng.integers(0, 16129, (1, 60)).astype(np.int32)
+        lo, hi, gain = 4000, 9000, int(rng.integers(20, 60))
+        w = np.full(cls.N, -gain * lo, dtype=np.int64)
+        w[:60] = gain * (y[0].astype(np.int64) - lo)
+        key, steps = mechanism.noise_key((1, trial), 2, 3), cls.window_of(gain * (hi - lo))
+        made = select_ranked(cls, key, w.tolist(), steps)
+        z = [cls.table.inverse(u << cls.fine_bits) for u in made.coarse]
+        for place in made.places:
+            z[place.slot] = place.noise
+        measure = Measurement(Workload("test", 60, y, ({0: 1},)), cls.table, cls.c, cls.N, 1, 1)
+        v = np.array([z], dtype=np.int64) << cls.c
+        signal = measure.signal(lo, hi, gain)
+        v[:, :60] += signal
+        assert sorted(largest_slots(v, cls.K)[0].tolist()) == list(made.ids)
+        assert (signal[0] >> cls.c).tolist() == [clipped_steps(int(x) >> cls.c, steps) for x in w[:60]]
+        flagged = {one.slot for one in made.returned if one.flag}
+        assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain)}
+
+
+def test_a_text_of_a_ranked_class_takes_a_whole_step() -> None:
+    """Documents just below and at one step above the window's lower end, so many slots returned that both come."""
+    gain, c = 3, 11
+    step = -(-(1 << c) // gain)  # 683: 3 * 682 < 2048
+    work = work_of([[100 + step - 1, 100 + step]] * 50, [{q % 2: 1} for q in range(50)])
+    found = Measurement(work, build_table("one-sided-16"), c, 2, 1, 1).quality([Setting(100, 9000, gain, 2)])[0]
+    assert found.recall == 0.5
 
 
 def test_ties_go_to_the_lower_slot() -> None:
@@ -194,21 +233,22 @@ def test_only_ten_ranks_count() -> None:
     assert ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)))  # slot 10 is eleventh
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", KNOWN_LAWS)
 def test_hits_come_as_often_as_the_table_says(law: str) -> None:
     """One document against empty slots: sampled recall against the exact probability, summed over the table."""
     table, N, K, s = build_table(law), 126, 3, 4
-    unit = {"gaussian": 256, "geometric": 32, "one-sided": 32}[law]
+    unit = scale_of(law)
     gain, hi = 1, unit << s  # one unit of scale
     work = work_of([[hi]] * 400, [{0: 1}] * 400)
     measured = Measurement(work, table, s, N, 10, 7).quality([Setting(0, hi, gain, K)])[0]
-    # P(fewer than K of the N - 1 others exceed z) summed over the document's noise; dither only breaks ties.
+    # P(fewer than K of the N - 1 others exceed z) summed over the document's noise; dither only breaks ties, and of
+    # a ranked class the document's slot, 0, wins them.
     bounds = []
-    for strict in (False, True):
+    for strict in (False, True) if dithered(law) else (True, True):
         total = 0.0
         for z in range(-table.cut, table.cut + 1):
-            exceeds = table.tail(z + unit - (0 if strict else 1)) / 2**128
-            total += table.mass(z) / 2**128 * float(stats.binom.cdf(K - 1, N - 1, exceeds))
+            exceeds = table.tail(z + unit - (0 if strict else 1)) / table.total
+            total += table.mass(z) / table.total * float(stats.binom.cdf(K - 1, N - 1, exceeds))
         bounds.append(total)
     spread = 5 * math.sqrt(bounds[1] * (1 - bounds[0]) / 4000)
     assert bounds[0] - spread <= measured.recall <= bounds[1] + spread

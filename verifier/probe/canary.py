@@ -23,13 +23,14 @@ from ragseal.accounting.audit import epsilon_audit
 from ragseal.accounting.statistics import LowerBounds, Roc, Vector, binomial_lower, binomial_upper, delong, lower_bounds
 from ragseal.accounting.topk import set_curve
 from ragseal.kernel import noise
-from ragseal.kernel.noise import TOTAL
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import Policy, rational
 
 CONSISTENT, VIOLATION, OVER_NOISE = "consistent", "violation", "over-noise"
 FACTORS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)  #: noise that is too small by so much is looked for
 DITHERS = 16  #: points of the dither's uniform law in a prediction
+
+Slots = tuple[int | None, int | None]  #: of the canary inside and of its replacement outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Certified:
     auc: float
 
 
-def certify(policy: Policy, cls: CircuitClass, group: int) -> Certified:
+def certify(policy: Policy, cls: AttestationClass, group: int) -> Certified:
     """The accountant's numbers for ``group`` queries.
 
     The release of one query is worth at most the set's total variation t, g adaptive ones 1 - (1 - t)^g; the AUC of a
@@ -60,13 +61,23 @@ def certify(policy: Policy, cls: CircuitClass, group: int) -> Certified:
     return Certified(report.epsilon, float(rational(policy.delta, "delta")), advantage, auc)
 
 
-def hit_probability(cls: CircuitClass, raised: float) -> float:
+def hit_probability(cls: AttestationClass, raised: float, slot: int | None = None) -> float:
     """How often a slot whose gain * c is ``raised`` is returned among N - 1 empty slots.
 
-    The sum over the slot's noise of P(fewer than K of the others exceed it), dither at DITHERS points of its law.
+    The sum over the slot's noise of P(fewer than K of the others exceed it), dither at DITHERS points of its law.  In a
+    ranked class equal values go to the lower slot, so that it depends a little on the slot.
+
+    Args:
+        slot: its id; None where it is not known: the middle.
     """
     steps, mass, tail = _law(cls.law)
-    unit, cut = 1 << cls.s, int(steps[-1])
+    unit, cut = 1 << cls.step_bits, int(steps[-1])
+    if not noise.dithered(cls.law):
+        before = cls.N // 2 if slot is None else slot
+        levels = np.clip(steps + math.floor(raised / unit), -cut - 1, cut + 1) + cut + 1
+        ahead, behind = tail[levels] + mass[levels], tail[levels]
+        chance = _few_of_both((before, ahead), (cls.N - 1 - before, behind), cls.K - 1)
+        return min(1.0, float((mass[1:-1] * chance).sum()))
     total = 0.0
     for at in range(DITHERS):
         reach = raised / unit + (at + 0.5) / DITHERS  # table steps above its own z_b
@@ -84,18 +95,31 @@ def _law(law: str) -> tuple[npt.NDArray[np.int64], Vector, Vector]:
     wide = range(-table.cut - 1, table.cut + 2)
     mass, tail = np.array([table.mass(x) for x in wide]), np.array([table.tail(x) for x in wide])
     steps = np.arange(-table.cut, table.cut + 1)
-    return steps, (mass / TOTAL).astype(np.float64), (tail / TOTAL).astype(np.float64)
+    return steps, (mass / table.total).astype(np.float64), (tail / table.total).astype(np.float64)
 
 
 def _few(n: int, p: Vector, most: int) -> Vector:
     """P(Bin(n, p) <= most) for every p."""
+    return np.asarray(np.minimum(1.0, _counts(n, p, most).sum(axis=0)))
+
+
+def _few_of_both(one: tuple[int, Vector], other: tuple[int, Vector], most: int) -> Vector:
+    """P(Bin(n, p) + Bin(n', p') <= most) for every pair of p and p'."""
+    first, second = _counts(*one, most), np.cumsum(_counts(*other, most), axis=0)
+    return np.asarray(np.minimum(1.0, (first * second[::-1]).sum(axis=0)))
+
+
+def _counts(n: int, p: Vector, most: int) -> Vector:
+    """P(Bin(n, p) = j), a row for each j = 0 .. most."""
+    p = np.clip(p, 0.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [
             math.lgamma(n + 1) - math.lgamma(j + 1) - math.lgamma(n - j + 1)
-            + (j * np.log(p) if j else np.zeros_like(p)) + (n - j) * np.log1p(-p)
+            + (j * np.log(p) if j else 0.0) + ((n - j) * np.log1p(-p) if j < n else 0.0)
+            if j <= n else np.full_like(p, -np.inf)
             for j in range(most + 1)
         ]  # fmt: skip
-        return np.asarray(np.minimum(1.0, np.exp(np.array(logs)).sum(axis=0)))
+        return np.asarray(np.exp(np.array(logs)))
 
 
 def counts_law(p: float, group: int) -> Vector:
@@ -115,19 +139,20 @@ class Prediction:
 
 def predict(
     policy: Policy,
-    cls: CircuitClass,
+    cls: AttestationClass,
     scores: tuple[int, int],
     certified: Certified,
     trials: int,
     group: int,
     alpha: float,
+    slots: Slots = (None, None),
 ) -> Prediction:
-    """``scores``: y of canary and replacement against the query."""
+    """``scores``: y of canary and replacement against the query; ``slots``: where they are, as far as it is known."""
     raised = [policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo) for y in scores]
-    inside, outside = (hit_probability(cls, float(v)) for v in raised)
+    inside, outside = (hit_probability(cls, float(v), slot) for v, slot in zip(raised, slots, strict=True))
     noticed = None
     for factor in FACTORS:
-        p, q = (hit_probability(cls, factor * v) for v in raised)
+        p, q = (hit_probability(cls, factor * v, slot) for v, slot in zip(raised, slots, strict=True))
         one, other = _expected(p, trials, group), _expected(q, trials, group)
         if violations(certified, lower_bounds(one, other, certified.delta, alpha), delong(one, other), alpha):
             noticed = factor
@@ -172,8 +197,8 @@ def violations(certified: Certified, bounds: LowerBounds, roc: Roc, alpha: float
 
 
 def judge(
-    policy: Policy, cls: CircuitClass, inside: Sequence[bool], outside: Sequence[bool], group: int,
-    scores: tuple[int, int], confidence: float,
+    policy: Policy, cls: AttestationClass, inside: Sequence[bool], outside: Sequence[bool], group: int,
+    scores: tuple[int, int], confidence: float, slots: Slots = (None, None),
 ) -> Finding:  # fmt: skip
     """Compare hits query by query of the two worlds, in groups of ``group``, with what is certified."""
     alpha = 1 - confidence
@@ -181,7 +206,7 @@ def judge(
     one, other = _grouped(inside, group), _grouped(outside, group)
     trials = min(len(one), len(other))
     roc, bounds = delong(one, other), lower_bounds(one, other, certified.delta, alpha)
-    prediction = predict(policy, cls, scores, certified, trials, group, alpha)
+    prediction = predict(policy, cls, scores, certified, trials, group, alpha, slots)
     low, high = roc.interval(alpha)
     wrong = violations(certified, bounds, roc, alpha)
     if wrong:

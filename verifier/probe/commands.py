@@ -378,7 +378,8 @@ def register(
         hits = [
             [slot in answer["returned_slots"] for answer in world] for world, slot in zip(answers, slots, strict=True)
         ]
-        finding = judge(policy, cls, hits[0], hits[1], group, scores_of(pair, policy, embedder), confidence)
+        scores = scores_of(pair, policy, embedder)
+        finding = judge(policy, cls, hits[0], hits[1], group, scores, confidence, (slots[0], slots[1]))
         found = values(finding, manifest, cls, hits, group, confidence)
         try:
             out.mkdir(parents=True, exist_ok=True)
