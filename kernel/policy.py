@@ -197,11 +197,9 @@ def check_policy(
             f"{cls.name!r}, so that no query could return a text: the nearest is gain = "
             f"{-(-(1 << cls.step_bits) // (policy.hi - policy.lo))}"
         )
-    if not _fits(policy, cls):
-        raise PolicyError(
-            f"gain {policy.gain} on [{policy.lo}, {policy.hi}] needs comparisons wider than class {cls.name!r} has: "
-            f"{_way_out(policy, cls, others)}"
-        )
+    missed = _misfit(policy, cls)
+    if missed:
+        raise PolicyError(f"gain {policy.gain} on [{policy.lo}, {policy.hi}] {missed}: {_way_out(policy, cls, others)}")
 
 
 def _way_out(policy: Policy, cls: AttestationClass, others: Iterable[AttestationClass]) -> str:
@@ -211,7 +209,7 @@ def _way_out(policy: Policy, cls: AttestationClass, others: Iterable[Attestation
     for other in others:
         # The noise is 2^step_bits times the table's.
         same = replace(policy, gain=max(1, (policy.gain << other.step_bits) >> cls.step_bits))
-        if other.law == cls.law and other.name != cls.name and _fits(same, other):
+        if other.law == cls.law and other.name != cls.name and not _misfit(same, other):
             ways.append(f"class {other.name!r} ({other.N} slots) with gain = {same.gain}")
     return listed(ways)
 
@@ -221,15 +219,16 @@ def listed(ways: Sequence[str]) -> str:
     return ", ".join([*ways[:-2], ", or ".join(ways[-2:])])
 
 
-def _fits(policy: Policy, cls: AttestationClass) -> bool:
-    """Whether every query of the policy can be proven in the class, whatever the data (completeness only)."""
+def _misfit(policy: Policy, cls: AttestationClass) -> str:
+    """Why not every query of the policy can be proven in the class (completeness only); nothing if all can."""
     if isinstance(cls, CircuitClass):
-        return comparison_need(policy, cls) <= comparison_room(cls)
+        need, room = comparison_need(policy, cls), comparison_room(cls)
+        return f"needs comparisons up to {need}, class {cls.name!r} has {room}" if need > room else ""
     try:
         check_scores(cls, policy.hmax(cls), *extreme_digits(policy, cls))
-    except PolicyError:
-        return False
-    return True
+    except PolicyError as error:
+        return f"overflows class {cls.name!r}, since {error}"
+    return ""
 
 
 def extreme_digits(policy: Policy, cls: RankedClass) -> tuple[int, int]:
@@ -262,10 +261,10 @@ def max_gain(policy: Policy, cls: AttestationClass) -> int:
         return max(0, room // (policy.hi - policy.lo + limit + policy.lo))
     # What check_scores compares grows with the gain, so the largest that it takes is found by halving.
     least = -(-(1 << cls.c) // (policy.hi - policy.lo))
-    if not _fits(replace(policy, gain=least), cls):
+    if _misfit(replace(policy, gain=least), cls):
         return 0
     low, high = least, 1 << 32
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _fits(replace(policy, gain=middle), cls) else (low, middle)
+        low, high = (low, middle) if _misfit(replace(policy, gain=middle), cls) else (middle, high)
     return low

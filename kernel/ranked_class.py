@@ -273,7 +273,7 @@ def check_scores(cls: RankedClass, steps: int, least: int, most: int) -> None:
 
     def need(ok: bool, why: str) -> None:
         if not ok:
-            raise PolicyError(f"ranked class {cls.name!r}: {why}; use a smaller gain or a wider score window")
+            raise PolicyError(why)
 
     chunk = 1 << cls.c
     top, low = cls.bounds[-1], cls.bounds[(1 << cls.m) - cls.grid]  # low: Q(theta - 1) for the grid's first theta

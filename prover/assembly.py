@@ -192,7 +192,7 @@ def _gain_of_return(policy: Policy, cls: AttestationClass, accounts: int, target
         cls, noise.build_table(cls.law), target=min(target, 1e9), chunks=policy.chunks_max,
         queries=accounts * policy.n_max, delta=rational(policy.delta, "delta"),
     )  # fmt: skip
-    return min(policy.gain, (shift << cls.s) // (policy.hi - policy.lo))
+    return min(policy.gain, cls.widest(shift) // (policy.hi - policy.lo)) if shift else 0
 
 
 def _require_finite(report: EpsilonReport, policy: Policy, cls: AttestationClass, whose: str) -> None:

@@ -22,7 +22,7 @@ from ragseal.accounting.audit import (
     epsilon_audit,
     worst_shift,
 )
-from ragseal.circuits.circuit import load_ranked_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
@@ -33,8 +33,8 @@ pytestmark = pytest.mark.slow
 DELTA = Fraction(1, 10**6)
 GAUSSIAN = CircuitClass("g", "gaussian", 8352, 10, 49, 11, 18, 10, 4, Fraction(9), Fraction(9, 10))
 GEOMETRIC = replace(GAUSSIAN, name="l", law="geometric", R=50)
-RANKED = load_ranked_classes()["ranked-tiny-two"]
-RANKED_ONE = load_ranked_classes()["ranked-tiny-one"]
+RANKED = load_classes()["ranked-tiny-two"]
+RANKED_ONE = load_classes()["ranked-tiny-one"]
 
 
 def audit(

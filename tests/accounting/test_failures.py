@@ -13,12 +13,12 @@ from fractions import Fraction
 import pytest
 
 from ragseal.accounting import failures
-from ragseal.circuits.circuit import load_classes, load_ranked_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, overflow
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.ranked_class import RankedClass
 
-CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
+CLASSES: dict[str, AttestationClass] = load_classes()
 FEW = ("tiny", "base-one", "ranked-tiny-two", "ranked-small-one-10")
 
 Uniforms = tuple[int, ...]

@@ -15,7 +15,7 @@ import pytest
 
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.guess import best_guess
-from ragseal.circuits.circuit import class_digest, load_classes, load_ranked_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.classes import AttestationClass
@@ -36,7 +36,7 @@ from ragseal.prover.spending import spending
 
 pytestmark = pytest.mark.slow
 
-CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
+CLASSES: dict[str, AttestationClass] = load_classes()
 PUBLIC = next(iter(PUBLIC_WINDOWS.values()))
 DIMENSION = 384
 

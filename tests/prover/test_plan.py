@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from ragseal.accounting.audit import epsilon_audit
 from ragseal.accounting.delivered_period import delivered_window
-from ragseal.circuits.circuit import class_digest, load_classes, load_ranked_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
@@ -38,7 +38,7 @@ from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
 pytestmark = pytest.mark.slow
 
-CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
+CLASSES: dict[str, AttestationClass] = load_classes()
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from ragseal.backends.mechanism import open_engine
-from ragseal.circuits.circuit import load_classes, load_ranked_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism
 from ragseal.kernel.noise import KNOWN_LAWS, build_table, dithered, scale_of
 from ragseal.kernel.params import CircuitClass
@@ -128,7 +128,7 @@ def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
 
     A slot without a place loses whatever its fine bits are, so it has the least noise of its coarse ones here.
     """
-    cls, rng = load_ranked_classes()[name], np.random.default_rng(5)
+    cls, rng = load_classes()[name], np.random.default_rng(5)
     for trial in range(6):
         y = rng.integers(0, 16129, (1, 60)).astype(np.int32)
         lo, hi, gain = 4000, 9000, int(rng.integers(20, 60))
