@@ -148,9 +148,9 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     every = noise.KNOWN_LAWS
     assert names(every, 3, 100) == [("tiny", True), ("ranked-tiny-two", True), ("ranked-tiny-one", True)]
     assert names(LAWS, 3, 100) == [("tiny", True), ("tiny-geo", True), ("tiny-one", True)]
-    assert names(every, 10, 1000) == [("small", True), ("small-geo", True), ("small-one", True)]
+    assert names(every, 10, 1000) == [("small", True), ("ranked-mini-two-10", True), ("ranked-mini-one-10", True)]
     assert names(every, 10, 5000)[1:] == [("ranked-small-two-10", True), ("ranked-small-one-10", True)]
-    assert names(["geometric", "geometric-16"], 32, 1000) == [("ranked-small-two-32", True)]
+    assert names(["geometric", "geometric-16"], 32, 1000) == [("ranked-mini-two-32", True)]
     assert names(["geometric"], 10, 5000) == [("base-geo", True)]
     assert names(["geometric-16"], 4, 100) == [("ranked-tiny-two-k4", False)]
     made = frontier.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
