@@ -58,6 +58,13 @@ def test_predicted_hits_against_simulation(name: str, slot: int, raised: int) ->
     assert hits == pytest.approx(expected, abs=5 * math.sqrt(max(expected * (1 - expected), 1e-3) / 6000))
 
 
+def test_scores_of_a_ranked_class_count_in_whole_steps() -> None:
+    cls = CLASSES["ranked-tiny-two"]
+    steps = [hit_probability(cls, float((20 << cls.step_bits) + more)) for more in (0, 1, (1 << cls.step_bits) - 1)]
+    assert len(set(steps)) == 1
+    assert hit_probability(cls, float(21 << cls.step_bits)) > steps[0]
+
+
 def test_a_slot_like_the_others_is_returned_as_often_as_they() -> None:
     assert hit_probability(TINY, 0.0) == pytest.approx(TINY.K / TINY.N, rel=1e-6)
     ranked = CLASSES["ranked-tiny-two"]
