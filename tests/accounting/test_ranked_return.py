@@ -8,11 +8,31 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.accounting.delivered import certified_return, ideal_return
+from ragseal.accounting.delivered import (
+    Delivered,
+    certified_return,
+    ideal_return,
+    largest_shift,
+    until_delivered,
+)
+from ragseal.accounting.delivered_period import Coined, delivered_period
+from ragseal.circuits.circuit import load_ranked_classes
 from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.overflow import few_exceed_bound
 from ragseal.kernel.params import RANKED_LAWS, RANKED_ONE_SIDED
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.ranked_class import RankedClass
 
 ETA = Fraction(2, 1 << 45)
+DELTA = Fraction(1, 10**6)
+CLASSES = load_ranked_classes()
+NAMES = ["ranked-tiny-two", "ranked-tiny-one", "ranked-small-one-10"]
+
+
+def account(cls: RankedClass, shift: int = 96, chunks: int = 1, queries: int = 1000) -> Delivered:
+    return until_delivered(
+        cls, cls.table, shift=shift, hidden=13, chunks=chunks, periods=1, queries=queries, delta=DELTA, n_max=25
+    )
 
 
 @pytest.mark.parametrize("law", RANKED_LAWS)
@@ -48,3 +68,58 @@ def test_ties_cost_nothing() -> None:
         assert chances[1] <= (chances[0] << H) + tail * table.total**2
         ratios.append(Fraction(chances[1], chances[0]))
     assert max(ratios) > Fraction(3, 2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_the_whole_account_of_a_ranked_class(name: str, chunks: int) -> None:
+    """Exact bits, so that R is the shift itself; refusals are overflow and grid, and nothing for places."""
+    cls, n = CLASSES[name], 1000
+    found = account(cls, chunks=chunks)
+    assert found.returned == found.epsilon == 6.0 * chunks
+    assert found.routes.agree
+    assert found.items["overflow"] == n / 2**64
+    assert found.items["places"] == 0
+    g = few_exceed_bound(cls.N - chunks, cls.R, cls.grid, cls.m)
+    assert found.items["grid"] == pytest.approx(float(n * g))
+    assert g > few_exceed_bound(cls.N, cls.R, cls.grid, cls.m)
+    once = certified_return(cls.table, 96, Fraction(1, 10**12), Fraction(0))
+    assert found.items["law"] == pytest.approx(n * chunks * float(once[1]))
+    assert found.delta == pytest.approx(sum(found.items.values()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("target", [0.05, 1.0, 6.0, 6.05])
+def test_the_largest_shift_of_a_ranked_return(name: str, target: float) -> None:
+    cls = CLASSES[name]
+    found = largest_shift(cls, cls.table, target=target, chunks=1, queries=1000, delta=DELTA)
+    assert found == int(16 * target)
+    assert found == 0 or account(cls, found).returned <= target
+    assert account(cls, found + 1).returned > target
+
+
+@pytest.mark.parametrize("budget", [1e-3, 1e-9])
+@pytest.mark.parametrize(("law", "shift"), [("geometric-16", 32), ("geometric-16", 96)])
+def test_second_implementation(law: str, shift: int, budget: float) -> None:
+    module = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    other = module.from_discrete_laplace_mechanism(
+        1 / 16, sensitivity=shift, value_discretization_interval=1e-4, use_connect_dots=True
+    )
+    R, _ = certified_return(build_table(law), shift, Fraction(budget), Fraction(0))
+    assert pytest.approx(other.get_epsilon_for_delta(budget), rel=1e-3) == R
+
+
+def test_a_period_of_ranked_windows_counts_whole_steps() -> None:
+    """The shift of a policy is its window's whole steps, and the largest of a period's windows counts."""
+    cls = CLASSES["ranked-tiny-one"]
+
+    def window(name: str, width: int) -> Coined:
+        policy = Policy(
+            cls.name, b"", b"", 384, UNTIL_DELIVERED, 13, 0, width, 1, 25, 2, "1/1000000", "1", "9/10", 1,
+            False, "slot", 1, 0, 0, 1,
+        )  # fmt: skip
+        return Coined(name, policy, cls, 500)
+
+    found = delivered_period([window("a", 32 << cls.c), window("b", (97 << cls.c) - 1)], DELTA)
+    assert found.returned == 6.0
+    assert found.periods == 2

@@ -12,7 +12,9 @@ import pytest
 from bench.attacks.adversaries import Coalition, diversified, likelihood_ratio, pooled_mean
 from bench.attacks.channels import HitChannel, ScoreChannel, _sum_law, masses, mechanism_class, noise_keys
 from bench.attacks.roc import counts_auc, delong, deviation
+from ragseal.circuits.circuit import load_ranked_classes
 from ragseal.kernel.params import R
+from ragseal.verifier.probe.canary import hit_probability
 
 
 def test_delong_equals_the_u_statistic_over_all_pairs() -> None:
@@ -69,6 +71,21 @@ def test_hit_chances_of_all_slots_sum_to_k() -> None:
     w = np.arange(16, dtype=np.int64) * (40 << cls.s)
     total = sum(HitChannel(cls, w, 700 << cls.s, slot).probability() for slot in range(16))
     assert total == pytest.approx(3, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ranked-tiny-two", "ranked-tiny-one"])
+def test_in_a_ranked_class_exactly_k_slots_are_hit(name: str) -> None:
+    """Ties are frequent there, and the chances are right only if the lower slot wins each of them."""
+    cls = load_ranked_classes()[name]
+    w = (np.arange(cls.N, dtype=np.int64) % 3) * (8 << cls.c) + 100  # in whole steps 0, 8 and 16
+    channels = [HitChannel(cls, w, 12, slot) for slot in range(cls.N)]
+    found = [channel.probability() for channel in channels]
+    assert sum(found) == pytest.approx(cls.K, rel=1e-9)
+    assert found[1] > found[0]
+    assert found[1] > found[4] == pytest.approx(found[1], rel=0.05)
+    assert found[3] / found[0] == pytest.approx(hit_probability(cls, 0.0, 3) / hit_probability(cls, 0.0, 0), rel=0.01)
+    with pytest.raises(ValueError, match="dither"):
+        ScoreChannel(cls.law, cls.c)
 
 
 def test_retrievals_use_fresh_keys_below_the_field_order() -> None:

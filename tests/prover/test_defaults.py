@@ -57,6 +57,8 @@ def test_how_often_a_document_comes_back_is_what_the_mechanism_does(name: str, s
         v[:, middle] += signal if dithered(cls.law) else signal >> cls.step_bits << cls.step_bits
         hits += int((largest_slots(v, cls.K) == middle).any(axis=1).sum())
     expected = comes_back(cls, signal)
+    if not dithered(cls.law):
+        assert expected == comes_back(cls, signal | ((1 << cls.step_bits) - 1))  # whole steps
     error = np.sqrt(max(expected * (1 - expected), 1e-3) / draws)
     assert hits / draws == pytest.approx(expected, abs=4.5 * error)
     if not scale:

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.circuit import load_classes, load_ranked_classes
 from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
 
 pytestmark = pytest.mark.slow
 
-CLASSES = load_classes()
+CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
 TINY = CLASSES["tiny"]
 
 
@@ -35,30 +36,50 @@ def policy(name: str = "tiny", **changes: Any) -> Policy:
     return Policy(**(values | changes))
 
 
-@pytest.mark.parametrize("name", ["tiny", "tiny-geo"])
-@pytest.mark.parametrize("raised", [0, 700, 4839, 20000])
-def test_predicted_hits_against_simulation(name: str, raised: int) -> None:
-    """Independent of the sum: every slot's noise drawn with its dither, the largest K taken."""
+@pytest.mark.parametrize(
+    ("name", "slot"), [("tiny", 0), ("tiny-geo", 0), ("ranked-tiny-two", 0), ("ranked-tiny-two", 125)]
+)
+@pytest.mark.parametrize("raised", [0, 700, 4839, 20000, 120_000])
+def test_predicted_hits_against_simulation(name: str, slot: int, raised: int) -> None:
+    """Independent of the sum: every slot's noise drawn, with its dither where there is one, the largest K taken."""
     cls = CLASSES[name]
     table, rng = noise.build_table(cls.law), np.random.default_rng(raised + 1)
-    cdf = np.array([table.cdf(x) / 2**128 for x in range(-table.cut, table.cut)])
+    cdf = np.array([table.cdf(x) / table.total for x in range(-table.cut, table.cut)])
     z = np.searchsorted(cdf, rng.random((6000, cls.N)), side="right") - table.cut
-    v = (z << cls.s) + rng.integers(0, 1 << cls.s, z.shape)
-    v[:, 0] += raised
-    hits = ((v[:, 1:] > v[:, :1]).sum(axis=1) < cls.K).mean()
-    expected = hit_probability(cls, float(raised))
+    if noise.dithered(cls.law):
+        v = (z << cls.step_bits) + rng.integers(0, 1 << cls.step_bits, z.shape)
+        v[:, slot] += raised
+    else:
+        v = z
+        v[:, slot] += raised >> cls.step_bits
+    ahead = (v > v[:, [slot]]) | ((v == v[:, [slot]]) & (np.arange(cls.N) < slot))
+    hits = (ahead.sum(axis=1) < cls.K).mean()
+    expected = hit_probability(cls, float(raised), slot)
     assert hits == pytest.approx(expected, abs=5 * math.sqrt(max(expected * (1 - expected), 1e-3) / 6000))
+
+
+def test_scores_of_a_ranked_class_count_in_whole_steps() -> None:
+    cls = CLASSES["ranked-tiny-two"]
+    steps = [hit_probability(cls, float((20 << cls.step_bits) + more)) for more in (0, 1, (1 << cls.step_bits) - 1)]
+    assert len(set(steps)) == 1
+    assert hit_probability(cls, float(21 << cls.step_bits)) > steps[0]
 
 
 def test_a_slot_like_the_others_is_returned_as_often_as_they() -> None:
     assert hit_probability(TINY, 0.0) == pytest.approx(TINY.K / TINY.N, rel=1e-6)
+    ranked = CLASSES["ranked-tiny-two"]
+    found = [hit_probability(ranked, 0.0, slot) for slot in range(ranked.N)]
+    assert sum(found) == pytest.approx(ranked.K, rel=1e-9)  # exactly K slots come back
+    assert sorted(found, reverse=True) == found  # the lower slot wins a tie
+    assert hit_probability(ranked, 0.0) == found[ranked.N // 2] < found[0] / 1.02
 
 
 @pytest.mark.parametrize("group", [1, 4])
-def test_what_is_certified_lies_above_what_the_honest_mechanism_shows(group: int) -> None:
-    rules = policy()
-    certified = certify(rules, TINY, group)
-    shown = predict(rules, TINY, (rules.hi, rules.lo), certified, 40 // group, group, 1e-3)
+@pytest.mark.parametrize(("name", "gain"), [("tiny", 1), ("ranked-tiny-two", 8)])
+def test_what_is_certified_lies_above_what_the_honest_mechanism_shows(name: str, gain: int, group: int) -> None:
+    rules, cls = policy(name, gain=gain), CLASSES[name]
+    certified = certify(rules, cls, group)
+    shown = predict(rules, cls, (rules.hi, rules.lo), certified, 40 // group, group, 1e-3, (0, 0))
     assert shown.auc <= certified.auc
     assert 1 - (1 - (shown.inside - shown.outside)) ** group <= certified.advantage * (1 + 1e-9)
     assert math.log(shown.inside / shown.outside) <= certified.epsilon

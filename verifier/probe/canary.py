@@ -112,14 +112,13 @@ def _few_of_both(one: tuple[int, Vector], other: tuple[int, Vector], most: int) 
 def _counts(n: int, p: Vector, most: int) -> Vector:
     """P(Bin(n, p) = j), a row for each j = 0 .. most."""
     p = np.clip(p, 0.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = [
-            math.lgamma(n + 1) - math.lgamma(j + 1) - math.lgamma(n - j + 1)
-            + (j * np.log(p) if j else 0.0) + ((n - j) * np.log1p(-p) if j < n else 0.0)
-            if j <= n else np.full_like(p, -np.inf)
-            for j in range(most + 1)
-        ]  # fmt: skip
-        return np.asarray(np.exp(np.array(logs)))
+    out = np.zeros((most + 1, p.size))
+    with np.errstate(divide="ignore"):
+        log_p, log_not = np.log(p), np.log1p(-p)
+    for j in range(min(n, most) + 1):
+        choose = math.lgamma(n + 1) - math.lgamma(j + 1) - math.lgamma(n - j + 1)
+        out[j] = np.exp(choose + (j * log_p if j else 0.0) + ((n - j) * log_not if j < n else 0.0))
+    return out
 
 
 def counts_law(p: float, group: int) -> Vector:

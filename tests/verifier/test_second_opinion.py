@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""dp-accounting beside every accountant, whichever is reported, for the laws of both kinds of classes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from ragseal.accounting.audit import FULL, ORDERED, SET_LOSSES, SET_RENYI, epsilon_audit
+from ragseal.circuits.circuit import load_classes, load_ranked_classes
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.noise import build_table
+from ragseal.verifier.steps.dp_accounting_check import second_opinion
+
+pytestmark = pytest.mark.slow
+
+CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
+
+
+@pytest.mark.parametrize(("name", "shift"), [("tiny-geo", 64), ("ranked-tiny-two", 32)])
+def test_every_accountant_is_confirmed(name: str, shift: int) -> None:
+    pytest.importorskip("dp_accounting")
+    cls = CLASSES[name]
+    found = epsilon_audit(
+        cls, build_table(cls.law), gain=1, lo=0, hi=shift << cls.step_bits, k_max=1, n_max=30, delta=Fraction(1, 10**6)
+    )
+    for accountant in (FULL, ORDERED, SET_LOSSES, SET_RENYI):
+        others = found.delta.others if accountant != FULL else 0.0
+        report = replace(
+            found, accountant=accountant, epsilon=found.bound(accountant).epsilon,
+            delta=replace(found.delta, others=others),
+        )  # fmt: skip
+        opinion = second_opinion(cls, report)
+        assert opinion.epsilon == pytest.approx(report.epsilon, rel=5e-3)
+        assert opinion.agrees
+        assert not second_opinion(cls, replace(report, epsilon=1.02 * report.epsilon)).agrees
