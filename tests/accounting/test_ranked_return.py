@@ -16,7 +16,7 @@ from ragseal.accounting.delivered import (
     until_delivered,
 )
 from ragseal.accounting.delivered_period import Coined, delivered_period
-from ragseal.circuits.circuit import load_ranked_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.overflow import few_exceed_bound
 from ragseal.kernel.params import RANKED_LAWS, RANKED_ONE_SIDED
@@ -25,7 +25,7 @@ from ragseal.kernel.ranked_class import RankedClass
 
 ETA = Fraction(2, 1 << 45)
 DELTA = Fraction(1, 10**6)
-CLASSES = load_ranked_classes()
+CLASSES = load_classes()
 NAMES = ["ranked-tiny-two", "ranked-tiny-one", "ranked-small-one-10"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from bench.attacks.adversaries import Coalition, diversified, likelihood_ratio, pooled_mean
 from bench.attacks.channels import HitChannel, ScoreChannel, _sum_law, masses, mechanism_class, noise_keys
 from bench.attacks.roc import counts_auc, delong, deviation
-from ragseal.circuits.circuit import load_ranked_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.params import R
 from ragseal.verifier.probe.canary import hit_probability
 
@@ -76,7 +76,7 @@ def test_hit_chances_of_all_slots_sum_to_k() -> None:
 @pytest.mark.parametrize("name", ["ranked-tiny-two", "ranked-tiny-one"])
 def test_in_a_ranked_class_exactly_k_slots_are_hit(name: str) -> None:
     """Ties are frequent there, and the chances are right only if the lower slot wins each of them."""
-    cls = load_ranked_classes()[name]
+    cls = load_classes()[name]
     w = (np.arange(cls.N, dtype=np.int64) % 3) * (8 << cls.c) + 100  # in whole steps 0, 8 and 16
     channels = [HitChannel(cls, w, 12, slot) for slot in range(cls.N)]
     found = [channel.probability() for channel in channels]

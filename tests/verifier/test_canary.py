@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragseal.circuits.circuit import load_classes, load_ranked_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import Policy
@@ -19,7 +19,7 @@ from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, cer
 
 pytestmark = pytest.mark.slow
 
-CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
+CLASSES: dict[str, AttestationClass] = load_classes()
 TINY = CLASSES["tiny"]
 
 

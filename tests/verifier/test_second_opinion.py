@@ -9,14 +9,14 @@ from fractions import Fraction
 import pytest
 
 from ragseal.accounting.audit import FULL, ORDERED, SET_LOSSES, SET_RENYI, epsilon_audit
-from ragseal.circuits.circuit import load_classes, load_ranked_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise import build_table
 from ragseal.verifier.steps.dp_accounting_check import second_opinion
 
 pytestmark = pytest.mark.slow
 
-CLASSES: dict[str, AttestationClass] = {**load_classes(), **load_ranked_classes()}
+CLASSES: dict[str, AttestationClass] = load_classes()
 
 
 @pytest.mark.parametrize(("name", "shift"), [("tiny-geo", 64), ("ranked-tiny-two", 32)])
