@@ -37,6 +37,7 @@ from ragseal.kernel.attestation import (
     BatchItem,
     ProofEntry,
     Record,
+    Request,
     SignedRequest,
     Statement,
 )
@@ -217,7 +218,7 @@ class AttackWorld(simulator.World):
         e = e if plan.e is None else plan.e
         blinder = blinder if plan.blinder is None else plan.blinder
         c_e = commitment.embedding_commitment(GROUP, self.generators, e, blinder)
-        request = self.request(account, c_e, **plan.request)
+        request = self._mixed_request(account, c_e, e, **plan.request)
         signed = SignedRequest(request, signature.sign(simulator.key_of(account), "request", request.encode()))
 
         if plan.e_after_nonce is not None:
@@ -280,6 +281,22 @@ class AttackWorld(simulator.World):
             draft=draft,
         )
         return self.enter(account, entry, query, shown)
+
+    def _mixed_request(self, account: str, c_e: bytes, e: list[int], **changes: Any) -> Request:
+        """A request whose honest answer has places with a text and places without: cheats need one of each.
+
+        The noise hangs on the beacon and so on the key, which is another in every fresh clone.
+        """
+        policy_, ctr = self.manifest.policy, self.ctrs.get(account, 0)
+        products = np.array(self.tenants[self.tenant_of(account)].rows, dtype=np.int64) @ np.array(e, dtype=np.int64)
+        scores = np.array([int(policy_.gain * (y - policy_.lo)) for y in products], dtype=np.int64)
+        for _ in range(100):
+            self.ctrs[account] = ctr
+            request = self.request(account, c_e, **changes)
+            answer = self.tools.engine.answer(noise_key(self.seed, self.beacon, request.ctx()), scores, policy_.hmax)
+            if len({one.flag for one in answer}) == 2:
+                break
+        return request
 
     # --- proofs ---
 

@@ -134,7 +134,7 @@ def test_slow_and_vanishing_clients_leave_the_others_served(copy: Copy) -> None:
                 connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[: number % 25])
             channel = open_channel(server.address)
             stub, alice, carol = provider_stub(channel), account("alice", server, 0.02), account("carol", server)
-            texts = [f"report about topic {i}" for i in range(40)]
+            texts = [f"report about topic {i}" for i in range(30)]  # a fast server does them all: fewer than it allows
             for _, body, proof in [alice.prepare_message(text, vector(text)) for text in texts]:
                 call = stub.Prepare(provider_pb2.PrepareRequest(canonical=body, signature=proof))
                 await asyncio.sleep(0.002)
