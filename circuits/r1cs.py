@@ -47,6 +47,16 @@ class ConstraintSystem:
     public: int  #: outputs and public inputs: wires 1..public
     rows: int
 
+    def domain(self, kept: int) -> int:
+        """Rows of a key's domain, a power of two: the circuit's, the constant's, and those of public inputs 1..kept.
+
+        Raises:
+            ProofError: the circuit has fewer public inputs.
+        """
+        if not 0 < kept <= self.public:
+            raise ProofError(f"{kept} public inputs with a row of their own, the circuit has {self.public}")
+        return 1 << (self.rows + kept).bit_length()
+
     def forms(self) -> Iterator[tuple[memoryview, memoryview, memoryview]]:
         """The terms of A, B and C, row by row, as the file has them.  ProofError: it is truncated."""
         cursor = Cursor(self.file.section(2))

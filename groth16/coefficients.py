@@ -73,7 +73,7 @@ def check_coefficients(zkey: Path, r1cs: Path, kept: int) -> None:
     header.modulus(R)
     held = header.u32(), header.u32(), header.u32()
     rows = circuit.rows
-    if held != (circuit.wires, circuit.public, 1 << (rows + kept).bit_length()):
+    if held != (circuit.wires, circuit.public, circuit.domain(kept)):
         raise ProofError(
             f"the key has {held[0]} wires, {held[1]} public inputs and a domain of {held[2]}, the circuit "
             f"{circuit.wires} wires, {circuit.public} public inputs and {rows} rows: it is of other circuit sources"

@@ -12,22 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragseal.backends.native import native, native_errors
-from ragseal.circuits.r1cs import ConstraintSystem, read_r1cs
-from ragseal.kernel.errors import ProofError
+from ragseal.circuits.r1cs import read_r1cs
 
 if TYPE_CHECKING:
     from ragseal_native import Powers as Checked
-
-
-def key_domain(system: ConstraintSystem, kept: int) -> int:
-    """Rows of a key's domain, a power of two: the circuit's, the constant's, and those of public inputs 1..kept.
-
-    Raises:
-        ProofError: the circuit has fewer public inputs.
-    """
-    if not 0 < kept <= system.public:
-        raise ProofError(f"{kept} public inputs with a row of their own, the circuit has {system.public}")
-    return 1 << (system.rows + kept).bit_length()
 
 
 class PowersFile:
@@ -92,7 +80,7 @@ class PowersFile:
             return self._for(r1cs, kept).digest()
 
     def _for(self, r1cs: Path, kept: int) -> Checked:
-        domain = key_domain(read_r1cs(r1cs), kept)
+        domain = read_r1cs(r1cs).domain(kept)
         if self._held is None or self._held.domain < domain:
             self._held = native.Powers.load(str(self._path), domain)
         return self._held

@@ -13,7 +13,7 @@ from ragseal.circuits.circuit import Shape, circuit_of, fitting
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16.coefficients import check_coefficients
-from ragseal.groth16.powers import PowersFile, key_domain
+from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs, show_inputs
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.thinning import thinning_class
@@ -64,7 +64,7 @@ def powers_(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
         domain = 0
         for shape in shapes:
             tell(f"{shape.name}: compiling")
-            domain = max(domain, key_domain(read_r1cs(compiled(shape, cache, tell)), circuit_of(shape).kept))
+            domain = max(domain, read_r1cs(compiled(shape, cache, tell)).domain(circuit_of(shape).kept))
         power = domain.bit_length() - 1
         tell(f"making powers for 2^{power} rows")
         with native_errors():
