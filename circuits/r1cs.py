@@ -41,8 +41,8 @@ def _reduced(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 class ConstraintSystem:
     """A file's header, and its rows on demand."""
 
+    path: Path  #: native code reads it anew
     file: Container
-    digest: bytes  #: SHA-256 of header and rows: labels and names are of no consequence
     wires: int
     public: int  #: outputs and public inputs: wires 1..public
     rows: int
@@ -64,6 +64,13 @@ class ConstraintSystem:
             a, b, c = (cursor.take(TERM_BYTES * cursor.u32()) for _ in range(3))
             yield a, b, c
         cursor.end()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of header and rows: labels and names are of no consequence.  ProofError: there are no rows."""
+        digest = hashlib.sha256(self.file.section(1))
+        digest.update(self.file.section(2))
+        return digest.digest()
 
     @cached_property
     def matrices(self) -> tuple[tuple[npt.NDArray[np.int64], Terms], ...]:
@@ -103,6 +110,4 @@ def read_r1cs(path: Path) -> ConstraintSystem:
     head.take(4 + 8)  # private inputs, labels
     rows = head.u32()
     head.end()
-    digest = hashlib.sha256(bytes(file.section(1)))
-    digest.update(file.section(2))
-    return ConstraintSystem(file, digest.digest(), wires, outputs + inputs, rows)
+    return ConstraintSystem(path, file, wires, outputs + inputs, rows)

@@ -118,9 +118,9 @@ def begin(class_name: str, cache: Path, setup: Path | None, powers: Path | None,
         show_inputs(setup, about.public, target)
     elif powers is not None:
         with telling(f"{class_name}: compiling") as tell:
-            r1cs = compiled(cls, cache, tell)
+            own = read_r1cs(compiled(cls, cache, tell))
             tell(f"{class_name}: making the key")
-            PowersFile(powers).initial_key(r1cs, about.kept, target)
+            PowersFile(powers).initial_key(own, about.kept, target)
     tell_result(
         as_json,
         {"class": class_name, "zkey": str(target)},
@@ -143,13 +143,13 @@ def check(class_name: str, cache: Path, powers: Path, zkey: Path, as_json: bool)
     cls, _ = find_shape(class_name)
     about = circuit_of(cls)
     with telling(f"{class_name}: compiling") as tell:
-        r1cs = compiled(cls, cache, tell)
+        own = read_r1cs(compiled(cls, cache, tell))
         tell(f"{class_name}: checking the key")
-        check_independent(read_r1cs(r1cs), about.kept, about.relations)
+        check_independent(own, about.kept, about.relations)
         with native_errors():
             digest = native.ProvingKey.load(str(zkey)).verifying_key().digest().hex()
-        check_coefficients(zkey, r1cs, about.kept)
-        PowersFile(powers).check_key(zkey, r1cs, about.kept)
+        check_coefficients(zkey, own, about.kept)
+        PowersFile(powers).check_key(zkey, own, about.kept)
     tell_result(
         as_json,
         {"class": class_name, "key_digest": digest, "points_checked": True},
