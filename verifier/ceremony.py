@@ -9,14 +9,13 @@ import click
 
 from ragseal.backends.native import native, native_errors
 from ragseal.circuits.build import DEFAULT_CACHE, compiled
-from ragseal.circuits.circuit import Shape, circuit_of, fitting
+from ragseal.circuits.circuit import circuit_of, shapes_of
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16.coefficients import check_coefficients
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs, show_inputs
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.thinning import thinning_class
 from ragseal.runtime.terminal import JSON, tell_result, telling
 from ragseal.verifier.audit import class_build, find_shape
 from ragseal.verifier.state import find_class
@@ -59,10 +58,9 @@ def powers_(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
     that gets the file can check every point.  For the estimate's and the coins' circuit they suffice as well.
     """
     cls, _ = find_class(class_build(), class_name)
-    shapes: list[Shape] = [cls, fitting(class_name), thinning_class(cls.N)]
     with telling(f"class {class_name}: compiling") as tell:
         domain = 0
-        for shape in shapes:
+        for shape in shapes_of(cls):
             tell(f"{shape.name}: compiling")
             domain = max(domain, read_r1cs(compiled(shape, cache, tell)).domain(circuit_of(shape).kept))
         power = domain.bit_length() - 1
