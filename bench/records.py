@@ -18,17 +18,10 @@ from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.scores import score_matrix
 from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation, commitment, field, mechanism, opening
-from ragseal.kernel.attestation import (
-    ProofBatch,
-    ProofEntry,
-    Record,
-    Request,
-    SameEmbeddingOpening,
-    SignedRequest,
-    Statement,
-)
+from ragseal.kernel import attestation, commitment, field, mechanism, opening, proofs
+from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.verifier.steps.proofs import ProofContext
@@ -108,12 +101,12 @@ def make(bench: Bench, seq: int) -> Instance:
     t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
-    c_w = attestation.shifted_scores(group, c_y, key.sum_y, policy)
+    c_w = proofs.shifted_scores(group, c_y, key.sum_y, policy)
     c_h = group.msm(key.hints + key.scores.b, h + field.to_bytes(rho_hint))
     manifest = bench.basis.window.manifest
     statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax, t_commit)
-    both = attestation.challenges(key.digest, record.digest(), statement, c_w, c_h)
-    blind = attestation.total_blinder(policy, e, bench.blinders, rho, rho_hint)
+    both = proofs.challenges(key.digest, record.digest(), statement, c_w, c_h)
+    blind = proofs.total_blinder(policy, e, bench.blinders, rho, rho_hint)
     assignment = Assignment(
         (*statement.clear(), *both), tuple(int(x) for x in w), h, blind, bench.seed, t_salt
     )  # fmt: skip
@@ -129,21 +122,21 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], P
         for k, (one, entry) in enumerate(zip(made, entries, strict=True))
     ]
     items = [
-        attestation.BatchItem(one.record, entry.record_digest, TENANT, one.statement, one.c_w, entry)
+        proofs.BatchItem(one.record, entry.record_digest, TENANT, one.statement, one.c_w, entry)
         for one, entry in zip(made, entries, strict=True)
     ]
-    context = attestation.batch_context(key.digest, bench.basis.window.digest, items)
+    context = proofs.batch_context(key.digest, bench.basis.window.digest, items)
     size = key.layout.size + 1
     weights = bench.weights("hints", context, len(made))
     opened = opening.prove_opening(
-        group, "hints", context, [attestation.hint_relation(key.hints, key.scores.b, items)],
+        group, "hints", context, [proofs.hint_relation(key.hints, key.scores.b, items)],
         group.combine([one.h + field.to_bytes(one.rho_hint) for one in made], weights),
         bytes(native.random_scalars(size)),
     )  # fmt: skip
-    here = attestation.link_context(context, TENANT, b"i" * 32)
+    here = proofs.link_context(context, TENANT, b"i" * 32)
     weights = bench.weights("link", here, len(made))
     linked = opening.prove_opening(
-        group, "link", here, attestation.link_relations(bench.generators, bench.columns, key.scores.b, items),
+        group, "link", here, proofs.link_relations(bench.generators, bench.columns, key.scores.b, items),
         group.combine([field.pack([*one.e, one.r, one.rho]) for one in made], weights),
         bytes(native.random_scalars(DIMENSION + 2)),
     )  # fmt: skip

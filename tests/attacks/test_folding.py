@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from ragseal.kernel import attestation, field, folding, opening
-from ragseal.kernel.attestation import BatchItem, ProofBatch
+from ragseal.kernel import field, folding, opening, proofs
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.params import R
+from ragseal.kernel.proofs import BatchItem, ProofBatch
 from tests.attacks.checks import FOLDS_HASHED, HINTS, LINK, Check, without
 from tests.attacks.world import GROUP, AttackWorld, Cheat, accepted, queried, refused
 
@@ -98,7 +98,7 @@ def test_opening_of_what_nobody_can_open() -> None:
 
     def solved(world: AttackWorld) -> None:
         def open_hints(context: bytes, items: list[BatchItem]) -> Opening:
-            relation = attestation.hint_relation(world.key.hints, world.key.scores.b, items)
+            relation = proofs.hint_relation(world.key.hints, world.key.scores.b, items)
             return without_witness("hints", context, relation, world.key.layout.size + 1)
 
         world.open_hints = open_hints  # type: ignore[method-assign,assignment]
