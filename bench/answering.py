@@ -26,7 +26,9 @@ from ragseal.backends.poseidon import noise_key
 from ragseal.backends.scores import commit_scores, score_matrix
 from ragseal.circuits import search
 from ragseal.kernel import field, signature
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.noise import scale_of
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.prover.attestation import retrieval
 
@@ -49,7 +51,7 @@ def alternately(actions: dict[str, Callable[[], Any]], rounds: int) -> dict[str,
     return samples
 
 
-def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, Any]:
+def against_faiss(cls: AttestationClass, documents: int, rounds: int) -> dict[str, Any]:
     """Both paths on one index of ``documents`` vectors in a class of at least as many slots."""
     rng, group = np.random.default_rng(2), default_group()
     matrix = unit_rows(rng, cls.N)
@@ -60,10 +62,11 @@ def against_faiss(cls: CircuitClass, documents: int, rounds: int) -> dict[str, A
     points = group.hash_to_curve(b"bench columns", DIMENSION + 1)
     key: Any = SimpleNamespace(cls=cls, scores=ScoreBases(b"", points[-64:]))
     version: Any = SimpleNamespace(in_force=SimpleNamespace(scored=score_matrix(matrix), points=points[:-64]))
-    scale = 256 << cls.s
+    scale = scale_of(cls.law) << cls.step_bits
     lo, hi = 4839, 11290
     gain = 3 * scale // (hi - lo)
-    policy: Any = SimpleNamespace(gain=gain, lo=lo, hi=hi, hmax=gain * (hi - lo))
+    width = gain * (hi - lo)
+    policy: Any = SimpleNamespace(gain=gain, lo=lo, hi=hi, hmax=lambda of: of.window_of(width))
     seed, beacon, e = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248), unit_rows(rng, 1)[0]
     query, record = e.astype(np.float32)[None], secrets.token_bytes(500)
 

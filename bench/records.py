@@ -18,19 +18,13 @@ from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.scores import score_matrix
 from ragseal.groth16.assignments import Assignment, assignment_of
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation, commitment, field, mechanism, opening
-from ragseal.kernel.attestation import (
-    ProofBatch,
-    ProofEntry,
-    Record,
-    Request,
-    SameEmbeddingOpening,
-    SignedRequest,
-    Statement,
-)
+from ragseal.kernel import attestation, commitment, field, mechanism, opening, proofs
+from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.noise import scale_of
 from ragseal.kernel.params import R
+from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.verifier.steps.proofs import ProofContext
@@ -63,8 +57,11 @@ class Bench:
             )
         )
         lo, hi = 4839, 11290  # cosines 0.3 and 0.7
-        gain = max(1, 3 * ((256 if cls.law == "gaussian" else 32) << cls.s) // (hi - lo))
-        self.policy: Any = SimpleNamespace(lo=lo, hi=hi, gain=gain, hmax=gain * (hi - lo), dimension=DIMENSION)
+        gain = max(1, 3 * (scale_of(cls.law) << cls.step_bits) // (hi - lo))
+        width = gain * (hi - lo)
+        self.policy: Any = SimpleNamespace(
+            lo=lo, hi=hi, gain=gain, hmax=lambda of: of.window_of(width), dimension=DIMENSION
+        )
         self.seed, self.beacon = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248)
         self.generators = commitment.generators(self.group, DIMENSION)
         index = SimpleNamespace(digest=lambda: b"i" * 32)
@@ -110,12 +107,12 @@ def make(bench: Bench, seq: int) -> Instance:
     t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax(cls)))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
-    c_w = attestation.shifted_scores(group, c_y, key.sum_y, policy)
+    c_w = proofs.shifted_scores(group, c_y, key.sum_y, policy)
     c_h = key.hint_bases.commit(group, h, rho_hints)
     manifest = bench.basis.window.manifest
     statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax(cls), t_commit)
-    both = attestation.challenges(key.digest, record.digest(), statement, c_w, c_h)
-    blind = attestation.total_blinder(policy, e, bench.blinders, rho, scaled_blinder(rho_hints, both[1]))
+    both = proofs.challenges(key.digest, record.digest(), statement, c_w, c_h)
+    blind = proofs.total_blinder(policy, e, bench.blinders, rho, scaled_blinder(rho_hints, both[1]))
     assignment = assignment_of(cls)(
         (*statement.clear(), *both), tuple(int(x) for x in w), h, blind, bench.seed, t_salt
     )  # fmt: skip
@@ -131,20 +128,20 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], P
         for k, (one, entry) in enumerate(zip(made, entries, strict=True))
     ]
     items = [
-        attestation.BatchItem(one.record, entry.record_digest, TENANT, one.statement, one.c_w, entry)
+        proofs.BatchItem(one.record, entry.record_digest, TENANT, one.statement, one.c_w, entry)
         for one, entry in zip(made, entries, strict=True)
     ]
-    context = attestation.batch_context(key.digest, bench.basis.window.digest, items)
+    context = proofs.batch_context(key.digest, bench.basis.window.digest, items)
     weights = bench.weights("hints", context, len(made))
     opened = opening.prove_opening(
         group, "hints", context, key.hint_bases.relations([one.c_h for one in made]),
         group.combine([key.hint_bases.witness(one.h, one.rho_hints) for one in made], weights),
         bytes(native.random_scalars(key.hint_bases.size)),
     )  # fmt: skip
-    here = attestation.link_context(context, TENANT, b"i" * 32)
+    here = proofs.link_context(context, TENANT, b"i" * 32)
     weights = bench.weights("link", here, len(made))
     linked = opening.prove_opening(
-        group, "link", here, attestation.link_relations(bench.generators, bench.columns, key.scores.b, items),
+        group, "link", here, proofs.link_relations(bench.generators, bench.columns, key.scores.b, items),
         group.combine([field.pack([*one.e, one.r, one.rho]) for one in made], weights),
         bytes(native.random_scalars(DIMENSION + 2)),
     )  # fmt: skip

@@ -233,6 +233,11 @@ def fitting(class_name: str) -> EstimateClass:
     return CLASSES["estimate-6" if "tiny" in class_name else "estimate-112"]
 
 
+def shapes_of(cls: AttestationClass) -> tuple[Shape, Shape, Shape]:
+    """A class of the attestation, and the sizes of the estimate's and the thinning's circuit that go with it."""
+    return cls, fitting(cls.name), thinning_class(cls.N)
+
+
 def thinning_classes() -> dict[str, ThinningClass]:
     """The sizes of the thinning's circuit that go with the classes of :func:`load_classes`, by name."""
     sizes = (thinning_class(capacity) for capacity in sorted({cls.N for cls in load_classes().values()}))

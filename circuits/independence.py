@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from ragseal.circuits.r1cs import ConstraintSystem
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import R
 
+Integers = npt.NDArray[np.int64]
 Column = dict[int, int]  #: place (matrix and row as one number) -> coefficient, not zero
 
 
@@ -33,8 +35,12 @@ def check_independent(system: ConstraintSystem, kept: int, relations: Iterable[r
     Raises:
         ProofError: they are not, or the file is malformed.
     """
+    places, holders = _places(system, kept)
     for wires in relations:
-        left = _peeled(system, kept, wires)
+        together = np.zeros(system.wires, dtype=bool)
+        together[: kept + 1] = True
+        together[wires.start : wires.stop] = True
+        left = _peeled(places, holders, together)
         dependent = _dependent(_columns(system, kept, left))
         if dependent is not None:
             raise ProofError(
@@ -43,7 +49,7 @@ def check_independent(system: ConstraintSystem, kept: int, relations: Iterable[r
             )
 
 
-def _places(system: ConstraintSystem, kept: int) -> tuple[np.ndarray, np.ndarray]:
+def _places(system: ConstraintSystem, kept: int) -> tuple[Integers, Integers]:
     """Every place of a wire in the matrices, own rows included, and the wire."""
     height = system.rows + kept + 1
     own = np.arange(kept + 1)
@@ -52,16 +58,13 @@ def _places(system: ConstraintSystem, kept: int) -> tuple[np.ndarray, np.ndarray
     return np.concatenate([*places, system.rows + own]), np.concatenate([*wires, own])
 
 
-def _peeled(system: ConstraintSystem, kept: int, wires: range) -> list[int]:
-    """What is left of a relation's wires after all that alone hold some place have been taken away, again and again.
+def _peeled(places: Integers, holders: Integers, together: npt.NDArray[np.bool_]) -> list[int]:
+    """What is left of wires ``together`` after all that alone hold some place have been taken away, again and again.
 
     A wire that alone holds a place has coefficient 0 in every relation between the columns, and so does, once it is
     gone, whatever then alone holds one.
     """
-    places, holders = _places(system, kept)
-    remaining = np.zeros(system.wires, dtype=bool)
-    remaining[: kept + 1] = True
-    remaining[wires.start : wires.stop] = True
+    remaining = together.copy()
     mine = remaining[holders]
     places, holders = np.unique(places[mine], return_inverse=True)[1], holders[mine]
     while len(places):

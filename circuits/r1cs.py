@@ -41,11 +41,21 @@ def _reduced(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 class ConstraintSystem:
     """A file's header, and its rows on demand."""
 
+    path: Path  #: native code reads it anew
     file: Container
-    digest: bytes  #: SHA-256 of header and rows: labels and names are of no consequence
     wires: int
     public: int  #: outputs and public inputs: wires 1..public
     rows: int
+
+    def domain(self, kept: int) -> int:
+        """Rows of a key's domain, a power of two: the circuit's, the constant's, and those of public inputs 1..kept.
+
+        Raises:
+            ProofError: the circuit has fewer public inputs.
+        """
+        if not 0 < kept <= self.public:
+            raise ProofError(f"{kept} public inputs with a row of their own, the circuit has {self.public}")
+        return 1 << (self.rows + kept).bit_length()
 
     def forms(self) -> Iterator[tuple[memoryview, memoryview, memoryview]]:
         """The terms of A, B and C, row by row, as the file has them.  ProofError: it is truncated."""
@@ -54,6 +64,13 @@ class ConstraintSystem:
             a, b, c = (cursor.take(TERM_BYTES * cursor.u32()) for _ in range(3))
             yield a, b, c
         cursor.end()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of header and rows: labels and names are of no consequence.  ProofError: there are no rows."""
+        digest = hashlib.sha256(self.file.section(1))
+        digest.update(self.file.section(2))
+        return digest.digest()
 
     @cached_property
     def matrices(self) -> tuple[tuple[npt.NDArray[np.int64], Terms], ...]:
@@ -93,6 +110,4 @@ def read_r1cs(path: Path) -> ConstraintSystem:
     head.take(4 + 8)  # private inputs, labels
     rows = head.u32()
     head.end()
-    digest = hashlib.sha256(bytes(file.section(1)))
-    digest.update(file.section(2))
-    return ConstraintSystem(file, digest.digest(), wires, outputs + inputs, rows)
+    return ConstraintSystem(path, file, wires, outputs + inputs, rows)

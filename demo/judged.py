@@ -47,8 +47,8 @@ def judgements(folder: Path) -> dict[str, Grades]:
     """
     if not (folder / "qrels" / f"{SPLIT}.tsv").exists():
         return {}
-    texts = read_beir_queries(folder)
-    found = {query: {d: g for d, g in grades.items() if g > 0} for query, grades in read_beir_qrels(folder).items()}
+    texts, qrels = read_beir_queries(folder), read_beir_qrels(folder, SPLIT)
+    found = {query: {d: g for d, g in grades.items() if g > 0} for query, grades in qrels.items()}
     return {texts[query]: grades for query, grades in found.items() if grades and query in texts}
 
 
@@ -83,12 +83,13 @@ def worth(
         }
         for text in given
     )
-    judge = Judge(Workload("the demo's own queries", len(rows), vectors @ matrix.T, relevant))
+    work = Workload("the demo's own queries", len(rows), vectors @ matrix.T, relevant)
+    judge = Judge(work)
     found, best = [], []
     for at, results in enumerate(given.values()):
         if not relevant[at]:
             continue
-        order = np.lexsort((np.arange(len(rows)), -(matrix @ vectors[at])))
+        order = np.lexsort((np.arange(len(rows)), -work.scores[at]))
         best.append(judge.ndcg(at, order[:RANKS].tolist()))
         ranked = [[place_of_slot[one.slot] for one in (result.ranked or ())[:RANKS]] for result in results]
         found.append(float(np.mean([judge.ndcg(at, places) for places in ranked])))

@@ -21,12 +21,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from examples.in_memory import LedgerForAccounts, ProviderForAccounts, ProviderForAuditor, Running
 from ragseal.backends.group import default_group
 from ragseal.circuits.build import build, default_cache
-from ragseal.circuits.circuit import class_digest, fitting, load_classes
+from ragseal.circuits.circuit import class_digest, load_classes, shapes_of
 from ragseal.client import AccountState, Client
 from ragseal.embedder import load_embedder, quantise
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel import signature
-from ragseal.kernel.thinning import thinning_class
 from ragseal.prover import assembly
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
@@ -51,8 +50,8 @@ TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() so
 
 
 def one_window(folder: Path, question: str) -> Verdict:
-    cls, size, embedder = load_classes()["ranked-tiny-one"], fitting("ranked-tiny-one"), load_embedder("minilm")
-    digests: dict[Any, bytes] = {circuit: class_digest(circuit) for circuit in (cls, size, thinning_class(cls.N))}
+    cls, embedder = load_classes()["ranked-tiny-one"], load_embedder("minilm")
+    digests: dict[Any, bytes] = {circuit: class_digest(circuit) for circuit in shapes_of(cls)}
 
     # The auditor makes its identity and its keys: nobody else's keys are sound for it.  [A.9]
     auditor = Auditor.create(folder / "auditor", Ed25519PrivateKey.generate())

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.circuits.container import Container, Cursor, read_container
-from ragseal.circuits.r1cs import read_r1cs
+from ragseal.circuits.r1cs import ConstraintSystem
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import P, R
 
@@ -57,23 +57,23 @@ def _keys(matrix: int, rows: npt.NDArray[Any], wires: npt.NDArray[Any]) -> npt.N
     return (np.uint64(matrix) << np.uint64(60)) | (rows.astype(np.uint64) << np.uint64(29)) | wires.astype(np.uint64)
 
 
-def check_coefficients(zkey: Path, r1cs: Path, kept: int) -> None:
+def check_coefficients(zkey: Path, circuit: ConstraintSystem, kept: int) -> None:
     """The matrices of a proving key are exactly those of a circuit.  About a second for class base.
 
     Args:
         kept: public inputs 1..kept have a row of their own (:attr:`ragseal.circuits.circuit.Circuit.kept`).
 
     Raises:
-        ConfigurationError: a file cannot be read.
+        ConfigurationError: the key cannot be read.
         ProofError: they are not, or a file is malformed.
     """
-    key, circuit = read_container(zkey, b"zkey", 1), read_r1cs(r1cs)
+    key = read_container(zkey, b"zkey", 1)
     header = Cursor(key.section(2))
     header.modulus(P)
     header.modulus(R)
     held = header.u32(), header.u32(), header.u32()
     rows = circuit.rows
-    if held != (circuit.wires, circuit.public, 1 << (rows + kept).bit_length()):
+    if held != (circuit.wires, circuit.public, circuit.domain(kept)):
         raise ProofError(
             f"the key has {held[0]} wires, {held[1]} public inputs and a domain of {held[2]}, the circuit "
             f"{circuit.wires} wires, {circuit.public} public inputs and {rows} rows: it is of other circuit sources"

@@ -136,7 +136,7 @@ def make_keys(
     """
     directory.mkdir(parents=True, exist_ok=True)
     system, circuit = read_r1cs(r1cs), circuit_of(cls)
-    made_of = "" if powers is None else "-" + powers.digest(r1cs, circuit.kept).hex()[:16]
+    made_of = "" if powers is None else "-" + powers.digest(system, circuit.kept).hex()[:16]
     index = directory / f"{cls.name}-{system.digest.hex()[:24]}-{circuit.kept}{made_of}.json"
     if index.exists():
         try:
@@ -158,7 +158,7 @@ def make_keys(
             with native_errors():
                 native.setup(str(r1cs), str(part), circuit.kept)
         else:
-            powers.make_key(r1cs, circuit.kept, part)
+            powers.make_key(system, circuit.kept, part)
         paths = install_key(part, cls, directory)
     finally:
         part.unlink(missing_ok=True)

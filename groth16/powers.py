@@ -12,22 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragseal.backends.native import native, native_errors
-from ragseal.circuits.r1cs import ConstraintSystem, read_r1cs
-from ragseal.kernel.errors import ProofError
+from ragseal.circuits.r1cs import ConstraintSystem
 
 if TYPE_CHECKING:
     from ragseal_native import Powers as Checked
-
-
-def key_domain(system: ConstraintSystem, kept: int) -> int:
-    """Rows of a key's domain, a power of two: the circuit's, the constant's, and those of public inputs 1..kept.
-
-    Raises:
-        ProofError: the circuit has fewer public inputs.
-    """
-    if not 0 < kept <= system.public:
-        raise ProofError(f"{kept} public inputs with a row of their own, the circuit has {system.public}")
-    return 1 << (system.rows + kept).bit_length()
 
 
 class PowersFile:
@@ -41,7 +29,7 @@ class PowersFile:
     def path(self) -> Path:
         return self._path
 
-    def check_key(self, zkey: Path, r1cs: Path, kept: int) -> None:
+    def check_key(self, zkey: Path, circuit: ConstraintSystem, kept: int) -> None:
         """Every point of a proving key is the one that circuit, powers and the key's delta give.  Seconds.
 
         Its coefficients are not looked at: :func:`ragseal.groth16.coefficients.check_coefficients`.
@@ -55,9 +43,9 @@ class PowersFile:
                 file is malformed, too small, or does not hold powers of one tau.
         """
         with native_errors():
-            self._for(r1cs, kept).check_key(str(zkey), str(r1cs), kept)
+            self._for(circuit, kept).check_key(str(zkey), str(circuit.path), kept)
 
-    def make_key(self, r1cs: Path, kept: int, zkey: Path) -> None:
+    def make_key(self, circuit: ConstraintSystem, kept: int, zkey: Path) -> None:
         """Make a key of these powers with a delta of one's own, which is forgotten.
 
         In CPU seconds on a busy machine: 20 for class tiny, 60 for small-one, 140 for base-one-50.
@@ -68,31 +56,31 @@ class PowersFile:
         """
         with tempfile.TemporaryDirectory(dir=zkey.parent, prefix=".initial-") as folder:
             initial = Path(folder) / "initial.zkey"
-            self.initial_key(r1cs, kept, initial)
+            self.initial_key(circuit, kept, initial)
             with native_errors():
                 native.contribute(str(initial), str(zkey))
-        self.check_key(zkey, r1cs, kept)  # as whoever fetches it will
+        self.check_key(zkey, circuit, kept)  # as whoever fetches it will
 
-    def initial_key(self, r1cs: Path, kept: int, zkey: Path) -> None:
+    def initial_key(self, circuit: ConstraintSystem, kept: int, zkey: Path) -> None:
         """Write the key that a second phase begins with.  It proves anything: no part of ragseal loads it.
 
         Raises:
             as :meth:`make_key`.
         """
         with native_errors():
-            self._for(r1cs, kept).initial_key(str(r1cs), str(zkey), kept)
+            self._for(circuit, kept).initial_key(str(circuit.path), str(zkey), kept)
 
-    def digest(self, r1cs: Path, kept: int) -> bytes:
+    def digest(self, circuit: ConstraintSystem, kept: int) -> bytes:
         """SHA-256 of tau, alpha and beta times the generators: two files with one digest make the same keys.
 
         Raises:
             as :meth:`check_key`.
         """
         with native_errors():
-            return self._for(r1cs, kept).digest()
+            return self._for(circuit, kept).digest()
 
-    def _for(self, r1cs: Path, kept: int) -> Checked:
-        domain = key_domain(read_r1cs(r1cs), kept)
+    def _for(self, circuit: ConstraintSystem, kept: int) -> Checked:
+        domain = circuit.domain(kept)
         if self._held is None or self._held.domain < domain:
             self._held = native.Powers.load(str(self._path), domain)
         return self._held

@@ -19,11 +19,11 @@ import struct
 from pathlib import Path
 
 from ragseal.circuits.container import Container, Cursor, read_container, write_container
+from ragseal.groth16.pairing import G2_BYTES
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import P, R
 
-G2_BYTES = 2 * POINT_BYTES
 _IC, _C, _CONTRIBUTIONS = 3, 8, 10
 _FIELD = 4 + 32  #: bytes of a field's size and modulus, as headers have them
 _PUBLIC = 2 * _FIELD + 4  #: where a key's header counts its public inputs

@@ -26,7 +26,6 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 from ragseal.kernel import field, signature
-from ragseal.kernel.attestation import PROOF_BYTES
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import MAX_TENANTS
 from ragseal.kernel.encoding import FLAG, HASH, NAME, POINT, SIGNATURE, U32, Blob, Codec, Fixed, Many, Message, Nested
@@ -35,6 +34,7 @@ from ragseal.kernel.estimate import MAX_LINKS, Link, labels_of, link_threshold
 from ragseal.kernel.fixedpoint import norm_bounds
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, verify_opening
 from ragseal.kernel.policy import Policy, rational
+from ragseal.kernel.proofs import PROOF_BYTES
 from ragseal.kernel.squarednorm import NormStatement, SquaredNorm, verify_squared_norm
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
 

@@ -14,7 +14,6 @@ from typing import ClassVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import MAX_BATCH
 from ragseal.kernel.encoding import (
     HASH,
     NAME,
@@ -30,6 +29,7 @@ from ragseal.kernel.encoding import (
     decode_any,
 )
 from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.proofs import MAX_BATCH
 from ragseal.kernel.transcript import tagged_hash
 
 ASK_SECONDS = 600  #: how far an ask's time may lie from the provider's clock

@@ -25,7 +25,6 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 from ragseal.kernel import field
-from ragseal.kernel.attestation import PROOF_BYTES
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.coin import COINS_PER_ELEMENT
 from ragseal.kernel.commitment import IndexFile, ScoreBases, ThinnedIndex, verify_columns
@@ -34,6 +33,7 @@ from ragseal.kernel.errors import CommitmentError, PolicyError, ProofError
 from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
 from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import MAX_DIMENSION
+from ragseal.kernel.proofs import PROOF_BYTES
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
 
 CLEAR_NAMES = ("c_coin", "context", "eta")  #: the circuit's clear inputs, in order

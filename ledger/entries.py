@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ragseal.kernel import attestation, commitment
+from ragseal.kernel import attestation, commitment, proofs
 from ragseal.kernel.encoding import Message, peek_tag
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.merkle import leaf_hash
 
 _SHOWN_ITEMS = 8
 _SHOWN_BYTES = 64
-_MODULES = (commitment, attestation)  # whose messages may stand in a ledger
+_MODULES = (commitment, attestation, proofs)  # whose messages are decoded
 
 
 def describe(entry: bytes) -> dict[str, Any]:

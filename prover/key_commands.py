@@ -57,7 +57,11 @@ def fetch_keys(
             raise ConfigurationError(f"this provider has the class {state.settings.class_name!r}, not {class_name!r}")
         cls = assembly.circuit_class(state.settings.class_name)
         first_phase = None if powers is None else PowersFile(powers)
-        ring = assembly.open_keys(state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
+
+        def tell(text: str) -> None:
+            bars.console.print(text, markup=False, soft_wrap=True)
+
+        ring = assembly.open_keys(state, cls, tell)
         task = bars.add_task("fetching the key", total=None)
 
         def moved(done: int, total: int) -> None:
@@ -68,16 +72,14 @@ def fetch_keys(
         state.remember_auditor(paths.digest, fetched.auditor_key)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)
         size = assembly.fitting_estimate(cls)
-        rings = assembly.open_estimate_keys(state, lambda text: bars.console.print(text, markup=False, soft_wrap=True))
+        rings = assembly.open_estimate_keys(state, tell)
         (blocks,) = [
             remote.fetch_key(verifier, tls, size, class_digest(size), None, one, moved, first_phase).paths
             for one in rings
             if one.cls == size
         ]
         bars.update(task, description="fetching the thinning's key", completed=0, total=None)
-        coins = assembly.open_thinning_keys(
-            state, cls, lambda text: bars.console.print(text, markup=False, soft_wrap=True)
-        )
+        coins = assembly.open_thinning_keys(state, cls, tell)
         thin = remote.fetch_key(
             verifier, tls, coins.cls, class_digest(coins.cls), None, coins, moved, first_phase
         ).paths

@@ -78,6 +78,9 @@ TESTS: dict[str, list[str]] = {
         "client/test_attestation.py", "verifier/test_proofs.py", "verifier/test_attestation.py",
         "client/test_sealed.py", "attacks/test_moved.py",
     ],
+    "kernel/proofs.py": [
+        "kernel/test_hashed.py", "kernel/test_message_refusals.py", "verifier/test_proofs.py", "attacks/test_moved.py",
+    ],
     "kernel/commitment.py": [
         "kernel/test_hashed.py", "kernel/test_message_refusals.py", "kernel/test_hashed_asks.py",
         "verifier/test_commitment.py", "verifier/test_beacon.py", "attacks/test_columns.py",

@@ -14,11 +14,10 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits.build import DEFAULT_CACHE, compiled
-from ragseal.circuits.circuit import Shape, class_digest, fitting
+from ragseal.circuits.circuit import class_digest, shapes_of
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
-from ragseal.kernel.thinning import thinning_class
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.terminal import (
     CONTEXT,
@@ -137,7 +136,7 @@ def keygen(directory: Path, class_name: str, cache: Path, powers: Path | None, a
     cls, _ = find_class(class_build(), class_name)
     begun = time.monotonic()
     first_phase = None if powers is None else PowersFile(powers)
-    shapes: list[Shape] = [cls, fitting(class_name), thinning_class(cls.N)]
+    shapes = shapes_of(cls)
     with telling(f"class {class_name}: compiling") as tell:
         made = []
         for shape in shapes:

@@ -9,14 +9,13 @@ import click
 
 from ragseal.backends.native import native, native_errors
 from ragseal.circuits.build import DEFAULT_CACHE, compiled
-from ragseal.circuits.circuit import Shape, circuit_of, fitting
+from ragseal.circuits.circuit import circuit_of, shapes_of
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16.coefficients import check_coefficients
-from ragseal.groth16.powers import PowersFile, key_domain
+from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs, show_inputs
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.thinning import thinning_class
 from ragseal.runtime.terminal import JSON, tell_result, telling
 from ragseal.verifier.audit import class_build, find_shape
 from ragseal.verifier.state import find_class
@@ -59,12 +58,11 @@ def powers_(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
     that gets the file can check every point.  For the estimate's and the coins' circuit they suffice as well.
     """
     cls, _ = find_class(class_build(), class_name)
-    shapes: list[Shape] = [cls, fitting(class_name), thinning_class(cls.N)]
     with telling(f"class {class_name}: compiling") as tell:
         domain = 0
-        for shape in shapes:
+        for shape in shapes_of(cls):
             tell(f"{shape.name}: compiling")
-            domain = max(domain, key_domain(read_r1cs(compiled(shape, cache, tell)), circuit_of(shape).kept))
+            domain = max(domain, read_r1cs(compiled(shape, cache, tell)).domain(circuit_of(shape).kept))
         power = domain.bit_length() - 1
         tell(f"making powers for 2^{power} rows")
         with native_errors():
@@ -118,9 +116,9 @@ def begin(class_name: str, cache: Path, setup: Path | None, powers: Path | None,
         show_inputs(setup, about.public, target)
     elif powers is not None:
         with telling(f"{class_name}: compiling") as tell:
-            r1cs = compiled(cls, cache, tell)
+            own = read_r1cs(compiled(cls, cache, tell))
             tell(f"{class_name}: making the key")
-            PowersFile(powers).initial_key(r1cs, about.kept, target)
+            PowersFile(powers).initial_key(own, about.kept, target)
     tell_result(
         as_json,
         {"class": class_name, "zkey": str(target)},
@@ -143,13 +141,13 @@ def check(class_name: str, cache: Path, powers: Path, zkey: Path, as_json: bool)
     cls, _ = find_shape(class_name)
     about = circuit_of(cls)
     with telling(f"{class_name}: compiling") as tell:
-        r1cs = compiled(cls, cache, tell)
+        own = read_r1cs(compiled(cls, cache, tell))
         tell(f"{class_name}: checking the key")
-        check_independent(read_r1cs(r1cs), about.kept, about.relations)
+        check_independent(own, about.kept, about.relations)
         with native_errors():
             digest = native.ProvingKey.load(str(zkey)).verifying_key().digest().hex()
-        check_coefficients(zkey, r1cs, about.kept)
-        PowersFile(powers).check_key(zkey, r1cs, about.kept)
+        check_coefficients(zkey, own, about.kept)
+        PowersFile(powers).check_key(zkey, own, about.kept)
     tell_result(
         as_json,
         {"class": class_name, "key_digest": digest, "points_checked": True},

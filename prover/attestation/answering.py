@@ -23,14 +23,7 @@ from ragseal.backends.poseidon import noise_key
 from ragseal.embedder import Embedder
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import fixedpoint, signature
-from ragseal.kernel.attestation import (
-    NO_RECEIPT,
-    Prepare,
-    Prepared,
-    Record,
-    SealedAnswer,
-    SignedRequest,
-)
+from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError

@@ -20,12 +20,13 @@ from ragseal.backends.mechanism import Engine
 from ragseal.groth16.assignments import assignment_of
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend
-from ragseal.kernel import attestation, field, mechanism
-from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record, SameEmbeddingOpening, Statement
+from ragseal.kernel import field, mechanism, proofs
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, shifted_scores
 from ragseal.prover.attestation.turns import Turns
@@ -192,7 +193,7 @@ class Proofs:
         return self._key_of(window.manifest.key_digest)
 
     def _c_w(self, window: Window, record: Record) -> bytes:
-        return attestation.shifted_scores(self._group, record.c_y, self._key(window).sum_y, window.manifest.policy)
+        return proofs.shifted_scores(self._group, record.c_y, self._key(window).sum_y, window.manifest.policy)
 
     def _make(self, window: Window, secrets: WindowSecrets, case: _Case) -> ProofEntry:
         policy, kept, key = window.manifest.policy, case.kept, self._key(window)
@@ -204,14 +205,14 @@ class Proofs:
         blinders = hint_blinders(kept.rho_hint, packed, key.hint_bases.count)
         c_h = key.hint_bases.commit(self._group, packed, blinders)
         c_w = self._c_w(window, case.record)
-        alpha, beta = attestation.challenges(key.digest, case.digest, case.statement, c_w, c_h)
+        alpha, beta = proofs.challenges(key.digest, case.digest, case.statement, c_w, c_h)
         clear = (*case.statement.clear(), alpha, beta)
         proof = self._backend_of(key.digest).prove(
             assignment_of(key.cls)(
                 clear=clear,
                 w=tuple(int(x) for x in shifted_scores(case.version, e, policy)),
                 h=packed,
-                blind=attestation.total_blinder(
+                blind=proofs.total_blinder(
                     policy, e, case.version.in_force.blinders, kept.rho, scaled_blinder(blinders, beta)
                 ),
                 seed=secrets.limbs,
@@ -241,8 +242,8 @@ class Proofs:
         wanted = tuple(seqs) or tuple(range(len(window.records)))
         if not wanted:
             raise AttestationError(f"window {window.manifest.window!r} has no records to prove")
-        if len(wanted) > attestation.MAX_BATCH or any(a >= b for a, b in itertools.pairwise(wanted)):
-            raise AttestationError(f"ask for at most {attestation.MAX_BATCH} records, in strictly increasing order")
+        if len(wanted) > proofs.MAX_BATCH or any(a >= b for a, b in itertools.pairwise(wanted)):
+            raise AttestationError(f"ask for at most {proofs.MAX_BATCH} records, in strictly increasing order")
         if wanted[-1] >= len(window.records):
             raise AttestationError(f"there is no record {wanted[-1]}: the window has {len(window.records)}")
         known = self._delivered.get((manifest, wanted))
@@ -259,7 +260,7 @@ class Proofs:
             c_w = self._c_w(window, case.record)
             cases.append(case)
             items.append(BatchItem(case.record, case.digest, case.version.tenant, case.statement, c_w, entry))
-        context = attestation.batch_context(window.manifest.key_digest, manifest, items)
+        context = proofs.batch_context(window.manifest.key_digest, manifest, items)
         links = tuple(
             SameEmbeddingOpening(
                 tenant, self._open_link(window, secrets.versions[tenant], context, items, cases, wanted_still)
@@ -296,7 +297,7 @@ class Proofs:
             relations = bases.relations([item.entry.c_h for item in items])
             nonces = packed_scalars(self._draw, size)
             opening = prove_opening(self._group, "hints", context, relations, witness, nonces)
-            attestation.verify_hints(self._group, bases, context, items, opening)
+            proofs.verify_hints(self._group, bases, context, items, opening)
         return opening
 
     def _open_link(
@@ -310,7 +311,7 @@ class Proofs:
     ) -> Opening:
         chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.tenant == version.tenant]
         own = [item for item, _ in chosen]
-        here = attestation.link_context(context, version.tenant, version.committed.digest())
+        here = proofs.link_context(context, version.tenant, version.committed.digest())
         weights = powers(batching_challenge("link", here), len(own))
         dimension = version.matrix.shape[1]
         vectors = []
@@ -325,11 +326,11 @@ class Proofs:
                 self._group,
                 "link",
                 here,
-                attestation.link_relations(generators, columns, b, own),
+                proofs.link_relations(generators, columns, b, own),
                 self._group.combine(vectors, weights),
                 packed_scalars(self._draw, dimension + 2),
             )
-            attestation.verify_link(self._group, generators, columns, b, here, own, opening)
+            proofs.verify_link(self._group, generators, columns, b, here, own, opening)
         return opening
 
     # --- the worker ---

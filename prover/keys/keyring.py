@@ -126,12 +126,7 @@ class KeyRing(Generic[V, A]):
             made = install_key(zkey, self.cls, incoming)
             if made.digest != announced:
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
-            circuit = circuit_of(self.cls)
-            own = self._circuit()
-            check_coefficients(made.zkey, own, circuit.kept)
-            check_independent(read_r1cs(own), circuit.kept, circuit.relations)
-            if powers is not None:
-                powers.check_key(made.zkey, own, circuit.kept)
+            self._check(made.zkey, powers)
             self._rehearse(self._open_backend(made.directory))
             target = self.folder(made.digest)
             if target.exists():
@@ -143,6 +138,14 @@ class KeyRing(Generic[V, A]):
         finally:
             zkey.unlink(missing_ok=True)
             shutil.rmtree(incoming, ignore_errors=True)
+
+    def _check(self, zkey: Path, powers: PowersFile | None) -> None:
+        """Hold a downloaded key against this provider's own circuit, which memory is free of before it proves."""
+        circuit, own = circuit_of(self.cls), read_r1cs(self._circuit())
+        check_coefficients(zkey, own, circuit.kept)
+        check_independent(own, circuit.kept, circuit.relations)
+        if powers is not None:
+            powers.check_key(zkey, own, circuit.kept)
 
     def _load(self, path: Path) -> V:
         return cast(V, read_key(path, self._cls))

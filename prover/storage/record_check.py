@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import noise_key, places_commitment
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation, signature
-from ragseal.kernel.attestation import ProofEntry, Record, Statement
+from ragseal.kernel import attestation, proofs, signature
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.errors import AuditError, ProofError
+from ragseal.kernel.proofs import ProofEntry, Statement
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.prover.attestation.answers import Answers, secrets_of_record
@@ -158,6 +159,6 @@ class RecordCheck:
         statement = Statement(
             manifest.c_seed, window.beacon, record.signed.request.ctx(), manifest.policy.hmax(key.cls), record.t_commit
         )
-        c_w = attestation.shifted_scores(means.group, record.c_y, key.sum_y, manifest.policy)
-        both = attestation.challenges(key.digest, entry.record_digest, statement, c_w, entry.c_h)
+        c_w = proofs.shifted_scores(means.group, record.c_y, key.sum_y, manifest.policy)
+        both = proofs.challenges(key.digest, entry.record_digest, statement, c_w, entry.c_h)
         key.verify((*statement.clear(), *both), c_w, entry.c_h, entry.proof)

@@ -19,10 +19,11 @@ from ragseal.client import attestation as client
 from ragseal.groth16.views import EstimateView, ThinningView
 from ragseal.kernel import attestation, certificate, encoding, field, folding, opening, thinning
 from ragseal.kernel import commitment as phase_a
-from ragseal.kernel.attestation import ProofBatch
+from ragseal.kernel import proofs as batches
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger import observer, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation.admission import Admission
@@ -50,8 +51,8 @@ from tests.simulator import World, account
 
 # --- step 8: proofs and openings -------------------------------------------------------------------------------------
 
-HINTS = Check(attestation, "verify_hints")
-LINK = Check(attestation, "verify_link")
+HINTS = Check(batches, "verify_hints")
+LINK = Check(batches, "verify_link")
 _check_batch = proofs.check_batch
 _advance = folding.advance
 

@@ -13,8 +13,8 @@ import pytest
 from py_ecc.optimized_bn128 import FQ, FQ2, curve_order, multiply, normalize
 
 from ragseal.backends.native import native
-from ragseal.kernel import attestation, field
-from ragseal.kernel.attestation import BatchItem, ProofBatch
+from ragseal.kernel import field, proofs
+from ragseal.kernel.proofs import BatchItem, ProofBatch
 from tests.attacks.checks import EXACT, HINTS, LINK, without
 from tests.attacks.removal import Check
 from tests.attacks.world import AttackWorld, accepted, queried, refused
@@ -98,13 +98,13 @@ def test_rerandomised_proof_is_no_identity_but_bound_to_its_batch() -> None:
     world.tamper_batch = lambda _: replace(delivered, entries=entries)
     refused(world, 8, "the hints opening does not hold")
 
-    real = attestation.batch_context
+    real = proofs.batch_context
 
     def without_proofs(key: bytes, manifest: bytes, items: list[BatchItem]) -> bytes:
         return real(key, manifest, [replace(i, entry=replace(i.entry, proof=bytes(256))) for i in items])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attestation, "batch_context", without_proofs)
+        patch.setattr(proofs, "batch_context", without_proofs)
         fresh = world.batch(world.digest, [0, 1, 2])
         first = replace(fresh.entries[1], proof=rerandomised(entry.proof, 99))
         world.tamper_batch = lambda _: replace(fresh, entries=(fresh.entries[0], first, fresh.entries[2]))

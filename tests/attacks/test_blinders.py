@@ -17,10 +17,10 @@ import pytest
 
 from ragseal.kernel import field as scalars
 from ragseal.kernel import opening, signature
-from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.folding import lengths
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.attestation import proofs, retrieval
 from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.provider import Serving

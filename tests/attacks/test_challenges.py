@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from ragseal.kernel import attestation, field
-from ragseal.kernel.attestation import Record, Statement
+from ragseal.kernel import field, proofs
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.params import R
+from ragseal.kernel.proofs import Statement
 from tests.attacks.forgeries import left_out, loser_returned, winner_with_chosen_noise
 from tests.attacks.world import AttackWorld, Cheat, Draft, Query, accepted, machine, queried, refused
 
@@ -82,7 +83,7 @@ def test_challenge_after_the_fact(forgery: str, chosen: Callable[..., Sequence[i
     world = queried(Cheat(forge=keep, h_of=absorbed, chosen=chosen))
     refused(world, 8, "the proof of record 1 does not hold")
     forged, query = world.records()[1], world.kept[world.digest, 1]
-    real = attestation.challenges
+    real = proofs.challenges
 
     def believed(key: bytes, record: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
         if record == forged.digest():
@@ -90,7 +91,7 @@ def test_challenge_after_the_fact(forgery: str, chosen: Callable[..., Sequence[i
         return real(key, record, statement, c_w, c_h)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attestation, "challenges", believed)
+        patch.setattr(proofs, "challenges", believed)
         accepted(world)
 
 
@@ -100,7 +101,7 @@ def test_what_the_verifier_hashes() -> None:
     record = world.records()[0]
     query = world.kept[world.digest, 0]
     parts = [world.key.digest, record.digest(), query.statement, world.c_w(record), world.hint_commitment(query)]
-    base = attestation.challenges(*parts)  # type: ignore[arg-type]
+    base = proofs.challenges(*parts)  # type: ignore[arg-type]
     assert base[0] != base[1]
     seen = {tuple(base)}
     statement = query.statement
@@ -110,7 +111,7 @@ def test_what_the_verifier_hashes() -> None:
     for at, value in others:
         changed: list[object] = list(parts)
         changed[at] = value
-        a, b = attestation.challenges(*changed)  # type: ignore[arg-type]
+        a, b = proofs.challenges(*changed)  # type: ignore[arg-type]
         assert a != base[0]
         assert b != base[1]
         seen.add((a, b))

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from ragseal.kernel import field, folding, opening
-from ragseal.kernel.attestation import BatchItem, ProofBatch
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.params import R
+from ragseal.kernel.proofs import BatchItem, ProofBatch
 from tests.attacks.checks import FOLDS_HASHED, HINTS, LINK, Check, without
 from tests.attacks.world import GROUP, AttackWorld, Cheat, accepted, queried, refused
 

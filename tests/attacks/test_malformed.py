@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from ragseal.kernel import field
-from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.bn254 import IDENTITY
 from ragseal.kernel.errors import AuditError, EncodingError, ProofError
 from ragseal.kernel.params import P, R
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.verifier.steps import proofs
 from tests.attacks.checks import POINTS_ON_THE_CURVE, RESPONSES_CANONICAL, without
 from tests.attacks.removal import Check

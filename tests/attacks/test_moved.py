@@ -11,9 +11,10 @@ import pytest
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation
-from ragseal.kernel.attestation import ProofEntry, Record
+from ragseal.kernel import proofs
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.statement import seed_commitment
 from ragseal.verifier.evidence import ConfiguredKey
 from tests.attacks.checks import PAIRING, without
@@ -73,9 +74,9 @@ def test_record_changed_after_its_proof() -> None:
         return world
 
     refused(made(), 8, "the proof of record 2 does not hold")
-    real = attestation.challenges
+    real = proofs.challenges
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attestation, "challenges", lambda key, record, *rest: real(key, bytes(32), *rest))
+        patch.setattr(proofs, "challenges", lambda key, record, *rest: real(key, bytes(32), *rest))
         accepted(made())
 
 

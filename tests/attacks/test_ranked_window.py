@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import attestation, field
+from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.params import R
@@ -93,9 +93,9 @@ def test_bounds_among_the_hints_that_are_not_those_of_c_1() -> None:
 
 def test_c_1_fixed_after_beta() -> None:
     """beta times a component of C_1 makes up for a false clear input, if beta is known before C_1.  It hashes C_1."""
-    real = attestation.challenges
+    real = proofs.challenges
 
-    def of_c_h_alone(key: bytes, record: bytes, stated: attestation.Statement, c_w: bytes, c_h: bytes) -> list[int]:
+    def of_c_h_alone(key: bytes, record: bytes, stated: proofs.Statement, c_w: bytes, c_h: bytes) -> list[int]:
         return real(key, record, stated, c_w, c_h[:POINT_BYTES])
 
     def early(world: AttackWorld, record: Record, query: Query) -> Sequence[int]:
@@ -114,7 +114,7 @@ def test_c_1_fixed_after_beta() -> None:
     query.entry = replace(world.entry(record), c_h=moved)
     refused(world, 8, "the proof of record 1 does not hold")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attestation, "challenges", of_c_h_alone)
+        patch.setattr(proofs, "challenges", of_c_h_alone)
         for one in world.kept.values():
             if one is not query:
                 one.entry = None

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import TransportError
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier import verification
 from ragseal.verifier.evidence import Auditor

@@ -23,9 +23,9 @@ from google.protobuf import message_factory
 
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.inquiry import Delivery, ProofsAsk, open_delivery
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger

@@ -31,21 +31,15 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.assignments import Assignment, RankedAssignment, assignment_of
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.snarkjs import proof_bytes
-from ragseal.kernel import attestation, commitment, mechanism, noise, signature, statement
+from ragseal.kernel import attestation, commitment, mechanism, noise, proofs, signature, statement
 from ragseal.kernel import field as scalars
-from ragseal.kernel.attestation import (
-    BatchItem,
-    ProofEntry,
-    Record,
-    Request,
-    SignedRequest,
-    Statement,
-)
+from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import TAG_COARSE, TAG_FINE, CircuitClass, P, R
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import Returned, places_commitment, seed_commitment
@@ -251,7 +245,7 @@ class AttackWorld(simulator.World):
         stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax(cls), 0)
         proven, seed = plan.proven(stated, e), plan.seed or self.seed
         noise_of = noise_key(seed, proven.beacon, proven.ctx)
-        blind = attestation.total_blinder(policy_, scored, used.blinders, rho, rho_hint)
+        blind = proofs.total_blinder(policy_, scored, used.blinders, rho, rho_hint)
         draft, bounds = None, ()
         if plan.forge_ranked is not None:
             forged = self._ranked_draft(proven, w)
@@ -361,7 +355,7 @@ class AttackWorld(simulator.World):
     def challenges(self, record: Record, query: Query) -> tuple[int, ...]:
         """alpha and beta as the verifier derives them."""
         c_h = self.hint_commitment(query)
-        return tuple(attestation.challenges(self.key.digest, record.digest(), query.statement, self.c_w(record), c_h))
+        return tuple(proofs.challenges(self.key.digest, record.digest(), query.statement, self.c_w(record), c_h))
 
     def _shifted(self, h: bytes, shifts: dict[int, int]) -> bytes:
         """h without what C_w carries of it."""

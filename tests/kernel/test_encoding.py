@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ragseal.kernel import attestation as at
 from ragseal.kernel import commitment as cm
 from ragseal.kernel import inquiry as iq
+from ragseal.kernel import proofs as pr
 from ragseal.kernel import signature
 from ragseal.kernel.encoding import Message, decode_any, peek_tag
 from ragseal.kernel.errors import AuditError, EncodingError
@@ -58,10 +59,10 @@ SAMPLES: list[Message] = [
     at.Openings(
         3, (at.SlotOpening(4, True, (at.TextOpening("text", b"s" * 32, (b"h" * 32,)),)), at.SlotOpening(9, False, ()))
     ),
-    at.ProofBatch(
+    pr.ProofBatch(
         b"m" * 32,
-        (at.ProofEntry(0, b"r" * 32, POINT, b"p" * 256),),
-        (at.SameEmbeddingOpening("t", Opening((POINT, POINT), (POINT,) * 4, (7,))),),
+        (pr.ProofEntry(0, b"r" * 32, POINT, b"p" * 256),),
+        (pr.SameEmbeddingOpening("t", Opening((POINT, POINT), (POINT,) * 4, (7,))),),
         Opening((POINT,), (), (1, 2)),
     ),
     at.SealedAnswer(
@@ -116,7 +117,7 @@ def test_no_byte_is_ignored(message: Message) -> None:
 
 @given(st.binary(max_size=400))
 def test_random_bytes_are_an_encoding_error(data: bytes) -> None:
-    for kind in (at.Record, at.Answer, at.ProofBatch, cm.SignedManifest):
+    for kind in (at.Record, at.Answer, pr.ProofBatch, cm.SignedManifest):
         with pytest.raises(EncodingError):
             kind.decode(data)
 

@@ -23,11 +23,12 @@ from ragseal.kernel import (
     folding,
     mechanism,
     opening,
+    proofs,
     signature,
     statement,
     transcript,
 )
-from ragseal.kernel.attestation import BatchItem, Prepare, ProofEntry, Record, Statement
+from ragseal.kernel.attestation import Prepare, Record
 from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.certificate import CLASSES, BlockProof, LinkList, Listing, Scope, TenantLinks, make_block
 from ragseal.kernel.commitment import BeaconCommit, BeaconSeal, IndexFile, ScoreBases
@@ -35,6 +36,7 @@ from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import Opening
+from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.ledger.merkle import MerkleTree
 from tests import apart
@@ -198,9 +200,9 @@ def test_score_commitments(group: str) -> None:
     policy = world().manifest.policy
     sum_y = apart.total(bases.y, [1, 1, 1])
     c_w = apart.total(c_y + bases.y, [policy.gain, *[-policy.gain * policy.lo] * 3])
-    assert attestation.shifted_scores(GROUPS[group], c_y, sum_y, policy) == c_w
+    assert proofs.shifted_scores(GROUPS[group], c_y, sum_y, policy) == c_w
     total = (policy.gain * (3 * 11 - 127 * 12 + 127 * 13 + rho) + 77) % R
-    assert attestation.total_blinder(policy, e, [11, 12, 13], rho, 77) == total
+    assert proofs.total_blinder(policy, e, [11, 12, 13], rho, 77) == total
 
 
 def test_poseidon_commitments() -> None:
@@ -253,7 +255,7 @@ CLEAR = b"".join(map(be, (1, 2, 3, 4, R - 5)))  #: B.5, in its order
 def test_alpha_and_beta() -> None:
     """B.5: key digest, record digest, clear inputs, C_w and C_h."""
     parts = (digest("key"), digest("record"), CLEAR, POINTS[0], POINTS[1])
-    made = attestation.challenges(digest("key"), digest("record"), STATEMENT, POINTS[0], POINTS[1])
+    made = proofs.challenges(digest("key"), digest("record"), STATEMENT, POINTS[0], POINTS[1])
     assert made == [element("alpha", *parts), element("beta", *parts)]
     assert STATEMENT.clear() == [1, 2, 3, 4, R - 5]
 
@@ -281,11 +283,11 @@ def test_chi_of_a_batch() -> None:
         c_e, c_y = item.record.signed.request.c_e, item.record.c_y
         parts += [digest(f"record {at}"), clear, c_e, c_y]
         parts += [POINTS[2 * at], POINTS[2 * at + 1], digest(f"proof {at}") * 8]
-    context = attestation.batch_context(digest("key"), digest("manifest"), items())
+    context = proofs.batch_context(digest("key"), digest("manifest"), items())
     assert context == h("batch", *parts)
     assert opening.batching_challenge("hints", context) == wide("opening/hints/chi", context)
     index = digest("index version")
-    assert attestation.link_context(context, "north", index) == h("link", context, b"north", index)
+    assert proofs.link_context(context, "north", index) == h("link", context, b"north", index)
     assert opening.batching_challenge("link", index) == wide("opening/link/chi", index)
 
 
@@ -311,7 +313,7 @@ def test_relations() -> None:
     assert hint.bases == b"".join(POINTS[:3]) + b
     assert hint.slots == ((0, 4),)
     assert hint.commitments == tuple(item.entry.c_h for item in made)
-    left, right = attestation.link_relations(b"".join(POINTS[:4]), b"".join(POINTS[4:7]), b, made)
+    left, right = proofs.link_relations(b"".join(POINTS[:4]), b"".join(POINTS[4:7]), b, made)
     assert (left.bases, right.bases) == (b"".join(POINTS[:4]), b"".join(POINTS[4:7]) + b)
     assert (left.slots, right.slots) == (((0, 4),), ((0, 3), (4, 5)))  # e and r; e and rho
     assert left.commitments == tuple(item.record.signed.request.c_e for item in made)

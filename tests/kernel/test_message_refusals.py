@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
-from ragseal.kernel import attestation, commitment, inquiry, signature
+from ragseal.kernel import attestation, commitment, inquiry, proofs, signature
 from ragseal.kernel.attestation import EAGER, ON_DEMAND, Openings, Receipt, ReceiptBody, Record, SealedAnswer
 from ragseal.kernel.commitment import Account, IndexFile, Manifest, ScoreBases
 from ragseal.kernel.encoding import Message
@@ -201,8 +201,8 @@ def test_scores_that_cancel_out_commit_to_nothing() -> None:
     sum_y = apart.generator(b"refusals", 0)
     c_y = apart.total(sum_y, [policy.lo])
     with pytest.raises(ProofError, match="identity"):
-        attestation.shifted_scores(GROUP, c_y, sum_y, policy)
-    attestation.shifted_scores(GROUP, apart.total(sum_y, [policy.lo + 1]), sum_y, policy)
+        proofs.shifted_scores(GROUP, c_y, sum_y, policy)
+    proofs.shifted_scores(GROUP, apart.total(sum_y, [policy.lo + 1]), sum_y, policy)
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------

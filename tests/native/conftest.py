@@ -63,10 +63,9 @@ class Circuit:
         return path
 
 
-def product_circuit() -> Circuit:
-    """Public a, w0, w1, blind; private secret.  out = (w0 + a) * w1 + 3 secret, and q = w0 / (a + secret)."""
-    one, a, w0, w1, blind, secret, product, out, quotient = range(9)
-    assert blind == 4
+def product_circuit(w0: int = 2, w1: int = 3) -> Circuit:
+    """Public a (wire 1), w0, w1, blind; private secret.  out = (w0 + a) * w1 + 3 secret, and q = w0 / (a + secret)."""
+    one, a, secret, product, out, quotient = 0, 1, *range(5, 9)
     return Circuit(
         wires=9,
         public=4,
@@ -84,7 +83,7 @@ INPUTS = b"".join(be(x) for x in (11, -7, 1000, 123456789, 42))
 
 
 @pytest.fixture(scope="session")
-def make() -> Callable[[], Circuit]:
+def make() -> Callable[..., Circuit]:
     return product_circuit
 
 

@@ -16,6 +16,7 @@ import pytest
 from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import circuit_of, load_classes
 from ragseal.circuits.container import read_container, write_container
+from ragseal.circuits.r1cs import ConstraintSystem, read_r1cs
 from ragseal.groth16.coefficients import check_coefficients
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs, show_inputs
@@ -74,7 +75,7 @@ def circuit(new: Any) -> Any:
 @dataclass(frozen=True)
 class Ceremony:
     powers: Path
-    r1cs: Path
+    circuit: ConstraintSystem
     setup: Path  #: of snarkjs, hidden inputs private
     begin: Path  #: what the first party contributes to
     final: Path  #: after a contribution and a beacon
@@ -91,7 +92,7 @@ def held(tmp_path_factory: pytest.TempPathFactory, new_circuit: Any) -> Ceremony
     show_inputs(setup, PUBLIC, begin)
     snarkjs("zkey", "contribute", begin, middle, "-e=for tests only", "--name=somebody")
     snarkjs("zkey", "beacon", middle, final, BEACON, 10)
-    return Ceremony(powers, r1cs, setup, begin, final)
+    return Ceremony(powers, read_r1cs(r1cs), setup, begin, final)
 
 
 def same_points(one: Path, other: Path) -> None:
@@ -105,7 +106,7 @@ def same_points(one: Path, other: Path) -> None:
 
 
 def test_snarkjs_and_the_native_module_begin_with_the_same_key(held: Ceremony, tmp_path: Path) -> None:
-    PowersFile(held.powers).initial_key(held.r1cs, KEPT, tmp_path / "native.zkey")
+    PowersFile(held.powers).initial_key(held.circuit, KEPT, tmp_path / "native.zkey")
     same_points(tmp_path / "native.zkey", held.begin)
 
 
@@ -113,12 +114,12 @@ def test_the_last_key_of_a_ceremony(held: Ceremony, tmp_path: Path) -> None:
     """snarkjs lists who contributed, we check every point; both prove with it, and our verifier takes the hidden
     inputs as a commitment."""
     assert "ZKey Ok" in snarkjs("zkvi", held.begin, held.powers, held.final)
-    PowersFile(held.powers).check_key(held.final, held.r1cs, KEPT)
-    check_coefficients(held.final, held.r1cs, KEPT)
+    PowersFile(held.powers).check_key(held.final, held.circuit, KEPT)
+    check_coefficients(held.final, held.circuit, KEPT)
     key = native.ProvingKey.load(held.final)
     assert (key.n_public, key.domain) == (PUBLIC, 16), "more public inputs than half the domain"
     inputs = b"".join(n.to_bytes(32, "big") for n in (5, 77, *range(100, 110), 42))
-    witness = native.R1cs.load(held.r1cs).solve(inputs)
+    witness = native.R1cs.load(held.circuit.path).solve(inputs)
     witness.to_wtns(tmp_path / "w.wtns")
     snarkjs("groth16", "prove", held.final, tmp_path / "w.wtns", tmp_path / "proof.json", tmp_path / "public.json")
     snarkjs("zkey", "export", "verificationkey", held.final, tmp_path / "vk.json")
@@ -135,16 +136,16 @@ def test_the_last_key_of_a_ceremony(held: Ceremony, tmp_path: Path) -> None:
 
 def test_a_native_beginning_serves_a_ceremony(held: Ceremony, tmp_path: Path) -> None:
     powers = PowersFile(held.powers)
-    powers.initial_key(held.r1cs, KEPT, tmp_path / "begin.zkey")
+    powers.initial_key(held.circuit, KEPT, tmp_path / "begin.zkey")
     snarkjs("zkey", "contribute", tmp_path / "begin.zkey", tmp_path / "final.zkey", "-e=for tests only")
     assert "ZKey Ok" in snarkjs("zkvi", tmp_path / "begin.zkey", held.powers, tmp_path / "final.zkey")
-    powers.check_key(tmp_path / "final.zkey", held.r1cs, KEPT)
+    powers.check_key(tmp_path / "final.zkey", held.circuit, KEPT)
     with pytest.raises(native.NativeError, match="has contributions already"):
         native.contribute(tmp_path / "final.zkey", tmp_path / "more.zkey")
 
 
 def test_a_key_of_ones_own_upon_their_powers(held: Ceremony, tmp_path: Path) -> None:
-    PowersFile(held.powers).make_key(held.r1cs, KEPT, tmp_path / "own.zkey")
+    PowersFile(held.powers).make_key(held.circuit, KEPT, tmp_path / "own.zkey")
     assert not list(tmp_path.glob(".initial-*")), "nothing is left of the key that proves anything"
     native.ProvingKey.load(tmp_path / "own.zkey")
 
@@ -161,10 +162,10 @@ def test_points_are_moved_before_anybody_contributes(held: Ceremony, tmp_path: P
         with pytest.raises(ProofError, match="public wires are to be"):
             show_inputs(held.setup, public, tmp_path / "no.zkey")
     with pytest.raises(ProofError, match="not a zkey"):
-        show_inputs(held.r1cs, PUBLIC, tmp_path / "no.zkey")
+        show_inputs(held.circuit.path, PUBLIC, tmp_path / "no.zkey")
     for kept in (0, PUBLIC + 1):
         with pytest.raises(ProofError, match="are to stay"):
-            hide_inputs(held.r1cs, kept, tmp_path / "no.r1cs")
+            hide_inputs(held.circuit.path, kept, tmp_path / "no.r1cs")
     parts = dict(read_container(held.setup, b"zkey", 1).sections)
     for kind, changed in ((8, parts[8][:-64]), (3, parts[3][64:]), (2, parts[2][:-1]), (1, b"\2\0\0\0")):
         write_container(tmp_path / "cut.zkey", b"zkey", 1, {**parts, kind: changed})
@@ -179,10 +180,10 @@ def test_a_contribution_to_the_key_before_the_move_is_none_to_the_key_after_it(h
     Moved into IC's company those points would let anybody change hidden inputs under a proof.
     """
     powers = PowersFile(held.powers)
-    hide_inputs(held.r1cs, KEPT, tmp_path / "hidden.r1cs")
+    hide_inputs(held.circuit.path, KEPT, tmp_path / "hidden.r1cs")
     assert "ZKey Ok" in snarkjs("zkey", "verify", tmp_path / "hidden.r1cs", held.powers, held.setup), "what it looks at"
     with pytest.raises((ProofError, native.NativeError)):  # what it should look at
-        powers.check_key(held.setup, held.r1cs, KEPT)
+        powers.check_key(held.setup, held.circuit, KEPT)
     snarkjs("zkey", "contribute", held.setup, tmp_path / "given.zkey", "-e=for tests only")
     given, begun = (read_container(path, b"zkey", 1).sections for path in (tmp_path / "given.zkey", held.begin))
     cut = (PUBLIC - KEPT) * 64
@@ -193,7 +194,7 @@ def test_a_contribution_to_the_key_before_the_move_is_none_to_the_key_after_it(h
         listed = bytes(hash_of[10][:64]) + bytes(given[10][64:])
         write_container(tmp_path / "final.zkey", b"zkey", 1, {**parts, 10: listed})
         write_container(tmp_path / "begin.zkey", b"zkey", 1, {**begun, 10: listed[:64] + bytes(4)})
-        powers.check_key(tmp_path / "final.zkey", held.r1cs, KEPT)  # the key itself is as it should be
+        powers.check_key(tmp_path / "final.zkey", held.circuit, KEPT)  # the key itself is as it should be
         command = [
             "node",
             str(PROGRAM),
@@ -209,14 +210,14 @@ def test_a_contribution_to_the_key_before_the_move_is_none_to_the_key_after_it(h
 def test_class_tiny(tmp_path: Path) -> None:
     """The same on a circuit of ragseal's own, upon powers that one party made.  Nearly all the time is snarkjs'."""
     tiny = load_classes()["tiny"]
-    circuit, r1cs = circuit_of(tiny), build(tiny, DEFAULT_CACHE).r1cs
+    circuit, own = circuit_of(tiny), read_r1cs(build(tiny, DEFAULT_CACHE).r1cs)
     native.make_powers(tmp_path / "powers.ptau", 14)
-    hide_inputs(r1cs, circuit.kept, tmp_path / "hidden.r1cs")
+    hide_inputs(own.path, circuit.kept, tmp_path / "hidden.r1cs")
     snarkjs("groth16", "setup", tmp_path / "hidden.r1cs", tmp_path / "powers.ptau", tmp_path / "setup.zkey")
     show_inputs(tmp_path / "setup.zkey", circuit.public, tmp_path / "begin.zkey")
     powers = PowersFile(tmp_path / "powers.ptau")
-    powers.initial_key(r1cs, circuit.kept, tmp_path / "native.zkey")
+    powers.initial_key(own, circuit.kept, tmp_path / "native.zkey")
     same_points(tmp_path / "native.zkey", tmp_path / "begin.zkey")
     native.contribute(tmp_path / "begin.zkey", tmp_path / "own.zkey")
-    powers.check_key(tmp_path / "own.zkey", r1cs, circuit.kept)
-    check_coefficients(tmp_path / "own.zkey", r1cs, circuit.kept)
+    powers.check_key(tmp_path / "own.zkey", own, circuit.kept)
+    check_coefficients(tmp_path / "own.zkey", own, circuit.kept)

@@ -23,29 +23,13 @@ G1, G2 = 64, 128
 HEAD = 2 * 36 + 12
 ALPHA, BETA_1, BETA_2, GAMMA, DELTA_1, DELTA_2 = (HEAD + o for o in (0, 64, 128, 256, 384, 448))
 KEPT = 2  #: public a and blind; w0 and w1 live in commitments
+WIRES = {"w0": 3, "w1": 4}  #: the blinder, wire 2, stands before them
 INPUTS = (11, 123456789, -7, 1000, 42)
 
 
 def raw(x: int, y: int) -> bytes:
     """A point's coordinates as snarkjs stores them."""
     return b"".join((c * 2**256 % P).to_bytes(32, "little") for c in (x, y))
-
-
-def circuit(new: Any) -> Any:
-    """Public a, blind, w0, w1; private secret.  out = (w0 + a) * w1 + 3 secret, and q = w0 / (a + secret)."""
-    one, a, blind, w0, w1, secret, product, out, quotient = range(9)
-    assert blind == KEPT
-    return new(
-        wires=9,
-        public=4,
-        private=1,
-        rows=[
-            ({w0: 1, a: 1}, {w1: 1}, {product: 1}),
-            ({}, {}, {product: 1, secret: 3, out: -1}),
-            ({a: 1, secret: 1}, {quotient: 1}, {w0: 1}),
-            ({quotient: 2, one: 1}, {one: 5}, {quotient: 10, one: 5}),
-        ],
-    )
 
 
 @dataclass(frozen=True)
@@ -58,10 +42,10 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, new_circuit: Any) -> Made:
+def made(tmp_path_factory: pytest.TempPathFactory, make: Callable[..., Any]) -> Made:
     folder = tmp_path_factory.mktemp("powers")
     native.make_powers(folder / "made.ptau", POWER)
-    r1cs = circuit(new_circuit).write(folder / "small.r1cs")
+    r1cs = make(**WIRES).write(folder / "small.r1cs")
     checked = native.Powers.load(folder / "made.ptau", 8)
     checked.initial_key(r1cs, folder / "initial.zkey", KEPT)
     native.contribute(folder / "initial.zkey", folder / "own.zkey")
@@ -183,7 +167,7 @@ def test_another_gamma_is_refused(made: Made, repack: Repack, tmp_path: Path) ->
         made.checked.check_key(tmp_path / "bad.zkey", made.r1cs, KEPT)
 
 
-def test_keys_of_others_are_refused(made: Made, new_circuit: Any, tmp_path: Path) -> None:
+def test_keys_of_others_are_refused(made: Made, make: Callable[..., Any], tmp_path: Path) -> None:
     native.setup(made.r1cs, tmp_path / "alone.zkey", KEPT)
     with pytest.raises(native.NativeError, match="alpha and beta are not those of these powers"):
         made.checked.check_key(tmp_path / "alone.zkey", made.r1cs, KEPT)
@@ -191,7 +175,7 @@ def test_keys_of_others_are_refused(made: Made, new_circuit: Any, tmp_path: Path
     with pytest.raises(native.NativeError, match="alpha and beta are not those of these powers"):
         native.Powers.load(tmp_path / "other.ptau", 8).check_key(made.zkey, made.r1cs, KEPT)
     # a row more within the same domain: the counts agree, the points do not
-    longer = circuit(new_circuit)
+    longer = make(**WIRES)
     longer.rows[0], longer.rows[2] = longer.rows[2], longer.rows[0]
     longer.write(tmp_path / "longer.r1cs")
     with pytest.raises(native.NativeError, match="section 5"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import attestation
+from ragseal.kernel import proofs
 from ragseal.kernel.errors import AttestationError, BudgetError
 from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
@@ -140,20 +140,20 @@ def test_openings_take_turns_with_proofs(tmp_path: Path, monkeypatch: pytest.Mon
             alice = Asker("alice", serving)
             for number in range(3):
                 await alice.ask(f"question {number}")
-            proofs, held = serving.proofs, []
-            hints, verify = proofs._hints, attestation.verify_link
+            making, held = serving.proofs, []
+            hints, verify = making._hints, proofs.verify_link
 
             def watched(*arguments: Any) -> Any:
-                held.append(proofs._turns._taken)
+                held.append(making._turns._taken)
                 return hints(*arguments)
 
-            monkeypatch.setattr(proofs, "_hints", watched)
+            monkeypatch.setattr(making, "_hints", watched)
             monkeypatch.setattr(
-                attestation, "verify_link", lambda *rest: (held.append(proofs._turns._taken), verify(*rest))[1]
+                proofs, "verify_link", lambda *rest: (held.append(making._turns._taken), verify(*rest))[1]
             )
             await delivered(serving, ProofsAsk(window.digest, NOW, bytes(16), (0, 1, 2)))
             assert held == [True] * 7  # three proofs, three records opened, one link
-            assert not proofs._turns._taken
+            assert not making._turns._taken
 
     asyncio.run(run())
 

@@ -15,11 +15,12 @@ from ragseal.backends.group import default_group
 from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.provers import AttestationBackend
-from ragseal.kernel import attestation
-from ragseal.kernel.attestation import BatchItem, ProofBatch, ProofEntry, Record, Statement
+from ragseal.kernel import proofs
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.proofs import Proofs, hint_blinders, release
 from ragseal.prover.provider import Serving
@@ -59,18 +60,18 @@ def audit(key: KeyView, serving: Serving, batch: ProofBatch) -> None:
         item(key, manifest, beacon, serving, window, accounts[a].tenant, e) for e, a in with_accounts(serving, batch)
     ]
     for i in items:
-        ab = attestation.challenges(key.digest, i.record_digest, i.statement, i.c_w, i.entry.c_h)
+        ab = proofs.challenges(key.digest, i.record_digest, i.statement, i.c_w, i.entry.c_h)
         key.verify([*i.statement.clear(), *ab], i.c_w, i.entry.c_h, i.entry.proof)
-    context = attestation.batch_context(key.digest, window.digest, items)
-    attestation.verify_hints(group, key.hint_bases, context, items, batch.hints)
+    context = proofs.batch_context(key.digest, window.digest, items)
+    proofs.verify_hints(group, key.hint_bases, context, items, batch.hints)
     assert [link.tenant for link in batch.links] == sorted({i.tenant for i in items})
     for link in batch.links:
         index = manifest.index_of(link.tenant)
         columns = serving.provider.window_secrets(window.digest).versions[link.tenant].public.columns
         own = [i for i in items if i.tenant == link.tenant]
-        here = attestation.link_context(context, link.tenant, index.digest())
+        here = proofs.link_context(context, link.tenant, index.digest())
         bases = generators(group, DIMENSION)
-        attestation.verify_link(group, bases, columns, key.scores.b, here, own, link.opening)
+        proofs.verify_link(group, bases, columns, key.scores.b, here, own, link.opening)
 
 
 def with_accounts(serving: Serving, batch: ProofBatch) -> list[tuple[ProofEntry, str]]:
@@ -88,7 +89,7 @@ def item(
     record, policy = record_of(serving, entry.seq), manifest.policy
     assert entry.record_digest == record.digest()
     statement = Statement(manifest.c_seed, beacon, record.signed.request.ctx(), policy.hmax(key.cls), record.t_commit)
-    c_w = attestation.shifted_scores(default_group(), record.c_y, key.sum_y, policy)
+    c_w = proofs.shifted_scores(default_group(), record.c_y, key.sum_y, policy)
     return BatchItem(record, record.digest(), tenant, statement, c_w, entry)
 
 

@@ -18,11 +18,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from ragseal.backends.group import default_group
 from ragseal.groth16.keys import KeyPaths, load_key
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import Answer, Prepared, ProofBatch, Record
+from ragseal.kernel.attestation import Answer, Prepared, Record
 from ragseal.kernel.commitment import IndexFile, Registry, SignedManifest, registry_leaves, verify_columns
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, EncodingError
 from ragseal.kernel.inquiry import Delivery, LinksAsk, ProofsAsk, RegistryAsk, open_delivery
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.prover import remote

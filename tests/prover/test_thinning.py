@@ -12,11 +12,11 @@ import pytest
 
 from ragseal.backends.group import default_group
 from ragseal.kernel import commitment
-from ragseal.kernel.attestation import ProofBatch
 from ragseal.kernel.coin import coin_context, hidden_slots
 from ragseal.kernel.commitment import IndexFile, Thinning, WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
 from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning

@@ -16,22 +16,17 @@ from typing import Any, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel import attestation, commitment, field, opening, signature
+from ragseal.kernel import attestation, commitment, field, opening, proofs, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
-    BatchItem,
     Openings,
-    ProofBatch,
-    ProofEntry,
     Receipt,
     ReceiptBody,
     Record,
     Request,
-    SameEmbeddingOpening,
     SignedRequest,
     SlotOpening,
-    Statement,
     TextOpening,
     sealed_digest,
 )
@@ -52,6 +47,7 @@ from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
 from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
@@ -343,7 +339,7 @@ class World:
         """Proofs and openings of these records, in this order."""
         known = {record.seq: record for record in self.records(manifest)}
         items = self.tamper_items([self.item(known[seq]) for seq in seqs])
-        context = attestation.batch_context(self.key.digest, manifest, items)
+        context = proofs.batch_context(self.key.digest, manifest, items)
         hints = self.open_hints(context, items)
         links = tuple(self.link(t, context, items) for t in sorted({item.tenant for item in items}))
         return ProofBatch(manifest, tuple(item.entry for item in items), links, hints)
@@ -361,13 +357,13 @@ class World:
         )
         entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), self.hint_commitment(kept), bytes(256)))
         if entry.proof == bytes(256):
-            alpha, beta = attestation.challenges(self.key.digest, record.digest(), statement, c_w, entry.c_h)
+            alpha, beta = proofs.challenges(self.key.digest, record.digest(), statement, c_w, entry.c_h)
             proof = self.prove(record, kept, [*statement.clear(), alpha, beta], c_w, entry.c_h)
             entry = replace(entry, proof=proof)
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry)
 
     def c_w(self, record: Record) -> bytes:
-        return attestation.shifted_scores(GROUP, record.c_y, self.key.sum_y, self.manifest.policy)
+        return proofs.shifted_scores(GROUP, record.c_y, self.key.sum_y, self.manifest.policy)
 
     def hint_commitment(self, kept: Kept) -> bytes:
         """C_h."""
@@ -385,12 +381,12 @@ class World:
     def link(self, tenant: str, context: bytes, items: Sequence[BatchItem]) -> SameEmbeddingOpening:
         """The link opening of one tenant's records: of the e in C_e."""
         own = [item for item in items if item.tenant == tenant]
-        here = attestation.link_context(context, tenant, self.tenants[tenant].index.digest())
+        here = proofs.link_context(context, tenant, self.tenants[tenant].index.digest())
         kept = [self.kept[item.record.manifest, item.record.seq] for item in own]
         weights = powers(opening.batching_challenge("link", here), len(own))
         witness = GROUP.combine([field.pack([*k.e, k.blinder, k.rho]) for k in kept], weights)
         columns = self.tenants[tenant].file.columns
-        relations = attestation.link_relations(self.generators, columns, self.key.scores.b, own)
+        relations = proofs.link_relations(self.generators, columns, self.key.scores.b, own)
         nonces = scalars(self.rng, self.dimension + 2)
         return SameEmbeddingOpening(tenant, prove_opening(GROUP, "link", here, relations, witness, nonces))
 

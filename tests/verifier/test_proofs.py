@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from ragseal.kernel import attestation, field
-from ragseal.kernel.attestation import ProofBatch, ProofEntry, Record, SameEmbeddingOpening
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import R
+from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
 from ragseal.verifier.evidence import ConfiguredKey
 from tests.simulator import (
     CLASS_DIGEST,

@@ -19,10 +19,11 @@ from ragseal.circuits.circuit import HERE, class_digest
 from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.groth16.provers import AttestationBackend, open_backend
-from ragseal.kernel import attestation, field
-from ragseal.kernel.attestation import ProofEntry, Record, Request
+from ragseal.kernel import field, proofs
+from ragseal.kernel.attestation import Record, Request
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.mechanism import noise_key
+from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.statement import Returned, seed_commitment
 from ragseal.verifier.state import State
 from tests.simulator import CLS, GROUP, Kept, Tenant, World, key_of
@@ -82,7 +83,7 @@ class ProvenWorld(World):
                     clear=tuple(clear),
                     w=tuple(int(x) for x in self.scores(kept.tenant, kept.e)),
                     h=kept.hints,
-                    blind=attestation.total_blinder(self.manifest.policy, kept.e, blinders, kept.rho, kept.rho_hint),
+                    blind=proofs.total_blinder(self.manifest.policy, kept.e, blinders, kept.rho, kept.rho_hint),
                     seed=SEED,
                     t_salt=kept.t_salt,
                 )

@@ -16,13 +16,10 @@ from ragseal.kernel.attestation import (
     Openings,
     Prepare,
     Prepared,
-    ProofBatch,
-    ProofEntry,
     Receipt,
     ReceiptBody,
     Record,
     Request,
-    SameEmbeddingOpening,
     SealedAnswer,
     SignedRequest,
     SlotOpening,
@@ -51,6 +48,7 @@ from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Ref
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import RATIONAL, Policy
+from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
 from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.squarednorm import SquaredNorm

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragseal.kernel import attestation, certificate, commitment
+from ragseal.kernel import attestation, certificate, commitment, proofs
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.opening import Opening
@@ -35,9 +35,9 @@ KINDS: tuple[type[Message], ...] = (
     attestation.ReceiptBody,
     attestation.Receipt,
     attestation.Answer,
-    attestation.ProofEntry,
-    attestation.SameEmbeddingOpening,
-    attestation.ProofBatch,
+    proofs.ProofEntry,
+    proofs.SameEmbeddingOpening,
+    proofs.ProofBatch,
     certificate.SignedLinks,
     certificate.LinkList,
     certificate.TenantLinks,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragseal.kernel import attestation, commitment
-from ragseal.kernel.attestation import BatchItem, ProofBatch, Statement
+from ragseal.kernel import commitment, proofs
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import Key, Refused, held
 from ragseal.verifier.steps.manifest import Window
@@ -73,12 +73,12 @@ def check_batch(basis: ProofContext, part: Sequence[LoggedRecord], batch: ProofB
         )
     items = [_item(basis, one, entry) for one, entry in zip(part, batch.entries, strict=True)]
     _pairings(basis, items)
-    context = attestation.batch_context(basis.key.digest, basis.window.digest, items)
-    attestation.verify_hints(basis.group, basis.key.hint_bases, context, items, batch.hints)
+    context = proofs.batch_context(basis.key.digest, basis.window.digest, items)
+    proofs.verify_hints(basis.group, basis.key.hint_bases, context, items, batch.hints)
     _links(basis, items, batch, context)
 
 
-def _item(basis: ProofContext, one: LoggedRecord, entry: attestation.ProofEntry) -> BatchItem:
+def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry) -> BatchItem:
     manifest = basis.window.manifest
     statement = Statement(
         c_seed=manifest.c_seed,
@@ -87,7 +87,7 @@ def _item(basis: ProofContext, one: LoggedRecord, entry: attestation.ProofEntry)
         hmax=manifest.policy.hmax(basis.window.cls),
         t_commit=one.record.t_commit,
     )
-    c_w = attestation.shifted_scores(basis.group, one.record.c_y, basis.key.sum_y, manifest.policy)
+    c_w = proofs.shifted_scores(basis.group, one.record.c_y, basis.key.sum_y, manifest.policy)
     return BatchItem(one.record, one.digest, one.tenant, statement, c_w, entry)
 
 
@@ -95,9 +95,7 @@ def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
     """All Groth16 proofs in one product with the auditor's own random weights; one by one to name a culprit."""
     equations = []
     for item in items:
-        challenges = attestation.challenges(
-            basis.key.digest, item.record_digest, item.statement, item.c_w, item.entry.c_h
-        )
+        challenges = proofs.challenges(basis.key.digest, item.record_digest, item.statement, item.c_w, item.entry.c_h)
         equations.append((item.statement.clear() + challenges, item.c_w, item.entry.c_h, item.entry.proof))
     try:
         basis.key.verify_batch(equations)
@@ -121,12 +119,12 @@ def _links(basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, c
     for link in batch.links:
         own = [item for item in items if item.tenant == link.tenant]
         index_digest = basis.window.manifest.index_of(link.tenant).digest()
-        attestation.verify_link(
+        proofs.verify_link(
             basis.group,
             basis.generators,
             basis.columns[link.tenant],
             basis.key.scores.b,
-            attestation.link_context(context, link.tenant, index_digest),
+            proofs.link_context(context, link.tenant, index_digest),
             own,
             link.opening,
         )

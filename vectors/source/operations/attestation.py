@@ -14,12 +14,14 @@ from ragseal.kernel import (
     field,
     folding,
     opening,
+    proofs,
     sealing,
 )  # fmt: skip
-from ragseal.kernel.attestation import BatchItem, ProofEntry, Record, Statement
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest, ScoreBases
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.ledger.note import NoteVerifier
 from vectors.source.operations.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown
@@ -45,7 +47,7 @@ def score_commitment(given: Json) -> Json:
     bases = ScoreBases(un(given["y"]), un(given["b"]))
     c_y = attestation.score_commitment(GROUP, un(given["columns"]), bases, given["e"], int(given["rho"]))
     sum_y = GROUP.msm(bases.y, field.pack([1] * bases.capacity))
-    c_w = attestation.shifted_scores(GROUP, c_y, sum_y, Policy.decode(un(given["policy"])))
+    c_w = proofs.shifted_scores(GROUP, c_y, sum_y, Policy.decode(un(given["policy"])))
     return {"c_y": c_y.hex(), "c_w": c_w.hex()}
 
 
@@ -55,7 +57,7 @@ def _statement(given: list[Any]) -> Statement:
 
 def alpha_beta(given: Json) -> Json:
     digests = un(given["key_digest"]), un(given["record_digest"])
-    both = attestation.challenges(*digests, _statement(given["clear"]), un(given["c_w"]), un(given["c_h"]))
+    both = proofs.challenges(*digests, _statement(given["clear"]), un(given["c_w"]), un(given["c_h"]))
     return {"alpha": number(both[0]), "beta": number(both[1])}
 
 
@@ -72,8 +74,8 @@ def batch_chi(given: Json) -> Json:
         record, c_h, proof = Record.decode(un(one["record"])), un(one["c_h"]), un(one["proof"])
         entry = ProofEntry(record.seq, record.digest(), c_h, proof)
         items.append(BatchItem(record, record.digest(), "", _statement(one["clear"]), un(one["c_w"]), entry))
-    context = attestation.batch_context(un(given["key_digest"]), un(given["manifest"]), items)
-    link = attestation.link_context(context, given["tenant"], un(given["index_digest"]))
+    context = proofs.batch_context(un(given["key_digest"]), un(given["manifest"]), items)
+    link = proofs.link_context(context, given["tenant"], un(given["index_digest"]))
     return {
         "context": context.hex(),
         "chi": number(opening.batching_challenge("hints", context)),

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Phase B, proofs: what a record's proof states, and the batches in which proofs are delivered.  SPEC B.5 to B.8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ragseal.kernel import field
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.encoding import HASH, NAME, U64, Codec, Fixed, Many, Message, Nested, Points
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
+from ragseal.kernel.opening import Opening, Relation, verify_opening
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import Policy
+from ragseal.kernel.transcript import nonzero_element, tagged_hash
+
+MAX_BATCH = 1 << 16
+PROOF_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The circuit's clear public inputs without the challenges, all known to the verifier from the ledger."""
+
+    c_seed: int
+    beacon: int
+    ctx: int
+    hmax: int
+    t_commit: int
+
+    def clear(self) -> list[int]:
+        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit]
+
+
+@dataclass(frozen=True, slots=True)
+class ProofEntry(Message):
+    """One record's proof as delivered in a batch."""
+
+    TAG: ClassVar[str] = "proof-entry"
+    CODECS: ClassVar[Sequence[Codec]] = (U64, HASH, Points(MAX_COMMITMENTS), Fixed(PROOF_BYTES))
+
+    seq: int
+    record_digest: bytes
+    c_h: bytes  #: the commitments to its hints: C_h, and of a ranked class C_1 behind it
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SameEmbeddingOpening(Message):
+    """The opening that ties C_e and C_y of one tenant's records in a batch."""
+
+    TAG: ClassVar[str] = "link-opening"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, Nested(Opening))
+
+    tenant: str
+    opening: Opening
+
+
+@dataclass(frozen=True, slots=True)
+class ProofBatch(Message):
+    """Proofs of a set of records with their batched openings: one for the hints, one a tenant for the links."""
+
+    TAG: ClassVar[str] = "proof-batch"
+    CODECS: ClassVar[Sequence[Codec]] = (
+        HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(SameEmbeddingOpening), 256), Nested(Opening),
+    )  # fmt: skip
+
+    manifest: bytes
+    entries: tuple[ProofEntry, ...]  #: by increasing seq
+    links: tuple[SameEmbeddingOpening, ...]  #: by increasing tenant
+    hints: Opening
+
+
+def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
+    """alpha and beta of one record (SPEC B.5): of all that its proof commits to.
+
+    The record's digest covers the manifest hash.  Raises ProofError if one of them is zero.
+    """
+    parts = (key_digest, record_digest, field.pack(statement.clear()), c_w, c_h)
+    return [nonzero_element("alpha", *parts), nonzero_element("beta", *parts)]
+
+
+def shifted_scores(group: Group, c_y: bytes, sum_y: bytes, policy: Policy) -> bytes:
+    """C_w = gain * (C_y - lo * sum_i Y_i), the commitment to w that the pairing check adds to vk_x.
+
+    Raises:
+        ProofError: the result is the identity.
+    """
+    c_w = group.msm(c_y + sum_y, field.pack([policy.gain, -policy.gain * policy.lo]))
+    if not any(c_w):
+        raise ProofError("C_w is the identity point")
+    return c_w
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """A record with everything its batch hashes."""
+
+    record: Record
+    record_digest: bytes
+    tenant: str
+    statement: Statement
+    c_w: bytes
+    entry: ProofEntry
+
+
+def batch_context(key_digest: bytes, manifest_digest: bytes, items: Sequence[BatchItem]) -> bytes:
+    """What chi hashes: every statement, commitment and Groth16 proof of the batch, rebuilt from one's own ledger."""
+    parts: list[bytes] = [key_digest, manifest_digest]
+    for item in items:
+        parts += [
+            item.record_digest,
+            field.pack(item.statement.clear()),
+            item.record.signed.request.c_e,
+            item.record.c_y,
+            item.c_w,
+            item.entry.c_h,
+            item.entry.proof,
+        ]
+    return tagged_hash("batch", *parts)
+
+
+def link_context(context: bytes, tenant: str, index_digest: bytes) -> bytes:
+    return tagged_hash("link", context, tenant.encode(), index_digest)
+
+
+def link_relations(
+    generator_bases: bytes, columns: bytes, b: bytes, items: Sequence[BatchItem]
+) -> tuple[Relation, Relation]:
+    """C_e over {H_0..H_d} and C_y over {C_0..C_(d-1), B} with one e (SPEC B.7).
+
+    The witness is (e_0 .. e_(d-1), r, rho).
+    """
+    d = len(columns) // POINT_BYTES
+    return (
+        Relation(generator_bases, ((0, d + 1),), tuple(i.record.signed.request.c_e for i in items)),
+        Relation(columns + b, ((0, d), (d + 1, d + 2)), tuple(i.record.c_y for i in items)),
+    )
+
+
+def verify_hints(group: Group, bases: HintBases, context: bytes, items: Sequence[BatchItem], o: Opening) -> None:
+    """The hint opening of a batch (SPEC B.7); ProofError if it does not hold."""
+    relations = bases.relations([item.entry.c_h for item in items])
+    verify_opening(group, "hints", context, relations, bases.size, o)
+
+
+def verify_link(
+    group: Group,
+    generator_bases: bytes,
+    columns: bytes,
+    b: bytes,
+    context: bytes,
+    items: Sequence[BatchItem],
+    proof: Opening,
+) -> None:
+    """The link opening of one tenant's records in a batch; ProofError if it does not hold."""
+    relations = link_relations(generator_bases, columns, b, items)
+    verify_opening(group, "link", context, relations, len(columns) // POINT_BYTES + 2, proof)
+
+
+def total_blinder(policy: Policy, e: Sequence[int], column_blinders: Sequence[int], rho: int, rho_hint: int) -> int:
+    """The coefficient of B in all that is added to vk_x: gain * (sum_j e_j beta_j + rho) + rho'.
+
+    ``rho_hint``: rho', what the commitments to hints have of B, that of a ranked class with beta
+    (:func:`ragseal.kernel.hint_opening.scaled_blinder`).
+    """
+    inner = sum(a * b for a, b in zip(e, column_blinders, strict=True)) + rho
+    return (policy.gain * inner + rho_hint) % R
