@@ -176,10 +176,26 @@ impl Ranked {
         }
     }
 
+    /// One more than the R-th largest reach, by counting: the same steps for all data, unlike a selection by comparison.
+    fn entry(&self, reach: &[i64], steps: i64) -> i64 {
+        let (least, most) = (self.bounds[0], self.bounds[self.bounds.len() - 1] + steps);
+        let mut counts = vec![0usize; (most - least + 1) as usize];
+        for x in reach {
+            counts[(x - least) as usize] += 1;
+        }
+        let (mut above, mut last) = (0, 0);
+        for (value, count) in counts.iter().enumerate().rev() {
+            let here = above < self.r && above + count >= self.r;
+            last += usize::from(here) * value;
+            above += count;
+        }
+        last as i64 + least + 1
+    }
+
     /// Noise over every slot and the exact top K by (v, -slot).  `steps`: the score window's width.
     pub fn select(&self, key: Fr, w: &[i64], steps: i64) -> Result<Selection> {
         ensure!(w.len() == self.n, "{} scores for a capacity of {}", w.len(), self.n);
-        ensure!((0..SCORE_LIMIT).contains(&steps), "H is out of range");
+        ensure!((0..=1 << self.c).contains(&steps), "H is out of range");
         ensure!(
             w.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
             "a score is out of range"
@@ -195,8 +211,7 @@ impl Ranked {
             .zip(&u)
             .map(|(&x, &u)| (x >> self.c).clamp(0, steps) + self.bounds[u as usize])
             .collect();
-        let mut ordered = reach.clone();
-        let entry = *ordered.select_nth_unstable_by(self.r - 1, |a, b| b.cmp(a)).1 + 1;
+        let entry = self.entry(&reach, steps);
         let full = (0..self.n).filter(|&i| reach[i] >= entry).map(|i| (i, true));
         let edge = (0..self.n).filter(|&i| reach[i] == entry - 1).map(|i| (i, false));
         let places: Vec<Place> = full

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Processor time of the answer path for two classes of inputs each, for ``test_timing``: one line of JSON.
 
-``RAYON_NUM_THREADS=1 python -m tests.attacks.timing_scene SAMPLES``.  A process of its own with one worker thread, so
-that processor time is what the answer costs and not how busy the machine is.
+``RAYON_NUM_THREADS=1 python -m tests.attacks.timing_scene SAMPLES CLASS``.  A process of its own with one worker thread,
+so that processor time is what the answer costs and not how busy the machine is.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.native import native
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import field
-
-CLS = load_classes()["small"]
-HMAX = 200_000
-LOW = np.full(CLS.N, -HMAX, dtype=np.int64)
 
 Call = Callable[[], object]
 
@@ -55,28 +51,30 @@ def welch(times: Sequence[Sequence[int]], keep: float = 0.8) -> dict[str, float]
 
 
 def main() -> None:
-    samples, rng, engine = int(sys.argv[1]), random.Random(1), NativeEngine(CLS)
+    samples, rng, cls = int(sys.argv[1]), random.Random(1), load_classes()[sys.argv[2]]
+    engine, best = NativeEngine(cls), 200_000  # units of a score
+    hmax, lowest = cls.window_of(best), np.full(cls.N, -best, dtype=np.int64)
 
     def top(key: int) -> int:
-        return int(engine._engine.answer(field.to_bytes(key), LOW.tobytes(), HMAX)["v"])
+        return int(engine._engine.answer(field.to_bytes(key), lowest.tobytes(), hmax)["v"])
 
-    ranked = sorted(range(1, 161), key=top)
-    few, many = ranked[:8], ranked[-8:]  # the threshold that noise alone reaches: few and many hits
-    hit = LOW.copy()
-    hit[[one.slot for one in engine.answer(few[0], LOW, HMAX)]] = (
-        HMAX  # every winner of the open set is a best possible document
+    by_top = sorted(range(1, 161), key=top)
+    few, many = by_top[:8], by_top[-8:]  # the threshold that noise alone reaches: few and many hits
+    hit = lowest.copy()
+    hit[[one.slot for one in engine.answer(few[0], lowest, hmax)]] = (
+        best  # every winner of the open set is a best possible document
     )
-    shuffled = LOW.copy()
-    shuffled[rng.sample(range(CLS.N), CLS.K)] = HMAX
+    shuffled = lowest.copy()
+    shuffled[rng.sample(range(cls.N), cls.K)] = best
 
     def answer(key: int, w: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Call:
-        return lambda: engine.answer(key, w, HMAX)
+        return lambda: engine.answer(key, w, hmax)
 
     def leaky(key: int, w: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Call:
         """A few more hashes for every slot with a score: the kind of shortcut that the test is for."""
 
         def run() -> None:
-            engine.answer(key, w, HMAX)
+            engine.answer(key, w, hmax)
             for slot in (*np.flatnonzero(w > 0),) * 4:
                 native.poseidon([field.to_bytes(key), field.to_bytes(int(slot))])
 
@@ -86,11 +84,11 @@ def main() -> None:
         return welch(interleaved(first, second, samples, rng))
 
     found = {
-        "same": run([answer(k, LOW) for k in few[::2]], [answer(k, LOW) for k in few[::2]]),
-        "noise": run([answer(k, LOW) for k in few], [answer(k, LOW) for k in many]),
-        "hits": run([answer(k, LOW) for k in few], [answer(k, hit) for k in few]),
+        "same": run([answer(k, lowest) for k in few[::2]], [answer(k, lowest) for k in few[::2]]),
+        "noise": run([answer(k, lowest) for k in few], [answer(k, lowest) for k in many]),
+        "hits": run([answer(k, lowest) for k in few], [answer(k, hit) for k in few]),
         "elsewhere": run([answer(k, hit) for k in few], [answer(k, shuffled) for k in few]),
-        "leaky": run([leaky(k, LOW) for k in few], [leaky(k, hit) for k in few]),
+        "leaky": run([leaky(k, lowest) for k in few], [leaky(k, hit) for k in few]),
     }
     print(json.dumps(found))
 
