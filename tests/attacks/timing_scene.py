@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Processor time of the answer path for two classes of inputs each, for ``test_timing``: one line of JSON.
 
-``RAYON_NUM_THREADS=1 python -m tests.attacks.timing_scene SAMPLES CLASS``.  A process of its own with one worker thread,
-so that processor time is what the answer costs and not how busy the machine is.
+``RAYON_NUM_THREADS=1 python -m tests.attacks.timing_scene SAMPLES CLASS``.  A process of its own with one worker
+thread, so that processor time is what the answer costs and not how busy the machine is.
 """
 
 from __future__ import annotations
