@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.circuits.search import count_rows
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.policy import MINILM, RETURN, Choice, measured, policy_text
 from ragseal.demo.scenario import Scenario, smallest_class
@@ -98,13 +99,15 @@ def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan
     assert spent["unseen"] < 3
 
 
-def test_the_smallest_class_of_the_best_law_is_taken() -> None:
+def test_the_cheapest_class_of_the_best_law_is_taken() -> None:
+    """Of one cost that with most results."""
     classes = load_classes()
-    law = "one-sided" if any(cls.law == "one-sided" for cls in classes.values()) else "geometric"
-    for documents in (1, 2000, 5000):
+    for documents, name in ((1, "mini-one-50"), (2000, "mini-one-50"), (5000, "small-one-50"), (7000, "small-one-32")):
         chosen = classes[smallest_class(documents)]
-        assert (chosen.law, chosen.K >= 10) == (law, True)
-        others = [c for c in classes.values() if c.law == law and c.K >= 10 and documents <= c.N]
-        assert all(chosen.N <= c.N for c in others)
+        assert (chosen.law, chosen.name) == ("one-sided-16", f"ranked-{name}")
+        others = [c for c in classes.values() if c.law.startswith("one-sided") and documents <= c.N and c.K >= 10]
+        least = min(count_rows(c).domain for c in others)
+        assert count_rows(chosen).domain == least
+        assert all(c.K <= chosen.K for c in others if count_rows(c).domain == least)
     with pytest.raises(ConfigurationError, match="fit no class"):
         smallest_class(10**6)
