@@ -34,7 +34,13 @@ CHECKS: list[tuple[str, list[str], Path]] = [
 def main() -> None:
     checks = list(CHECKS)
     if shutil.which("circomspect"):  # cargo install circomspect
-        checks.append(("circomspect", ["circomspect", "--level", "error", "circuits/attestation.circom"], ROOT))
+        checks.append(
+            (
+                "circomspect",
+                ["circomspect", "--level", "error", "circuits/attestation.circom", "circuits/ranked.circom"],
+                ROOT,
+            )
+        )
     failed = []
     for name, command, where in checks:
         done = subprocess.run(command, cwd=where, capture_output=True, text=True)

@@ -94,7 +94,14 @@ def check_wheel(wheel: Path) -> None:
             name = str(Path("ragseal", part, source.relative_to(ROOT / "ragseal" / part)))
             expect(name in names, f"the wheel lacks {name}")
     expect(not any("node_modules" in name or name.startswith("tests") for name in names), "the wheel has foreign files")
-    for name in ("circuits/attestation.circom", "circuits/package-lock.json", "ledger/web/index.html", "py.typed"):
+    for name in (
+        "circuits/attestation.circom",
+        "circuits/lib/ranked/entry.circom",
+        "circuits/ranked_classes.toml",
+        "circuits/package-lock.json",
+        "ledger/web/index.html",
+        "py.typed",
+    ):
         expect(f"ragseal/{name}" in names, f"the wheel lacks ragseal/{name}")
 
 

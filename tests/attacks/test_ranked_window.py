@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.pld import ONE_SIDED_REASON
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES
@@ -56,7 +57,7 @@ def test_an_honest_window_is_proven(name: str) -> None:
         verdict = accepted(world, receipts=world.receipts())
         assert "epsilon_audit=" in verdict.line()
     else:
-        refused(world, 11, "no finite epsilon")
+        refused(world, 11, ONE_SIDED_REASON)
 
 
 OF_CLEAR_INPUTS = [name for name in VARIANTS if name != "score"]  # its score is in units of the other class

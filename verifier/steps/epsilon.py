@@ -24,8 +24,7 @@ from ragseal.accounting.pld import ONE_SIDED_REASON
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.noise import NoiseTable
-from ragseal.kernel.params import ONE_SIDED
+from ragseal.kernel.noise import NoiseTable, one_sided
 from ragseal.kernel.policy import rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps import delivered
@@ -182,14 +181,17 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
         **{f"largest_finite_n[{name}]": report.n_max_finite for name, report in reports.items()},
     )
     if not math.isfinite(found.epsilon):
-        one_sided = any(report.law == ONE_SIDED for report in reports.values())
         raise _boundless(
             log,
             window,
             auditor,
             delta,
             "no finite epsilon follows for this coalition and period: "
-            + (ONE_SIDED_REASON if one_sided else "fewer queries, or a smaller gain"),
+            + (
+                ONE_SIDED_REASON
+                if any(one_sided(report.law) for report in reports.values())
+                else "fewer queries, or a smaller gain"
+            ),
         )
     if unknown is not None:  # only now: a window more never makes an infinite epsilon finite
         raise unknown
