@@ -146,6 +146,11 @@ def against_targets(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+def _of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a row was measured on: classes that a plan no longer chooses keep theirs."""
+    return tuple(row[name] for name in ("corpus", "law", "N", "K"))
+
+
 @click.command()
 @click.option("--corpus", help="A public BEIR folder, beir:PATH.")
 @click.option("--draws", default=3, show_default=True, help="Noise samples a query of the BEIR folder.")
@@ -177,8 +182,8 @@ def main(corpus: str | None, draws: int, demo_draws: int, most: int) -> None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)
             used = shapes(classes, KNOWN_LAWS, RETURNED, work.documents)
             rows += measure("beir", [work], used, windows, COSTS, draws, moved)
-    fresh = {row["corpus"] for row in rows}
-    rows += [row for row in kept if row["corpus"] not in fresh]
+    fresh = {_of(row) for row in rows}
+    rows += [row for row in kept if _of(row) not in fresh]
     RESULTS.mkdir(parents=True, exist_ok=True)
     save(out, {"points": rows, "delta": str(DELTA), "machine": machine()})
     names = ("corpus", "claim", "law", "K", "window", "unseen", "return", "epsilon", "ndcg10", "share", "top1")
