@@ -121,15 +121,14 @@ class EpsilonReport:
 def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
     """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), or whole steps if ranked.
 
+    A window of less than one step, which nobody should open and which says nothing, counts as one.
+
     Raises:
-        PolicyError: gain below 1, not 0 <= lo < hi (an empty slot scores 0 only if lo >= 0), or less than one step.
+        PolicyError: gain below 1, or not 0 <= lo < hi (an empty slot scores 0 only if lo >= 0).
     """
     if gain < 1 or not 0 <= lo < hi:
         raise PolicyError("accounting needs gain >= 1 and a score window with 0 <= lo < hi")
-    shift = cls.shift_of(gain * (hi - lo))
-    if shift < 1:
-        raise PolicyError(f"gain {gain} on [{lo}, {hi}] is less than one noise step of class {cls.name!r}: use more")
-    return shift
+    return cls.shift_of(gain * (hi - lo))
 
 
 def field_bias(cls: AttestationClass) -> Fraction:
@@ -149,8 +148,12 @@ def _shares(cls: AttestationClass, delta: Fraction, n: int, chunks: int, eta: Fr
     left = (delta - found.total) * (1 - eta)  # 1 - eta <= e^-eta
     if left <= 0:
         raise PolicyError(
-            f"delta {float(delta):.3g} is used up by named failures of {n} queries ({float(found.total):.3g}); allow a "
-            f"delta above that, or at most {delta * n // found.total} queries in all"
+            f"delta {float(delta):.3g} is used up by named failures of {n} queries ({float(found.total):.3g}); allow "
+            + (
+                f"a delta above that, or at most {delta * n // found.total} queries in all"
+                if found.total < 1
+                else f"a document fewer slots than {chunks}"
+            )
         )
     return left, found
 

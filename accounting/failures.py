@@ -36,9 +36,12 @@ class Failures:
 
 
 def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
-    """Under claim every-list, for a document of so many slots: n (a^chunks 2^-64 + g), and n R 2^-71 for places."""
-    overflow = queries * cls.a**chunks / (1 << OVERFLOW_EXPONENT)
-    return Failures(overflow, queries * _outside_grid(cls, chunks), _places(cls, queries))
+    """Under claim every-list, for a document of so many slots: n (a^chunks 2^-64 + g), and n R 2^-71 for places.
+
+    Each probability is 1 at most; of a document of more slots than places nothing better is known.
+    """
+    once = min(Fraction(1), cls.a**chunks / (1 << OVERFLOW_EXPONENT)) if chunks <= cls.R else Fraction(1)
+    return Failures(queries * once, queries * _outside_grid(cls, chunks), _places(cls, queries))
 
 
 def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
@@ -57,6 +60,8 @@ def _places(cls: AttestationClass, queries: int) -> Fraction:
 def _outside_grid(cls: AttestationClass, chunks: int) -> Fraction:
     """g: how likely at most the noise of all slots but ``chunks`` leaves it open whether theta is in the grid."""
     others = cls.N - chunks
+    if others < cls.R:
+        return Fraction(1)
     if isinstance(cls, RankedClass):
         return few_exceed_bound(others, cls.R, cls.grid, cls.m)
     table = noise.build_table(cls.law)

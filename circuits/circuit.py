@@ -230,7 +230,7 @@ def estimate_class(name: str) -> EstimateClass:
 
 def fitting(class_name: str) -> EstimateClass:
     """The size that goes with a class of the attestation: the tiny one for the tiny ones."""
-    return CLASSES["estimate-6" if "tiny" in class_name else "estimate-112"]
+    return CLASSES["estimate-6" if "tiny" in class_name.split("-") else "estimate-112"]
 
 
 def shapes_of(cls: AttestationClass) -> tuple[Shape, Shape, Shape]:

@@ -96,8 +96,11 @@ class RankedClass:
         return width >> self.c
 
     def shift_of(self, width: int) -> int:
-        """Delta_b: the worst shift of one query in table steps (docs/proofs/ranked.md, section 2)."""
-        return self.window_of(width)
+        """Delta_b: the worst shift of one query in table steps (docs/proofs/ranked.md, section 2).
+
+        At least 1, as in every class: what no policy may open (H = 0) can still stand in a log, and is accounted.
+        """
+        return max(1, self.window_of(width))
 
     def widest(self, shift: int) -> int:
         """The largest width whose shift is at most ``shift`` steps: what is less than one more step is cut off."""

@@ -181,8 +181,7 @@ def test_the_shift_of_a_ranked_class_is_its_whole_steps() -> None:
     step = 1 << RANKED.c
     assert [worst_shift(RANKED, 1, 0, width) for width in (step, 2 * step - 1, 2 * step)] == [1, 1, 2]
     assert worst_shift(RANKED, 3, 100, 100 + step) == 3
-    with pytest.raises(PolicyError, match="less than one noise step"):
-        worst_shift(RANKED, 1, 0, step - 1)
+    assert worst_shift(RANKED, 1, 0, step - 1) == 1  # nobody may open it, but what stands in a log is accounted
 
 
 @pytest.mark.parametrize("cls", [GAUSSIAN, RANKED], ids=lambda cls: cls.law)

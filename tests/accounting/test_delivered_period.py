@@ -11,7 +11,8 @@ import pytest
 
 from ragseal.accounting.delivered import until_delivered
 from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period
-from ragseal.accounting.period import MOST_ROWS
+from ragseal.accounting.period import MOST_ROWS, Spent, account_period, odometer
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
@@ -98,3 +99,21 @@ def test_the_odometer_ends_with_the_period_and_puts_old_windows_together() -> No
     assert [row.periods for row in rows] == list(range(3, MOST_ROWS + 4))
     assert rows[0].queries == 300
     assert [row.window for row in delivered_odometer([coined("a"), coined("b")], DELTA)] == ["a", "b"]
+
+
+def test_a_window_of_less_than_one_step_is_accounted_as_one_step() -> None:
+    """H = 0 of a ranked class: nobody may open it, but where a log holds it later windows need their numbers."""
+    ranked = load_classes()["ranked-mini-one-50"]
+    odd, good = (
+        Coined(name, replace(policy(), class_name=ranked.name, gain=gain, lo=0, hi=2000), ranked, 100)
+        for name, gain in (("odd", 1), ("good", 90))
+    )
+    assert (odd.policy.hmax(ranked), odd.policy.shift(ranked)) == (0, 1)
+    rows = delivered_odometer([odd, good], DELTA)
+    assert [math.isfinite(row.epsilon) for row in rows] == [True, True]
+    assert rows[0].returned < rows[1].returned
+    assert delivered_period([odd, good], DELTA).returned == rows[1].returned
+    two = load_classes()["ranked-mini-two-10"]
+    spent = [Spent(one.window, replace(one.policy, claim=EVERY_LIST, hidden=0), two, 10) for one in (odd, good)]
+    assert account_period(spent[:1], DELTA, 1).epsilon < account_period(spent, DELTA, 1).epsilon
+    assert len(odometer(spent, DELTA)) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.accounting import failures
+from ragseal.accounting import audit, failures
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, overflow
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.ranked_class import RankedClass
 
 CLASSES: dict[str, AttestationClass] = load_classes()
@@ -187,3 +189,21 @@ def test_places_cost_nothing_where_elements_are_tested_before_scores(name: str) 
 def test_a_document_of_more_slots_than_there_are_is_never_safe() -> None:
     assert failures.every_list(CLASSES["ranked-tiny-two"], 126, 1).grid == 1
     assert failures.every_list(CLASSES["tiny"], 125, 1).total >= 1
+
+
+@pytest.mark.parametrize("chunks", [300, 1000, 10**6, 2**32 - 1])
+@pytest.mark.parametrize("name", ["small-geo", "ranked-small-two-50", "ranked-mini-one-50"])
+def test_documents_of_absurdly_many_slots_end_in_words(name: str, chunks: int) -> None:
+    """chunks_max is what a provider writes into its policy: an auditor that crashes on it gives no verdict."""
+    cls = CLASSES[name]
+    found = failures.every_list(cls, chunks, 10)
+    assert found.overflow <= 10
+    assert found.grid <= 10
+    assert found.total >= 1
+    table, began = noise.build_table(cls.law), time.monotonic()
+    with pytest.raises(PolicyError, match=rf"fewer slots than {chunks}|beyond what is accounted"):
+        audit.epsilon_audit(
+            cls, table, gain=100, lo=0, hi=100, k_max=1, n_max=1, delta=Fraction(1, 10**6), chunks=chunks
+        )
+    failures.until_delivered(cls, chunks, 10)
+    assert time.monotonic() - began < 5

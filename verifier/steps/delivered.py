@@ -52,7 +52,7 @@ def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
     if not places_suffice(cls, build_table(cls.law)):
         raise Undecided(
             f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
-            "restore circuits/classes.toml",
+            "restore the parameter files of circuits/",
         )
     return cls
 

@@ -35,6 +35,6 @@ def check_noise(window: Window, say: Recorder = quiet) -> noise.NoiseTable:
         raise Undecided(
             f"class {window.cls.name!r}: R = {window.cls.R} places are not proven enough by its a and b, so how often "
             "queries overflow may depend on the index",
-            "restore circuits/classes.toml",
+            "restore the parameter files of circuits/",
         )
     return table
