@@ -66,7 +66,7 @@ class Bench:
         self.generators = commitment.generators(self.group, DIMENSION)
         index = SimpleNamespace(digest=lambda: b"i" * 32)
         manifest = SimpleNamespace(c_seed=seed_commitment(self.seed), policy=self.policy, index_of=lambda tenant: index)
-        window: Any = SimpleNamespace(digest=b"m" * 32, manifest=manifest)
+        window: Any = SimpleNamespace(digest=b"m" * 32, manifest=manifest, cls=cls)
         audited: Any = key
         self.basis = ProofContext(self.group, window, audited, {TENANT: self.columns}, self.beacon, self.generators)
 

@@ -71,7 +71,7 @@ def test_one_sided_noise_proves_its_records_and_has_no_epsilon_about_every_list(
     world.ask("alice")
     world.ask("carol")
     world.close()
-    verdict = refused(world, 11, "the law 'one-sided' has no value below 0")
+    verdict = refused(world, 11, "one-sided noise has no value below 0")
     passed = [step.number for step in verdict.steps if step.status == "ok"]
     assert {8, 10} <= set(passed), "proofs and noise table"
     assert _nowhere_a_number(verdict)["epsilon_audit"] is None
