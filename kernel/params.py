@@ -49,8 +49,88 @@ RANKED_LAWS = (RANKED_GEOMETRIC, RANKED_ONE_SIDED)
 RANKED_UNIFORM_BITS = 112  #: bits of the uniform that one of their noise values is drawn from
 
 
+class ClassSizes:
+    """What follows alike from the parameters of either kind of class."""
+
+    __slots__ = ()
+
+    name: str
+    law: str
+    N: int  #: capacity in slots, a multiple of q
+    K: int  #: slots returned
+    R: int  #: open places
+    m: int  #: coarse bits a slot
+    q: int  #: slots a coarse element
+    c: int  #: bits of a range-checked chunk
+    a: Fraction
+    b: Fraction
+
+    @property
+    def L(self) -> int:
+        """Bits of a slot id: the smallest L with 2^L >= N."""
+        return (self.N - 1).bit_length()
+
+    @property
+    def elements(self) -> int:
+        """Coarse elements: N / q."""
+        return self.N // self.q
+
+    @property
+    def blocks(self) -> int:
+        """Width-17 permutations a query for coarse bits."""
+        return -(-self.elements // ELEMENTS_PER_BLOCK)
+
+    def filler(self, used: int) -> int:
+        """Chunks between an element's used bits and its canonical top."""
+        return max(0, (MODULUS_BITS - used - COARSE_CANONICAL_BITS) // self.c)
+
+    def top_chunks(self, position: int) -> int:
+        """Chunks of an element's canonical top from a position on."""
+        return -(-(MODULUS_BITS - position) // self.c)
+
+    @property
+    def coarse_filler(self) -> int:
+        """Chunks between the slots' bits and the canonical top of a coarse element."""
+        return self.filler(self.q * self.m)
+
+    @property
+    def coarse_top_position(self) -> int:
+        return self.q * self.m + self.coarse_filler * self.c
+
+    @property
+    def coarse_top(self) -> int:
+        """Chunks of the canonical top of a coarse element."""
+        return self.top_chunks(self.coarse_top_position)
+
+    @property
+    def id_chunks(self) -> int:
+        """Chunks of the last winner's slot id."""
+        return -(-self.L // self.c)
+
+    @property
+    def returned_chunks(self) -> int:
+        """Chunks of a returned slot's id with its flag below it, L + 1 bits."""
+        return -(-(self.L + 1) // self.c)
+
+    @property
+    def ids_per_element(self) -> int:
+        """Slot ids, each with its flag, packed into one field element of the commitment to T."""
+        return PACKED_BITS // (self.L + 1)
+
+    @property
+    def packed_elements(self) -> int:
+        return -(-self.K // self.ids_per_element)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The class as plain values; rationals as "p/q".  Inverse of :func:`class_values`."""
+        own: Any = self
+        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(own)}
+        out["a"], out["b"] = str(self.a), str(self.b)
+        return out
+
+
 @dataclass(frozen=True, slots=True)
-class CircuitClass:
+class CircuitClass(ClassSizes):
     """One circuit class (SPEC M.9).  ``a`` and ``b`` are the free rationals of the overflow bound."""
 
     name: str
@@ -80,11 +160,6 @@ class CircuitClass:
         need(self.L + self.m + 2 * self.c < 200, "look-up keys would not fit a field element")
 
     @property
-    def L(self) -> int:
-        """Bits of a slot id: the smallest L with 2^L >= N."""
-        return (self.N - 1).bit_length()
-
-    @property
     def step_bits(self) -> int:
         """A step of the noise table is 2^step_bits units of a score."""
         return self.s
@@ -100,30 +175,6 @@ class CircuitClass:
     def widest(self, shift: int) -> int:
         """The largest width whose shift is at most ``shift`` table steps."""
         return shift << self.s
-
-    @property
-    def elements(self) -> int:
-        """Coarse elements: N / q."""
-        return self.N // self.q
-
-    @property
-    def blocks(self) -> int:
-        """Width-17 permutations a query."""
-        return -(-self.elements // ELEMENTS_PER_BLOCK)
-
-    @property
-    def coarse_filler(self) -> int:
-        """Chunks between the slots' bits and the canonical top of a coarse element."""
-        return max(0, (MODULUS_BITS - self.q * self.m - COARSE_CANONICAL_BITS) // self.c)
-
-    @property
-    def coarse_top_position(self) -> int:
-        return self.q * self.m + self.coarse_filler * self.c
-
-    @property
-    def coarse_top(self) -> int:
-        """Chunks of the canonical top of a coarse element."""
-        return -(-(MODULUS_BITS - self.coarse_top_position) // self.c)
 
     @property
     def fine_bits(self) -> int:
@@ -155,10 +206,6 @@ class CircuitClass:
         return -(-UNIFORM_BITS // self.c)
 
     @property
-    def id_chunks(self) -> int:
-        return -(-self.L // self.c)
-
-    @property
     def compare_chunks(self) -> int:
         """Chunks of the comparison v 2^L - i against v* 2^L - i*."""
         return -(-(2 * self.c + 1 + self.L) // self.c)
@@ -167,50 +214,31 @@ class CircuitClass:
     def count_chunks(self) -> int:
         return -(-self.m // self.c)
 
-    @property
-    def returned_chunks(self) -> int:
-        """Chunks of a returned slot's id with its flag below it, L + 1 bits."""
-        return -(-(self.L + 1) // self.c)
 
-    @property
-    def ids_per_element(self) -> int:
-        """Slot ids, each with its flag, packed into one field element of the commitment to T."""
-        return PACKED_BITS // (self.L + 1)
-
-    @property
-    def packed_elements(self) -> int:
-        return -(-self.K // self.ids_per_element)
-
-    def to_mapping(self) -> dict[str, Any]:
-        """The class as plain values; rationals as "p/q".  Inverse of :func:`class_from_mapping`."""
-        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        out["a"], out["b"] = str(self.a), str(self.b)
-        return out
-
-
-def class_from_mapping(values: dict[str, Any]) -> CircuitClass:
-    """Build a class from a parameter file's table.
+def class_values(kind: type, values: dict[str, Any], noun: str) -> dict[str, Any]:
+    """What a kind of class is made of, out of a parameter file's table.
 
     Raises:
         PolicyError: an unknown or missing key, or a value of the wrong kind.
     """
-    names = {f.name for f in fields(CircuitClass)}
-    if set(values) != names:
-        odd = sorted(set(values) ^ names)
-        raise PolicyError(f"circuit class: these keys are unknown or missing: {', '.join(odd)}")
+    types = {f.name: f.type for f in fields(kind)}
+    if set(values) != set(types):
+        odd = sorted(set(values) ^ set(types))
+        raise PolicyError(f"{noun}: these keys are unknown or missing: {', '.join(odd)}")
     checked: dict[str, Any] = {}
     for key, value in values.items():
-        if key in ("name", "law"):
-            if not isinstance(value, str):
-                raise PolicyError(f"circuit class: {key} must be text")
-            checked[key] = value
-        elif key in ("a", "b"):
+        if types[key] == "Fraction":
             try:
                 checked[key] = Fraction(str(value))
             except (ValueError, ZeroDivisionError):
-                raise PolicyError(f"circuit class: {key} must be a rational such as 3/2") from None
+                raise PolicyError(f"{noun}: {key} must be a rational such as 3/2") from None
+        elif type(value).__name__ != types[key]:
+            raise PolicyError(f"{noun}: {key} must be {'text' if types[key] == 'str' else 'an integer'}")
         else:
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise PolicyError(f"circuit class: {key} must be an integer")
             checked[key] = value
-    return CircuitClass(**checked)
+    return checked
+
+
+def class_from_mapping(values: dict[str, Any]) -> CircuitClass:
+    """Build a class with a dither.  PolicyError as :func:`class_values`, or contradictory parameters."""
+    return CircuitClass(**class_values(CircuitClass, values, "circuit class"))

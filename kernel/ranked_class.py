@@ -8,7 +8,7 @@ two ranks share a hash, and so the set of places has to be unique.  Noise has 11
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -16,13 +16,12 @@ from typing import Any
 from ragseal.kernel import noise, overflow
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import (
-    COARSE_CANONICAL_BITS,
     ELEMENTS_PER_BLOCK,
     GRID_EXPONENT,
-    MODULUS_BITS,
     OVERFLOW_EXPONENT,
-    PACKED_BITS,
     RANKED_LAWS,
+    ClassSizes,
+    class_values,
 )
 
 PLACES_PER_ELEMENT = 2  #: ranks whose fine bits one output of the wide permutation holds
@@ -30,7 +29,7 @@ ELEMENT_BITS = 208  #: of an output that may be used: what is left is its canoni
 
 
 @dataclass(frozen=True)
-class RankedClass:
+class RankedClass(ClassSizes):
     """One circuit class of the ranked mechanism.  ``a`` and ``b`` are the free rationals of the overflow bound."""
 
     name: str
@@ -82,11 +81,6 @@ class RankedClass:
         return 1 if self.table.one_sided else 2
 
     @property
-    def L(self) -> int:
-        """Bits of a slot id: the smallest L with 2^L >= N."""
-        return (self.N - 1).bit_length()
-
-    @property
     def step_bits(self) -> int:
         """A step of the noise table is 2^step_bits units of a score."""
         return self.c
@@ -107,16 +101,6 @@ class RankedClass:
         return ((shift + 1) << self.c) - 1
 
     @property
-    def elements(self) -> int:
-        """Coarse elements: N / q."""
-        return self.N // self.q
-
-    @property
-    def blocks(self) -> int:
-        """Wide permutations a query for coarse bits."""
-        return -(-self.elements // ELEMENTS_PER_BLOCK)
-
-    @property
     def fine_elements(self) -> int:
         """Elements that hold the places' fine bits."""
         return self.R // PLACES_PER_ELEMENT
@@ -125,23 +109,6 @@ class RankedClass:
     def fine_blocks(self) -> int:
         """Wide permutations a query for fine bits."""
         return -(-self.fine_elements // ELEMENTS_PER_BLOCK)
-
-    def _filler(self, used: int) -> int:
-        return max(0, (MODULUS_BITS - used - COARSE_CANONICAL_BITS) // self.c)
-
-    @property
-    def coarse_filler(self) -> int:
-        """Chunks between the slots' bits and the canonical top of a coarse element."""
-        return self._filler(self.q * self.m)
-
-    @property
-    def coarse_top_position(self) -> int:
-        return self.q * self.m + self.coarse_filler * self.c
-
-    @property
-    def coarse_top(self) -> int:
-        """Chunks of the canonical top of a coarse element."""
-        return -(-(MODULUS_BITS - self.coarse_top_position) // self.c)
 
     @property
     def fine_bits(self) -> int:
@@ -160,7 +127,7 @@ class RankedClass:
     @property
     def fine_filler(self) -> int:
         """Chunks between two places' fine bits and the canonical top of their element."""
-        return self._filler(PLACES_PER_ELEMENT * self.fine_bits)
+        return self.filler(PLACES_PER_ELEMENT * self.fine_bits)
 
     @property
     def fine_top_position(self) -> int:
@@ -168,70 +135,26 @@ class RankedClass:
 
     @property
     def fine_top(self) -> int:
-        return -(-(MODULUS_BITS - self.fine_top_position) // self.c)
+        return self.top_chunks(self.fine_top_position)
 
     @property
     def uniform_chunks(self) -> int:
         return -(-noise.uniform_bits(self.law) // self.c)
 
     @property
-    def id_chunks(self) -> int:
-        """Chunks of the last winner's slot id."""
-        return -(-self.L // self.c)
-
-    @property
-    def returned_chunks(self) -> int:
-        """Chunks of 2 id + flag, and of the distance between two places in their order: L + 1 bits."""
-        return -(-(self.L + 1) // self.c)
-
-    @property
     def compare_chunks(self) -> int:
         """Chunks of the comparison v 2^L - i against v* 2^L - i*."""
         return -(-(self.c + 1 + self.L) // self.c)
-
-    @property
-    def ids_per_element(self) -> int:
-        """Slot ids, each with its flag, packed into one field element of the commitment to T."""
-        return PACKED_BITS // (self.L + 1)
-
-    @property
-    def packed_elements(self) -> int:
-        return -(-self.K // self.ids_per_element)
 
     @cached_property
     def grid(self) -> int:
         """G: theta takes 2^m - G + 1 .. 2^m (:func:`smallest_grid`)."""
         return smallest_grid(self.N, self.R, self.m)
 
-    def to_mapping(self) -> dict[str, Any]:
-        """The class as plain values; rationals as "p/q".  Inverse of :func:`ranked_class_from_mapping`."""
-        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        out["a"], out["b"] = str(self.a), str(self.b)
-        return out
-
 
 def ranked_class_from_mapping(values: dict[str, Any]) -> RankedClass:
-    """Build a class from a parameter file's table.
-
-    Raises:
-        PolicyError: an unknown or missing key, or a value of the wrong kind.
-    """
-    names = {f.name: f.type for f in fields(RankedClass)}
-    if set(values) != set(names):
-        odd = sorted(set(values) ^ set(names))
-        raise PolicyError(f"ranked class: these keys are unknown or missing: {', '.join(odd)}")
-    checked: dict[str, Any] = {}
-    for key, value in values.items():
-        if names[key] == "Fraction":
-            try:
-                checked[key] = Fraction(str(value))
-            except (ValueError, ZeroDivisionError):
-                raise PolicyError(f"ranked class: {key} must be a rational such as 3/2") from None
-        elif type(value).__name__ != names[key]:
-            raise PolicyError(f"ranked class: {key} must be of type {names[key]}")
-        else:
-            checked[key] = value
-    return RankedClass(**checked)
+    """Build a ranked class.  PolicyError as :func:`class_values`, or contradictory parameters."""
+    return RankedClass(**class_values(RankedClass, values, "ranked class"))
 
 
 def smallest_grid(N: int, R: int, m: int) -> int:

@@ -28,18 +28,17 @@ returned, returnedGap       2 id + flag of T's slots, increasing, and chunks of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.statement import CLEAR, HintGroup
+from ragseal.kernel.statement import HintLayout
 
 #: Columns of ``slot``.
 REMAINDER, COARSE, BOUND, DISTANCE = range(4)
 SLOT_HINTS = 4
 
 
-class RankedLayout:
-    """Order and offsets of the hint vector h of a ranked class.  Arrays of size 0 are left out."""
+class RankedLayout(HintLayout):
+    """The hint vector h of a ranked class, and beta times the bounds behind it."""
 
     def __init__(self, cls: RankedClass) -> None:
         self.cls = cls
@@ -64,38 +63,7 @@ class RankedLayout:
             ("thetaChoice", (cls.grid,)),
             ("returned", (k,)), ("returnedGap", (k - 1, cls.returned_chunks - 1)),
         ]  # fmt: skip
-        groups: list[HintGroup] = []
-        offset = 0
-        for name, shape in shapes:
-            group = HintGroup(name, shape, offset)
-            if group.count:
-                groups.append(group)
-                offset += group.count
-        self.groups = tuple(groups)
-        self.size = offset
-
-    @cached_property
-    def by_name(self) -> dict[str, HintGroup]:
-        return {g.name: g for g in self.groups}
-
-    @property
-    def clear(self) -> int:
-        """Public inputs that a verifier knows."""
-        return CLEAR
-
-    @property
-    def blind_at(self) -> int:
-        """Index of the blinder among the public inputs (IC index is one more)."""
-        return self.clear
-
-    @property
-    def scores_at(self) -> int:
-        """Index of w_0."""
-        return self.blind_at + 1
-
-    @property
-    def hints_at(self) -> int:
-        return self.scores_at + self.cls.N
+        super().__init__(n, shapes)
 
     @property
     def scaled_at(self) -> int:

@@ -36,32 +36,10 @@ class HintGroup:
         return total
 
 
-class Layout:
-    """Order and offsets of the hint vector h of a class.  Arrays of size 0 are left out."""
+class HintLayout:
+    """Order and offsets of a hint vector h, and of the public inputs around it.  Arrays of size 0 are left out."""
 
-    def __init__(self, cls: CircuitClass) -> None:
-        self.cls = cls
-        table = noise.build_table(cls.law)
-        self.grid = overflow.grid_size(cls, table)
-        n, r, k = cls.N, cls.R, cls.K
-        ids = cls.id_chunks - 1
-        shapes: list[tuple[str, tuple[int, ...]]] = [
-            ("u", (n,)), ("b", (n,)), ("x0", (n,)), ("x1", (n,)),
-            ("cf", (cls.elements, cls.coarse_filler)),
-            ("ct", (cls.elements, cls.coarse_top - 1)),
-            ("cd", (cls.elements, cls.coarse_top - 1)),
-            ("mc", (1 << cls.m,)), ("mr", (1 << cls.c,)), ("mz", (table.cut + 1,)),
-            ("pi", (r,)), ("pw", (r,)), ("pu", (r,)), ("pb", (r,)), ("px0", (r,)), ("px1", (r,)),
-            ("pcl", (r,)), ("pch", (r,)), ("pa1", (r,)), ("pa2", (r,)),
-            ("pf", (r, cls.fine_chunks)), ("pd", (r,)),
-            ("pff", (r, cls.place_filler)), ("pft", (r, cls.place_top - 1)), ("pfd", (r, cls.place_top - 1)),
-            ("psg", (r,)), ("pz", (r,)), ("plo", (r,)), ("phi", (r,)),
-            ("pd1", (r, cls.uniform_chunks - 1)), ("pd2", (r, cls.uniform_chunks - 1)),
-            ("pwin", (r,)), ("pcnt", (r,)), ("pcm", (r, cls.compare_chunks - 1)), ("pth", (r, cls.count_chunks - 1)),
-            ("pid", (r + 1, ids)),
-            ("vs", (1,)), ("is", (1,)), ("isc", (ids,)), ("sel", (self.grid,)), ("vt", (1,)),
-            ("t", (k,)), ("tdc", (k - 1, cls.returned_chunks - 1)),
-        ]  # fmt: skip
+    def __init__(self, slots: int, shapes: Sequence[tuple[str, tuple[int, ...]]]) -> None:
         groups: list[HintGroup] = []
         offset = 0
         for name, shape in shapes:
@@ -71,6 +49,7 @@ class Layout:
                 offset += group.count
         self.groups = tuple(groups)
         self.size = offset
+        self._slots = slots
 
     @cached_property
     def by_name(self) -> dict[str, HintGroup]:
@@ -98,7 +77,36 @@ class Layout:
 
     @property
     def hints_at(self) -> int:
-        return self.scores_at + self.cls.N
+        return self.scores_at + self._slots
+
+
+class Layout(HintLayout):
+    """The hint vector h of a class with a dither."""
+
+    def __init__(self, cls: CircuitClass) -> None:
+        self.cls = cls
+        table = noise.build_table(cls.law)
+        self.grid = overflow.grid_size(cls, table)
+        n, r, k = cls.N, cls.R, cls.K
+        ids = cls.id_chunks - 1
+        shapes: list[tuple[str, tuple[int, ...]]] = [
+            ("u", (n,)), ("b", (n,)), ("x0", (n,)), ("x1", (n,)),
+            ("cf", (cls.elements, cls.coarse_filler)),
+            ("ct", (cls.elements, cls.coarse_top - 1)),
+            ("cd", (cls.elements, cls.coarse_top - 1)),
+            ("mc", (1 << cls.m,)), ("mr", (1 << cls.c,)), ("mz", (table.cut + 1,)),
+            ("pi", (r,)), ("pw", (r,)), ("pu", (r,)), ("pb", (r,)), ("px0", (r,)), ("px1", (r,)),
+            ("pcl", (r,)), ("pch", (r,)), ("pa1", (r,)), ("pa2", (r,)),
+            ("pf", (r, cls.fine_chunks)), ("pd", (r,)),
+            ("pff", (r, cls.place_filler)), ("pft", (r, cls.place_top - 1)), ("pfd", (r, cls.place_top - 1)),
+            ("psg", (r,)), ("pz", (r,)), ("plo", (r,)), ("phi", (r,)),
+            ("pd1", (r, cls.uniform_chunks - 1)), ("pd2", (r, cls.uniform_chunks - 1)),
+            ("pwin", (r,)), ("pcnt", (r,)), ("pcm", (r, cls.compare_chunks - 1)), ("pth", (r, cls.count_chunks - 1)),
+            ("pid", (r + 1, ids)),
+            ("vs", (1,)), ("is", (1,)), ("isc", (ids,)), ("sel", (self.grid,)), ("vt", (1,)),
+            ("t", (k,)), ("tdc", (k - 1, cls.returned_chunks - 1)),
+        ]  # fmt: skip
+        super().__init__(n, shapes)
 
 
 def seed_commitment(seed: tuple[int, int]) -> int:
