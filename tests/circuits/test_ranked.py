@@ -148,7 +148,7 @@ def test_the_search_fills_a_domain() -> None:
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [({"N": "7"}, "type int"), ({"a": "x"}, "rational"), ({"law": 3}, "type str"), ({"s": 3}, "unknown")],
+    [({"N": "7"}, "must be an integer"), ({"a": "x"}, "rational"), ({"law": 3}, "must be text"), ({"s": 3}, "unknown")],
 )
 def test_a_class_is_read_strictly(change: dict[str, object], why: str) -> None:
     plain = CLASSES["ranked-tiny-two"].to_mapping()
