@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ragseal.backends.native import available, native, native_errors
 from ragseal.kernel import field, statement
 from ragseal.kernel import poseidon as reference
-from ragseal.kernel.params import TAG_KEY, TAG_PLACES, TAG_SEED
-from ragseal.kernel.statement import Returned, ReturnedWidths
+from ragseal.kernel.params import TAG_KEY, TAG_PLACES, TAG_SEED, ClassSizes
+from ragseal.kernel.statement import Returned
 
 
 def poseidon(*inputs: int) -> int:
@@ -33,6 +33,6 @@ def noise_key(seed: tuple[int, int], beacon: int, ctx: int) -> int:
     return poseidon(TAG_KEY, *seed, beacon, ctx)
 
 
-def places_commitment(cls: ReturnedWidths, salt: int, returned: Sequence[Returned]) -> int:
+def places_commitment(cls: ClassSizes, salt: int, returned: Sequence[Returned]) -> int:
     """:func:`ragseal.kernel.statement.places_commitment`."""
     return poseidon(TAG_PLACES, salt, *statement.pack_returned(cls, returned))

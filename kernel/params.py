@@ -54,14 +54,11 @@ class ClassSizes:
 
     __slots__ = ()
 
-    name: str
-    law: str
-    N: int  #: capacity in slots, a multiple of q
-    K: int  #: slots returned
-    R: int  #: open places
-    m: int  #: coarse bits a slot
-    q: int  #: slots a coarse element
-    c: int  #: bits of a range-checked chunk
+    N: int
+    K: int
+    m: int
+    q: int
+    c: int
     a: Fraction
     b: Fraction
 

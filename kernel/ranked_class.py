@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ragseal.kernel import noise, overflow
@@ -157,6 +157,7 @@ def ranked_class_from_mapping(values: dict[str, Any]) -> RankedClass:
     return RankedClass(**class_values(RankedClass, values, "ranked class"))
 
 
+@lru_cache(maxsize=64)
 def smallest_grid(N: int, R: int, m: int) -> int:
     """The smallest G with P(Bin(N, G / 2^m) <= R - 1) <= 2^-80 (docs/proofs/ranked.md, section 4).
 

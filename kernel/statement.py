@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 from ragseal.kernel import noise, overflow
-from ragseal.kernel.params import TAG_PLACES, TAG_SEED, CircuitClass, R
+from ragseal.kernel.params import TAG_PLACES, TAG_SEED, CircuitClass, ClassSizes, R
 from ragseal.kernel.poseidon import poseidon
 
 CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "alpha", "beta")
@@ -132,24 +131,12 @@ def unpacked(value: int) -> Returned:
     return Returned(value >> 1, bool(value & 1))
 
 
-class ReturnedWidths(Protocol):
-    """What the packing of T depends on, of either kind of class."""
-
-    @property
-    def L(self) -> int:
-        """Bits of a slot id."""
-
-    @property
-    def ids_per_element(self) -> int:
-        """Slot ids, each with its flag, packed into one field element."""
-
-
-def places_commitment(cls: ReturnedWidths, salt: int, returned: Sequence[Returned]) -> int:
+def places_commitment(cls: ClassSizes, salt: int, returned: Sequence[Returned]) -> int:
     """Commitment to the returned slots T: Poseidon(tag, salt, packed ids with flags ...)."""
     return poseidon(TAG_PLACES, salt, *pack_returned(cls, returned))
 
 
-def pack_returned(cls: ReturnedWidths, returned: Sequence[Returned]) -> list[int]:
+def pack_returned(cls: ClassSizes, returned: Sequence[Returned]) -> list[int]:
     """Ids with flags, L + 1 bits each, packed lowest first into field elements of at most PACKED_BITS bits."""
     per, width = cls.ids_per_element, cls.L + 1
     return [

@@ -6,7 +6,7 @@ Whatever goes wrong on the way ends in a verdict and a report: a FAIL by the pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,26 @@ class Target:
         return RemoteEvidence(self.address, self.tls, patience=patience)
 
 
+class _Classes(Mapping[str, tuple[AttestationClass, bytes]]):
+    """Classes with their digests, each computed when asked for: all of them take seconds, and an audit needs one."""
+
+    def __init__(self) -> None:
+        self._classes = load_classes()
+
+    def __getitem__(self, name: str) -> tuple[AttestationClass, bytes]:
+        cls = self._classes[name]
+        return cls, class_digest(cls)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
 def class_build() -> Builds[AttestationClass]:
     """The circuit classes of this installation with their digests."""
-    return {name: (cls, class_digest(cls)) for name, cls in load_classes().items()}
+    return _Classes()
 
 
 def estimate_build() -> Builds[EstimateClass]:
