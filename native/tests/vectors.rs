@@ -253,6 +253,12 @@ fn quantiles(smallest: i64, before: &[u128], m: usize, width: usize) -> impl Ite
     })
 }
 
+/// Unclipped scores w.
+fn scores(input: &Value) -> Vec<i64> {
+    let w = input["w"].as_array().expect("scores");
+    w.iter().map(|x| x.as_i64().expect("a score")).collect()
+}
+
 fn select_ranked(input: &Value) -> Result<Value> {
     let cls = &input["class"];
     let grid = small(&read(&format!("select/{}", cls["name"].as_str().expect("a name")))["output"]["grid"]);
@@ -261,12 +267,7 @@ fn select_ranked(input: &Value) -> Result<Value> {
     let bounds = quantiles(smallest, &before, m, 112).collect();
     let mut least = before[-smallest as usize..].to_vec();
     least.push(1 << 112);
-    let w: Vec<i64> = input["w"]
-        .as_array()
-        .expect("scores")
-        .iter()
-        .map(|x| x.as_i64().expect("a score"))
-        .collect();
+    let w = scores(input);
     let steps = input["hmax"].as_i64().expect("H");
     let found = Ranked::new([n, k, r, m, q, c, 112], bounds, least, grid)?.select(element(&input["key"]), &w, steps)?;
     Ok(json!({
@@ -277,12 +278,7 @@ fn select_ranked(input: &Value) -> Result<Value> {
 
 fn select(input: &Value) -> Result<Value> {
     let grid = small(&read(&format!("select/{}", input["class"]["name"].as_str().expect("a name")))["output"]["grid"]);
-    let w: Vec<i64> = input["w"]
-        .as_array()
-        .expect("scores")
-        .iter()
-        .map(|x| x.as_i64().expect("a score"))
-        .collect();
+    let w = scores(input);
     let hmax = input["hmax"].as_i64().expect("H");
     let found = engine(&input["class"], grid)?.select(element(&input["key"]), &w, hmax)?;
     Ok(json!({
