@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Claim "until-delivered" over a budget period: all of its windows together, and how it grew.  SPEC D.11.
 
-Every window of the period whose coin beacon was completed counts as coin periods, whether it opened or not: its coins
-are known to the provider from then on.  Coins of different windows are independent, so unseen adds up; the list that
-delivers a document is in one window, so the return is the largest of one.  Windows of one circuit class and one coin
-are accounted together at their largest shift; for different ones delta is split evenly.
+Every throw of coins in the period counts once, whether its window opened or not: the coins are known to the provider
+from then on, and windows that carry them on add nothing.  Different throws are independent, so unseen adds up; the list
+that delivers a document is in one window, so the return is the largest of one.  Windows of one circuit class and one
+share of hidden slots are accounted together at their largest shift; for different ones delta is split evenly.
 
 A period makes one claim.  A window without a coin bounds nothing of what absence tells, so there is no number for a
 period that has one beside windows of this claim, and none is made up.
@@ -32,7 +32,7 @@ class Coined:
     policy: Policy
     cls: AttestationClass
     queries: int  #: of all accounts together: accounts times n_max, or more where more were answered; 0: never opened
-    coin_periods: int = 1  #: that began with it: one for each complete coin beacon
+    coin_period: bytes  #: names the throw of its coins; windows that share one have the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,21 @@ def delivered_period(windows: Sequence[Coined], delta: Fraction) -> Delivered:
     groups: dict[tuple[str, int], list[Coined]] = {}
     for one in windows:
         groups.setdefault((one.cls.name, one.policy.hidden), []).append(one)
-    return together([_part(group, chunks, delta / len(groups)) for group in groups.values()])
+    begun: dict[tuple[bytes, int], Coined] = {}  # the first window of every throw
+    for one in windows:
+        begun.setdefault((one.coin_period, one.policy.hidden), one)
+    first = {id(one) for one in begun.values()}
+    return together(
+        [_part(group, chunks, sum(id(one) in first for one in group), delta / len(groups)) for group in groups.values()]
+    )
 
 
-def _part(group: Sequence[Coined], chunks: int, delta: Fraction) -> Delivered:
-    """Windows of one class and one coin.  One that answered nothing returned nothing: only its coins count."""
+def _part(group: Sequence[Coined], chunks: int, throws: int, delta: Fraction) -> Delivered:
+    """Windows of one class and one coin.  One that answered nothing returned nothing: only its coins count.
+
+    Args:
+        throws: coin periods that begin with one of them.
+    """
     cls = group[0].cls
     answered = [one for one in group if one.queries]
     return until_delivered(
@@ -75,7 +85,7 @@ def _part(group: Sequence[Coined], chunks: int, delta: Fraction) -> Delivered:
         shift=max((one.policy.shift(cls) for one in answered), default=1),
         hidden=group[0].policy.hidden,
         chunks=chunks,
-        periods=sum(one.coin_periods for one in group),
+        periods=throws,
         queries=sum(one.queries for one in group),
         delta=delta,
         n_max=sum(one.policy.n_max for one in answered),

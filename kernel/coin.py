@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The coins of one tenant and window: which slots of the placed index stay empty.  docs/proofs/thinning.md.
+"""The coins of one tenant and coin period: which slots of the placed index stay empty.  docs/proofs/thinning.md.
 
-The seed is committed in the manifest, so before the window's beacon; the coins follow from both, so nobody chose them.
+The seed is committed in the manifest that throws them, so before its beacon; they follow from both: nobody chose them.
 A coin is COIN_BITS uniform bits; a slot is hidden if its coin lies below the policy's numerator j, that is with
 probability exactly j / 2^COIN_BITS.  The seed is not that of the noise: whoever learns one learns nothing of the other.
 """
@@ -33,7 +33,12 @@ def coin_commitment(seed: tuple[int, int]) -> int:
 
 
 def coin_context(manifest: bytes, beacon: int, tenant: str) -> int:
-    """What makes one tenant's coins of one window its own: 31 bytes over manifest digest, beacon and tenant."""
+    """What makes one tenant's coins of one coin period its own: 31 bytes over manifest digest, beacon and tenant.
+
+    Args:
+        manifest: digest of the one that threw the coins (:attr:`ragseal.kernel.commitment.Manifest.coin_period`).
+        beacon: that manifest's.
+    """
     return tagged_element("coin-context", manifest, field.to_bytes(beacon), tenant.encode())
 
 

@@ -122,10 +122,11 @@ class CoinCommitment(Message):
     """C_coin, fixed before the beacon that its coins follow from, and the key that thinning is proven under.  A.11."""
 
     TAG: ClassVar[str] = "coin-commitment"
-    CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, HASH)
+    CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, HASH, Many(HASH, 1))
 
     c_coin: int
     key_digest: bytes  #: of the thinning circuit's verifying key; the placed columns lie under its points
+    thrown_by: tuple[bytes, ...] = ()  #: digest of the manifest whose beacon threw these coins; none: this window's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,15 @@ class Manifest(Message):
         if not self.coins:
             raise CommitmentError(f"window {self.window!r} has no coin: its claim is {self.policy.claim}")
         return self.coins[0]
+
+    @property
+    def coin_period(self) -> bytes:
+        """What names the coin period: the digest of the manifest whose beacon threw this window's coins.
+
+        Raises:
+            CommitmentError: the claim has no coin.
+        """
+        return self.coin.thrown_by[0] if self.coin.thrown_by else self.digest()
 
     @property
     def placed_key(self) -> bytes:

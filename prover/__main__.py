@@ -190,9 +190,17 @@ def policy(directory: Path) -> None:
     "--yes-epsilon-is", "agreed", type=float, metavar="N",
     help=f"Commit although epsilon is above {consent.ASK_ABOVE} over the budget period; N is at least that epsilon.",
 )  # fmt: skip
+@click.option("--new-coins", is_flag=True, help="Throw coins anew, which costs unseen once more; by default a window "
+              "carries on those of its budget period.")  # fmt: skip
 @JSON
 def commit(
-    directory: Path, policy_file: Path, window: str, auditor_key: str | None, agreed: float | None, as_json: bool
+    directory: Path,
+    policy_file: Path,
+    window: str,
+    auditor_key: str | None,
+    agreed: float | None,
+    new_coins: bool,
+    as_json: bool,
 ) -> None:
     """Phase A: commit to a window before it opens.
 
@@ -215,10 +223,12 @@ def commit(
         rules = load_policy(policy_file, binding, partial(assembly.advertised_epsilon, accounts=accounts))
         assembly.check_promises(rules, cls, accounts)
         known = list(provider.journal.history.windows.values())
-        spent = spending.spending(known, assembly.circuit_class, rules, accounts)
+        first = None if new_coins else provider.carried(rules, named)
+        coins = b"" if first is None else first.digest
+        spent = spending.spending(known, assembly.circuit_class, rules, accounts, coins)
         terms = consent.terms(rules, cls, spent)
         consent.require(terms, agreed, spent.get("error"))
-        entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named)
+        entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named, new_coins)
         made = provider.journal.history.named(window)
         shared = window_secrets.shared_documents(provider.state, made.digest)
     values = {
@@ -226,6 +236,7 @@ def commit(
         "manifest": made.digest.hex(),
         "ledger_index": entry.index,
         "auditor_key": made.manifest.auditor_key.hex(),
+        "carries_on_coins_of": None if first is None else first.manifest.window,
         "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
         **terms,
         "budget": spent,
@@ -235,6 +246,7 @@ def commit(
         as_json,
         values,
         f"window {window} is committed, manifest {made.digest.hex()}\n"
+        + ("" if first is None else f"it carries on the coins of window {first.manifest.window}\n")
         + "".join(f"{line}\n" for line in (*spending.lines(spent), *consent.lines(terms, rules, cls)))
         + "".join(
             f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "

@@ -36,7 +36,7 @@ from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
-from ragseal.prover.commitment.manifest import Progress
+from ragseal.prover.commitment.manifest import CarriedCoins, Progress
 from ragseal.prover.commitment.thinning import thin_window
 from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
@@ -162,9 +162,17 @@ class Provider:
         return found
 
     def commit(
-        self, policy: Policy, window: str, progress: Progress = lambda _: None, auditor_key: bytes | None = None
+        self,
+        policy: Policy,
+        window: str,
+        progress: Progress = lambda _: None,
+        auditor_key: bytes | None = None,
+        new_coins: bool = False,
     ) -> Entry:
         """Phase A: commit to every index and enter the manifest in the ledger.
+
+        Args:
+            new_coins: throw coins although the newest throw of the budget period could be carried on.
 
         Raises:
             CommitmentError: the window's name was used, another window is open or overlaps, nothing to commit to.
@@ -174,7 +182,8 @@ class Provider:
         for known in self.journal.history.windows.values():
             if known.manifest.window == window:
                 raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
-        backends = self.backends
+        backends, auditor = self.backends, self.auditor_key(auditor_key)
+        first = None if new_coins else self.carried(policy, auditor)
         made = manifest.prepare_window(
             self.state,
             backends.group,
@@ -182,15 +191,33 @@ class Provider:
             policy,
             backends.embedder.identity().digest(),
             window,
-            self.auditor_key(auditor_key),
+            auditor,
             self.environment.draw,
             progress,
             self._thinning_keys().newest() if policy.coined else None,
+            None if first is None else CarriedCoins(first.digest, self._coin_seed(first)),
         )
         self.journal.history.check_manifest(made.signed)
         window_secrets.store_window(self.state, made)
         progress("entering the manifest in the ledger")
         return self.journal.append_now(lambda: made.signed)
+
+    def carried(self, policy: Policy, auditor_key: bytes | None = None) -> Window | None:
+        """The window whose coins the next one of this policy carries on; None where it throws its own.
+
+        Raises:
+            ConfigurationError: no auditor's key is known.
+        """
+        if not policy.coined:
+            return None
+        return self.journal.history.carried(policy, self.auditor_key(auditor_key))
+
+    def _coin_seed(self, window: Window) -> bytes:
+        """Raises CommitmentError: this state holds no such seed, or not the committed one."""
+        found = self.window_secrets(window.digest)
+        if found.coin_seed is None:
+            raise CommitmentError(f"window {window.manifest.window!r} has no coin to carry on")
+        return found.coin_seed
 
     def _thinning_keys(self) -> ThinningKeys:
         keys = self.backends.thinning_keys
@@ -235,7 +262,9 @@ class Provider:
                 backends.keys.view(window.manifest.key_digest),
                 self._thinning_keys().backend(coin.key_digest),
                 self.window_secrets(window.digest),
-                window.seal_value(),
+                self.journal.history.throw(window.manifest)
+                if window.manifest.coin.thrown_by
+                else (window.digest, window.seal_value()),
                 self.environment.draw,
                 lambda text: log.info("%s", text),
             )

@@ -42,7 +42,7 @@ def period(windows: Iterable[Window], start: int, classes: Classes) -> list[Spen
 
 
 def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coined]:
-    """The same under claim until-delivered: those included whose coin beacon is complete and that did not open.
+    """The same under claim until-delivered: those included that threw coins and did not open.
 
     One that did not open is left out only if another one was opened after it and before the period.
 
@@ -56,12 +56,19 @@ def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coin
             before = one.close is not None and one.close.time < start
         else:
             before = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
-        thrown = policy.coined and one.stage is Stage.SEALED and not one.missing()
+        coins = _coins(one)
+        thrown = policy.coined and coins == one.digest and one.stage is Stage.SEALED and not one.missing()
         if before or not (opened or thrown):
             continue
         queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
-        found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries))
+        found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries, coins))
     return found
+
+
+def _coins(window: Window) -> bytes:
+    """What names the throw of a window's coins: its own digest, or that of the one whose coins it carries on."""
+    named = [digest for coin in window.manifest.coins for digest in coin.thrown_by]
+    return named[0] if named else window.digest
 
 
 def _opened(window: Window) -> bool:
@@ -69,7 +76,11 @@ def _opened(window: Window) -> bool:
 
 
 def spending(
-    windows: Iterable[Window], classes: Classes, following: Policy | None = None, accounts: int = 1
+    windows: Iterable[Window],
+    classes: Classes,
+    following: Policy | None = None,
+    accounts: int = 1,
+    coins: bytes = b"",
 ) -> dict[str, Any]:
     """The period's odometer, and its epsilon with a window that is about to be committed to.
 
@@ -77,6 +88,7 @@ def spending(
         windows: of the whole ledger, in its order.
         following: the policy of that window; its period, claim and delta count.  Without one, the newest window's.
         accounts: that may ask in that window; under until-delivered all their queries count for delta.
+        coins: the coin period that it carries on; empty where it throws its own.
 
     Returns:
         period_start, claim, windows (rows of the odometer), and with ``following`` epsilon and what it is made of after
@@ -96,7 +108,7 @@ def spending(
         if policy.claim == UNTIL_DELIVERED:
             cls = classes(policy.class_name)
             queries = accounts * policy.n_max
-            _delivered(values, drawn, None if following is None else Coined("", following, cls, queries), delta)
+            _delivered(values, drawn, None if following is None else Coined("", following, cls, queries, coins), delta)
         else:
             _every_list(values, spent, following, classes, delta)
     except AuditError as error:

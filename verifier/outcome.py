@@ -168,6 +168,8 @@ class Verdict:
             )
             if self.budget.period.throws_left_out:
                 about += f" periods_left_out={self.budget.period.throws_left_out}"
+            if self.budget.period.late:
+                about += " late=unproven"
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys} records={self.records}"

@@ -62,7 +62,7 @@ from ragseal.verifier.outcome import (
     Neighbour,
     Verdict,
 )
-from ragseal.verifier.steps.beacon import check_beacon, read_beacon
+from ragseal.verifier.steps.beacon import check_beacon, check_throw, read_beacon
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.coins import check_thinned, check_thinning_entry, check_thinning_key
 from ragseal.verifier.steps.epsilon import (
@@ -217,6 +217,7 @@ class _Audit(Checklist):
         # 5. The beacon: this auditor's nonce came last.
         entries = part(5, lambda say: read_beacon(log(), entered()))
         beacon = part(5, lambda say: check_beacon(entries(), entered(), life(), auditor, say))
+        throw = part(5, lambda say: check_throw(log(), entered(), beacon(), auditor, say))
         thinning = part(5, lambda say: check_thinning_entry(log(), entered(), entries(), life(), say))
 
         # 4 again: where the claim has a coin, the beacon has decided which slots of these columns are empty.
@@ -225,7 +226,7 @@ class _Audit(Checklist):
             if coin is None:
                 return placed
             self.may_ask()
-            return check_thinned(group, key(), coin, entered(), placed, thinning(), beacon(), evidence, say)
+            return check_thinned(group, key(), coin, entered(), placed, thinning(), throw(), evidence, say)
 
         columns = part(4, in_force)
 

@@ -8,6 +8,8 @@ be served and proven is durable before its manifest enters the ledger.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import field as field_
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -31,6 +33,14 @@ from ragseal.prover.storage.window_secrets import WindowSecrets
 Progress = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True)
+class CarriedCoins:
+    """Coins that an earlier window of the coin period threw.  SPEC A.11.9."""
+
+    thrown_by: bytes  #: digest of its manifest
+    seed: bytes = field_(repr=False)  #: its coin seed
+
+
 def prepare_window(
     state: State,
     group: Group,
@@ -42,6 +52,7 @@ def prepare_window(
     draw: Draw,
     progress: Progress = lambda _: None,
     thinning: ThinningView | None = None,
+    carried: CarriedCoins | None = None,
 ) -> WindowSecrets:
     """Commit to every tenant's index and sign the manifest.  Nothing is stored or published yet.
 
@@ -49,6 +60,7 @@ def prepare_window(
         embedder: C_emb, digest of the embedder's identity.
         auditor_key: who takes the auditor's part in the beacon, and is given registry, links and proofs.
         thinning: the key that placed columns are committed under, where the policy's claim has a coin.
+        carried: the coins of an earlier window, if this one throws none.
 
     Raises:
         ConfigurationError: the claim has a coin, and there is no such key.
@@ -74,7 +86,7 @@ def prepare_window(
         matrix, texts = index.current(state, name, key.cls.N, policy.dimension)
         versions.append(make_version(group, placed, name, matrix, texts, draw, policy.coined))
     seed, nonce = draw(32), draw(32)
-    coin_seed = draw(32) if policy.coined else None
+    coin_seed = None if not policy.coined else draw(32) if carried is None else carried.seed
     manifest = Manifest(
         origin=state.settings.origin,
         window=window,
@@ -88,7 +100,7 @@ def prepare_window(
         provider_key=signature.public_bytes(state.key),
         beacon_commitment=commitment.beacon_commitment("provider", nonce),
         auditor_key=auditor_key,
-        coins=() if coin_seed is None else (CoinCommitment(coin_commitment(field.limbs(coin_seed)), placed.digest),),
+        coins=() if coin_seed is None else (_coin_commitment(coin_seed, placed, carried),),
     )
     manifest.validate()
     return WindowSecrets(
@@ -100,6 +112,11 @@ def prepare_window(
         registry={a.pseudonym: a for a in registry},
         coin_seed=coin_seed,
     )
+
+
+def _coin_commitment(seed: bytes, placed: ColumnKey, carried: CarriedCoins | None) -> CoinCommitment:
+    thrown_by = () if carried is None else (carried.thrown_by,)
+    return CoinCommitment(coin_commitment(field.limbs(seed)), placed.digest, thrown_by)
 
 
 def sign_manifest(key: Ed25519PrivateKey, manifest: Manifest) -> SignedManifest:

@@ -28,14 +28,15 @@ def thin_window(
     key: KeyView,
     backend: ThinningBackend,
     window: WindowSecrets,
-    beacon: int,
+    throw: tuple[bytes, int],
     draw: Draw,
     progress: Progress = lambda _: None,
 ) -> Thinning:
-    """Thin every tenant's index by the coins of this beacon; what the entry names is durable when this returns.
+    """Thin every tenant's index by the coins of this throw; what the entry names is durable when this returns.
 
     Args:
         key: of the attestation, under whose points records commit to scores.
+        throw: digest and beacon of the manifest that threw the coins, this window's own or an earlier one's.
 
     Raises:
         UnprovableError: a coin that cannot be proven (2^-45 an element): the window cannot open.
@@ -45,7 +46,7 @@ def thin_window(
     entries = []
     for tenant, version in sorted(window.versions.items()):
         progress(f"thinning the index of tenant {tenant}")
-        thinned = thin_version(group, key, backend, window, version, beacon, draw)
+        thinned = thin_version(group, key, backend, window, version, throw, draw)
         store_thinned(state, digest, tenant, thinned)
         entries.append(thinned.public.entry(tenant))
     return Thinning(digest, tuple(entries))
@@ -57,13 +58,13 @@ def thin_version(
     backend: ThinningBackend,
     window: WindowSecrets,
     version: Version,
-    beacon: int,
+    throw: tuple[bytes, int],
     draw: Draw,
 ) -> Thinned:
     """One tenant's index without its hidden slots, checked exactly as an auditor checks it."""
     manifest, seed = window.signed.manifest, window.coin_limbs
     digest = manifest.digest()
-    context = coin_context(digest, beacon, version.tenant)
+    context = coin_context(*throw, version.tenant)
     hidden = hidden_slots(seed, context, key.cls.N, manifest.policy.hidden)
     blinders, span = prove_span(group, key, thin(version.matrix, hidden), draw)
     statement = ThinningStatement(

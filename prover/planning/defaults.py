@@ -117,7 +117,7 @@ def _about(made: Default, whence: str) -> str:
         f"{absent:g} against {present:g} that",
         f"it is not there.  Return {upward(found.returned)}: its id is listed at most e^{upward(found.returned)} times "
         "as often as an empty slot's; who knows what",
-        "to ask for is handed the text.  Every window has new coins: unseen adds up over the windows of a period.",
+        "to ask for is handed the text.  Windows of one period share their coins: unseen counts once for all of them.",
     ]
     if found.returned > RETURN:
         lines.append(

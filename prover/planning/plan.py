@@ -132,8 +132,8 @@ def make_plan(
                 "says what a class for it would reach"
             )
         reasons.append(
-            "every window that is committed has new coins: unseen adds up over the windows of a budget period, while "
-            "the return is that of one; one window a period costs unseen once"
+            "the windows of a budget period share their coins, so unseen counts once, as the return does; a throw more "
+            "(another unseen or auditor, or --new-coins) adds unseen again"
         )
     if EVERY_LIST in claims:
         reasons.append(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ragseal.kernel.attestation import COARSE_TIME, Record
+from ragseal.kernel.coin_period import check_continues
 from ragseal.kernel.commitment import (
     MESSAGES,
     BeaconCommit,
@@ -26,6 +27,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
+from ragseal.kernel.policy import Policy
 
 PROVIDER, AUDITOR, OBSERVER = "provider", "auditor", "observer-"
 
@@ -220,7 +222,8 @@ class History:
         """Whether a manifest may follow what the ledger holds.
 
         Raises:
-            CommitmentError: a window name or seed commitment that occurred before, an open window, or an overlap.
+            CommitmentError: a window name or seed commitment that occurred before, coins that may not be carried on, an
+                open window, or an overlap.
         """
         manifest = signed.manifest
         signed.verify()
@@ -232,7 +235,7 @@ class History:
                 raise CommitmentError(f"window {other.window!r} exists: none is opened twice, take a new name")
             if other.c_seed == manifest.c_seed:
                 raise CommitmentError(f"the seed of window {other.window!r} is used again: every window needs its own")
-            if {one.c_coin for one in other.coins} & {one.c_coin for one in manifest.coins}:
+            if _one_c_coin(other, manifest) and other.coin_period != manifest.coin_period:
                 raise CommitmentError(f"the coin seed of window {other.window!r} is used again")
             if other.beacon_commitment == manifest.beacon_commitment:
                 raise CommitmentError(f"the beacon nonce of window {other.window!r} is used again")
@@ -242,6 +245,35 @@ class History:
                 raise CommitmentError(
                     f"window {manifest.window!r} would open before {other.window!r} ended: windows do not overlap"
                 )
+
+        if manifest.coins and manifest.coin.thrown_by:
+            self.throw(manifest)
+
+    def carried(self, policy: Policy, auditor_key: bytes) -> Window | None:
+        """The window whose coins a next one of this policy and auditor carries on; None where it throws its own.
+
+        The newest throw of the budget period, if it was thinned by and hides as many: any other choice would cost a
+        throw more.
+        """
+        for window in reversed(self.windows.values()):
+            known = window.manifest
+            if not known.coins or known.coin.thrown_by or window.seal is None or window.missing():
+                continue
+            same = known.policy.hidden == policy.hidden and known.policy.period_start == policy.period_start
+            return window if same and window.thinning is not None and known.auditor_key == auditor_key else None
+        return None
+
+    def throw(self, manifest: Manifest) -> tuple[bytes, int]:
+        """(digest, beacon) of the window whose beacon threw the coins of ``manifest``, an earlier one's.
+
+        Raises:
+            CommitmentError: none whose coins it may carry on, or not thrown yet.
+        """
+        first = self.windows.get(manifest.coin_period)
+        if first is None:
+            raise CommitmentError("the manifest carries on the coins of a window that this ledger does not hold")
+        check_continues(manifest, first.manifest)
+        return first.digest, first.seal_value()
 
     def opening_time(self, window: Window, now: float) -> int:
         """The time that a window's opening states: ``now``, but never before what the ledger or its policy says.
@@ -300,6 +332,10 @@ class History:
             self.add(index, entry)
         except AuditError as error:
             raise LedgerError(f"ledger entry {index} may not stand there ({error}): restore the ledger") from None
+
+
+def _one_c_coin(one: Manifest, other: Manifest) -> bool:
+    return bool(one.coins and other.coins) and one.coin.c_coin == other.coin.c_coin
 
 
 def coarse(now: float) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -23,6 +24,9 @@ SMALL = CircuitClass("s", "geometric", 2304, 10, 36, 11, 18, 12, 11, Fraction(80
 LARGE = replace(SMALL, name="l", N=15768, R=49)
 
 
+THROWS = (b"throw %d" % number for number in itertools.count())
+
+
 def policy(cls: CircuitClass = SMALL, shift: int = 192, hidden: int = 13, chunks: int = 1) -> Policy:
     return Policy(
         cls.name, b"", b"", 384, UNTIL_DELIVERED, hidden, 0, shift << cls.s, 1, 25, 2, "1/1000000", "1", "9/10", 1,
@@ -31,7 +35,7 @@ def policy(cls: CircuitClass = SMALL, shift: int = 192, hidden: int = 13, chunks
 
 
 def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift: int = 192, **terms: int) -> Coined:
-    return Coined(name, policy(cls, shift, **terms), cls, queries)
+    return Coined(name, policy(cls, shift, **terms), cls, queries, next(THROWS))
 
 
 def test_one_window_is_what_the_accountant_says_of_it() -> None:
@@ -74,6 +78,26 @@ def test_different_coins_share_one_delta() -> None:
     assert float(DELTA) / 2 < found.delta <= float(DELTA)
 
 
+def test_windows_that_share_a_throw_count_its_coins_once() -> None:
+    first = coined("a")
+    later = [replace(coined(name), coin_period=first.coin_period) for name in ("b", "c")]
+    found = delivered_period([first, *later], DELTA)
+    alone = delivered_period([first], DELTA)
+    assert (found.periods, found.unseen) == (1, alone.unseen)
+    assert found.listed_by_chance > alone.listed_by_chance
+    rows = delivered_odometer([first, later[0], coined("new"), later[1]], DELTA)
+    assert [row.periods for row in rows] == [1, 1, 2, 2]
+
+
+def test_a_throw_counts_once_over_classes_and_again_where_another_share_is_hidden() -> None:
+    first = coined("a")
+    larger = replace(coined("b", LARGE), coin_period=first.coin_period)
+    assert delivered_period([first, larger], DELTA).unseen == delivered_period([first], DELTA).unseen
+    other = replace(coined("c", hidden=26), coin_period=first.coin_period)
+    found = delivered_period([first, other], DELTA)
+    assert found.unseen == pytest.approx(math.log(256 / 13) + math.log(256 / 26))
+
+
 def test_the_largest_document_counts_in_every_window() -> None:
     found = delivered_period([coined(chunks=3), coined()], DELTA)
     assert found.unseen == pytest.approx(6 * math.log(256 / 13))
@@ -83,9 +107,9 @@ def test_the_largest_document_counts_in_every_window() -> None:
 def test_a_period_does_not_mix_claims() -> None:
     every = replace(policy(), claim=EVERY_LIST, hidden=0, gate=True)
     with pytest.raises(PolicyError, match="mixes the claims every-list and until-delivered: begin a new period"):
-        delivered_period([coined(), Coined("b", every, SMALL, 1)], DELTA)
+        delivered_period([coined(), Coined("b", every, SMALL, 1, b"")], DELTA)
     with pytest.raises(PolicyError, match="have no coin"):
-        delivered_period([Coined("b", every, SMALL, 1)], DELTA)
+        delivered_period([Coined("b", every, SMALL, 1, b"")], DELTA)
     with pytest.raises(PolicyError, match="at least one window"):
         delivered_period([], DELTA)
 
@@ -105,7 +129,7 @@ def test_a_window_of_less_than_one_step_is_accounted_as_one_step() -> None:
     """H = 0 of a ranked class: nobody may open it, but where a log holds it later windows need their numbers."""
     ranked = load_classes()["ranked-mini-one-50"]
     odd, good = (
-        Coined(name, replace(policy(), class_name=ranked.name, gain=gain, lo=0, hi=2000), ranked, 100)
+        Coined(name, replace(policy(), class_name=ranked.name, gain=gain, lo=0, hi=2000), ranked, 100, name.encode())
         for name, gain in (("odd", 1), ("good", 90))
     )
     assert (odd.policy.hmax(ranked), odd.policy.shift(ranked)) == (0, 1)

@@ -118,7 +118,7 @@ def test_a_period_of_ranked_windows_counts_whole_steps() -> None:
             cls.name, b"", b"", 384, UNTIL_DELIVERED, 13, 0, width, 1, 25, 2, "1/1000000", "1", "9/10", 1,
             False, "slot", 1, 0, 0, 1,
         )  # fmt: skip
-        return Coined(name, policy, cls, 500)
+        return Coined(name, policy, cls, 500, name.encode())
 
     found = delivered_period([window("a", 32 << cls.c), window("b", (97 << cls.c) - 1)], DELTA)
     assert found.returned == 6.0

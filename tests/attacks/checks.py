@@ -17,7 +17,7 @@ import pytest
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
 from ragseal.groth16.views import EstimateView, ThinningView
-from ragseal.kernel import attestation, certificate, encoding, field, folding, opening, thinning
+from ragseal.kernel import attestation, certificate, coin_period, encoding, field, folding, opening, thinning
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel import proofs as batches
 from ragseal.kernel.commitment import Account
@@ -226,6 +226,15 @@ THINNING_CAPACITY = Guard(coins, "check_thinning_key", "made for another capacit
 THINNING_KEY_IN_ITS_FOLDER = Guard(coins, "check_thinning_key", "holds another key")
 OWN_KEYS = Check(verification, "unsafe_keys")
 COIN_ONCE = Guard(manifest, "_never_seen", "the coin seed was used")
+CARRIED_OF_THE_LOG = Guard(manifest, "thrown_by", "does not hold before it")
+CARRIED_SHARE = Guard(coin_period, "check_continues", "which slots lie between")
+CARRIED_PERIOD = Guard(coin_period, "check_continues", "only where it is counted")
+CARRIED_SEED = Guard(coin_period, "check_continues", "with another C_coin")
+CARRIED_AUDITOR = Guard(coin_period, "check_continues", "another auditor's nonce")
+CARRIED_IN_TIME = Guard(beacon, "check_throw", "were not thrown when")
+THROW_OF_THE_PERIOD = Check(
+    verification, "check_throw", lambda log, entered, value, *_: beacon.Throw(entered.digest, value)
+)
 COIN_AND_CLAIM = Guard(phase_a.Manifest, "validate", "commitment to coins")
 SHARE_OF_THE_CLAIM = Guard(Policy, "_validate_claim", "needs a coin that hides")
 NO_COIN_NO_SHARE = Guard(Policy, "_validate_claim", "hidden must be 0")
@@ -252,6 +261,13 @@ CHECKS: dict[str, Removable] = {
     "coin: the folder holds the key that it says": THINNING_KEY_IN_ITS_FOLDER,
     "coin: whose keys": OWN_KEYS,
     "coin: C_coin used once": COIN_ONCE,
+    "coin: carried on from a manifest of the log": CARRIED_OF_THE_LOG,
+    "coin: carried on with the same share": CARRIED_SHARE,
+    "coin: carried on in the same budget period": CARRIED_PERIOD,
+    "coin: carried on with the same seed": CARRIED_SEED,
+    "coin: carried on by the same auditor": CARRIED_AUDITOR,
+    "coin: carried on once it was thrown": CARRIED_IN_TIME,
+    "coin: whose beacon threw it": THROW_OF_THE_PERIOD,
     "coin: a commitment as the claim has it": COIN_AND_CLAIM,
     "coin: share of hidden slots in the policy": SHARE_OF_THE_CLAIM,
     "coin: no share without a coin": NO_COIN_NO_SHARE,

@@ -37,13 +37,17 @@ pytestmark = pytest.mark.slow
 HOUR = 3600
 
 
-def window(world: CoinedWorld, number: int, name: str = "", **changes: Any) -> None:
-    """Window w<number>: it opens ``number`` hours after the first and closes after ten minutes, nothing asked."""
+def window(world: CoinedWorld, number: int, name: str = "", *, carries: bytes | None = None, **changes: Any) -> None:
+    """Window w<number>: it opens ``number`` hours after the first and closes after ten minutes, nothing asked.
+
+    ``carries``: the manifest whose coins it carries on.
+    """
     start = OPENS + number * HOUR
     stated = policy(**{"opens": start, "closes": start + HOUR, **changes})
     if "claim" in changes and not stated.coined:
         stated = replace(stated, hidden=0)
-    world.commit(name or f"w{number}", policy_=stated)
+    extra: dict[str, Any] = {} if carries is None else {"carries": carries}
+    world.commit(name or f"w{number}", policy_=stated, **extra)
     world.messages[-1] = replace(world.messages[-1], time=start)  # type: ignore[type-var]
     world.messages.append(WindowClose(world.digest, 0, start + 600))
 

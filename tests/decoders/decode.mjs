@@ -210,7 +210,7 @@ const MESSAGES = {
     name, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey, hash,
     publicKey, list(message("coin-commitment"), 1),
   ],
-  "coin-commitment": [element, hash],
+  "coin-commitment": [element, hash, list(hash, 1)],
   "thinned-index": [name, hash, hash, hash],
   thinning: [hash, list(message("thinned-index"), 256)],
   "thinned-file": [blob(64 * DIMENSIONS), opening, point, opening, fixed(256)],

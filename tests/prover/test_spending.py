@@ -121,9 +121,9 @@ def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> 
     before = [coined_window(world, 0), coined_window(world, 1, gain=2)]
     following = coined_policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
     found = spending(before, classes, following, ACCOUNTS)
-    spent = [Coined("", one.manifest.policy, CLS, ACCOUNTS * one.manifest.policy.n_max) for one in before]
+    spent = [Coined("", one.manifest.policy, CLS, ACCOUNTS * one.manifest.policy.n_max, one.digest) for one in before]
     expected = delivered_period(
-        [*spent, Coined("", following, CLS, ACCOUNTS * following.n_max)], Fraction(following.delta)
+        [*spent, Coined("", following, CLS, ACCOUNTS * following.n_max, b"")], Fraction(following.delta)
     )
     assert (found["unseen"], found["return"], found["epsilon"]) == (
         expected.unseen, expected.returned, expected.epsilon,
@@ -154,6 +154,16 @@ def test_a_window_that_never_opened_counts_once_its_coins_are_known() -> None:
     assert periods(abandoned(first, PROVIDER, AUDITOR)) == 3
     assert periods(abandoned(first, PROVIDER)) == 2  # without the auditor's nonce nobody knows the coins
     assert periods(abandoned(first, PROVIDER, AUDITOR), OPENS + 3 * HOUR) == 2  # the window after it shows when it was
+
+
+def test_a_window_that_carries_on_coins_costs_its_queries_alone() -> None:
+    first = coined_window(World(), 0)
+    following = coined_policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
+    alone = spending([], classes, following, ACCOUNTS)
+    carried = spending([first], classes, following, ACCOUNTS, first.digest)
+    assert (carried["coin_periods"], carried["unseen"]) == (1, alone["unseen"])
+    assert carried["queries"] == 2 * alone["queries"]
+    assert spending([first], classes, following, ACCOUNTS)["coin_periods"] == 2
 
 
 def test_a_window_without_a_coin_that_never_opened_is_beside_the_point() -> None:

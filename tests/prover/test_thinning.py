@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ragseal.backends.group import default_group
-from ragseal.kernel import commitment
+from ragseal.kernel import commitment, signature
 from ragseal.kernel.coin import coin_context, hidden_slots
 from ragseal.kernel.commitment import IndexFile, Thinning, WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError
@@ -20,13 +21,15 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
 from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning
-from ragseal.prover.provider import Serving
+from ragseal.prover.provider import Provider, Serving
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
 from tests.simulator.provider import (
     HIDDEN,
+    NOW,
     Asker,
+    Clock,
     batch,
     coined_policy,
     newest,
@@ -239,3 +242,47 @@ def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed
         provider.windows.forget(window.digest)
     assert fsck.check_start(provider).findings == []
     provider.close()
+
+
+def test_the_next_window_carries_the_coins_on(tmp_path: Path) -> None:
+    """Two windows with real proofs: the same slots are empty in both, in columns of their own; a third throws anew."""
+    clock = Clock()
+
+    def hides(provider: Provider, window: Window) -> dict[str, tuple[bool, ...]]:
+        found = {}
+        for tenant, version in provider.window_secrets(window.digest).versions.items():
+            assert version.thinned is not None
+            found[tenant] = version.thinned.hidden
+        return found
+
+    async def live(name: str, new_coins: bool = False) -> tuple[Window, dict[str, tuple[bool, ...]], dict[str, bytes]]:
+        provider = open_provider(tmp_path / "p", clock, coins=True)
+        start = int(clock.now)
+        policy = replace(coined_policy(), opens=start, closes=start + 600, period_start=NOW)
+        provider.commit(policy, name, new_coins=new_coins)
+        async with serving_on(provider) as serving:
+            window = await open_window(serving)
+            asker = Asker("alice", serving)
+            await asker.ask(f"acme report number 1 about topic 3 in {name}")
+            assert len(ProofBatch.decode(await batch(serving, window.digest, [0])).entries) == 1
+            proof = signature.sign(provider.state.key, "close", window.digest)
+            await serving.close_window(window.digest, proof)
+            columns = {t: v.public.columns for t, v in provider.window_secrets(window.digest).versions.items()}
+            clock.now = start + 600
+            return window, hides(provider, window), columns
+
+    async def run() -> None:
+        first, hidden, columns = await live("w1")
+        second, again, fresh = await live("w2")
+        assert second.manifest.coin_period == first.digest
+        assert second.manifest.coin.c_coin == first.manifest.coin.c_coin
+        assert again == hidden
+        assert all(fresh[tenant] != columns[tenant] for tenant in columns)
+        third, other, _ = await live("w3", new_coins=True)
+        assert third.manifest.coin_period == third.digest
+        assert other != hidden
+        fourth, newest_coins, _ = await live("w4")
+        assert fourth.manifest.coin_period == third.digest
+        assert newest_coins == other
+
+    asyncio.run(run())

@@ -59,28 +59,37 @@ class CoinedWorld(World):
         self.placed = placed()
         super().__init__(tenants=dict(self.placed))
         self.coin_made_by = "auditor"
+        self.throws: dict[bytes, tuple[int, Seed]] = {}  #: beacon and coin seed by manifest
+        self.throw: bytes = b""  #: the manifest whose beacon threw this window's coins
 
     # --- phase A ---
 
-    def enter_manifest(self, name: str = "w1", *, policy_: Policy | None = None, **changes: Any) -> None:
+    def enter_manifest(
+        self, name: str = "w1", *, policy_: Policy | None = None, carries: bytes | None = None, **changes: Any
+    ) -> None:
+        """``carries``: digest of the manifest whose coins this one carries on."""
         wanted = policy_ or policy()
-        self.seed = seed_of(name)
+        self.seed = seed_of(name) if carries is None else self.throws[carries][1]
         self.tenants = dict(self.placed if wanted.coined else simulator.TENANTS)
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         if wanted.coined:
-            coin = CoinCommitment(coin_commitment(self.seed), thinning_backend().key.digest)
+            thrown_by = () if carries is None else (carries,)
+            coin = CoinCommitment(coin_commitment(self.seed), thinning_backend().key.digest, thrown_by)
             changes = {"coins": (coin,), **changes}
         super().enter_manifest(name, policy_=wanted, **changes)
+        self.throw = self.digest if carries is None else carries
 
     def enter_beacon(self) -> None:
         """With a coin, the thinning stands before the opening."""
         super().enter_beacon()
+        self.throws[self.digest] = self.beacon, self.seed
         if self.manifest.policy.coined:
             self.messages.insert(len(self.messages) - 1, self.thin())
 
     def enter_sealed(self, *, opened: bool = True) -> None:
         """The beacon as far as a window goes that never opens; ``opened``: with the auditor's nonce in the log."""
         super().enter_beacon()
+        self.throws[self.digest] = self.beacon, self.seed
         del self.messages[-1 if opened else -2 :]
 
     # --- thinning ---
@@ -107,13 +116,16 @@ class CoinedWorld(World):
         """A tenant's index without the slots that these coins hide, honestly proven; of this window if nothing is said.
 
         Args:
-            manifest, beacon, named: of the context that coins follow from; ``named`` is the tenant in it.
+            manifest: of the statement, and of the context that coins follow from; by default this window's, and the
+                one's that threw its coins.
+            beacon, named: of that context; ``named`` is the tenant in it.
             seed: the coin seed.
             hidden: j.
         """
         of = self.digest if manifest is None else manifest
-        at = self.beacon if beacon is None else beacon
-        context = coin_context(of, at, named or tenant)
+        throw = self.throw if manifest is None else manifest
+        at = self.throws.get(throw, (self.beacon,))[0] if beacon is None else beacon
+        context = coin_context(throw, at, named or tenant)
         drawn = seed or self.seed
         share = self.manifest.policy.hidden if hidden is None else hidden
         asked = tenant, of, context, drawn, share
@@ -146,7 +158,8 @@ class CoinedWorld(World):
 
     def hides(self, tenant: str) -> list[bool]:
         """Which slots of a tenant this window's coins hide."""
-        return hidden_slots(self.seed, coin_context(self.digest, self.beacon, tenant), CLS.N, HIDDEN)
+        context = coin_context(self.throw, self.throws[self.throw][0], tenant)
+        return hidden_slots(self.seed, context, CLS.N, HIDDEN)
 
     def put_thinning(self, *tenants: ThinnedIndex) -> None:
         """Another entry in the place of this window's thinning."""

@@ -23,7 +23,7 @@ from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.verifier.evidence import OWN_FOLDER, OWNER, PROVIDER, Auditor, Refused, Undecided
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered
+from ragseal.verifier.steps.manifest import Entered, thrown_by
 from ragseal.verifier.steps.recorder import Recorder, quiet
 
 
@@ -34,6 +34,14 @@ class BeaconState:
     commits: Mapping[str, tuple[int, BeaconCommit]]
     seals: tuple[tuple[int, BeaconSeal], ...]
     openings: Mapping[str, tuple[int, BeaconOpening]]
+
+
+@dataclass(frozen=True, slots=True)
+class Throw:
+    """Whose beacon threw a window's coins."""
+
+    manifest: bytes  #: digest of the manifest that names the coin period
+    beacon: int  #: that manifest's
 
 
 def read_beacon(log: LogView, window: Entered) -> BeaconState:
@@ -101,6 +109,54 @@ def check_beacon(state: BeaconState, window: Entered, life: WindowSpan, auditor:
         Refused: the log contradicts itself.
         Undecided: it contradicts this auditor's folder.
     """
+    complete, value = _complete(state, window, say)
+    if complete > life.open_index:
+        raise Refused("the window was opened before the beacon was complete", open_index=life.open_index)
+    if life.open.beacon != value:
+        raise Refused("the opened window's beacon is not what the nonces give", stated=life.open.beacon, computed=value)
+    check_identity(state, window)
+    check_own_part(window, state, auditor, value)
+    say(beacon=value)
+    return value
+
+
+def check_throw(log: LogView, window: Entered, beacon: int, auditor: Auditor, say: Recorder = quiet) -> Throw:
+    """Step 5, where the claim has a coin: the beacon that threw this window's coins, its own or an earlier manifest's.
+
+    An earlier one's was complete before this manifest, and ended with this auditor's nonce, so that nobody chose it;
+    whether that window ever opened is no matter.
+
+    Args:
+        beacon: the window's own.
+
+    Raises:
+        Refused: the log's beacon of that manifest contradicts itself or was not complete.
+        Undecided: this auditor's folder does not have its part in that beacon.
+    """
+    found = thrown_by(log, window.index, window.manifest) if window.manifest.coins else None
+    if found is None:
+        return Throw(window.digest, beacon)
+    first = Entered(*found, found[1].manifest.digest())
+    say(coins_thrown_by=first.manifest.window, coins_thrown_at_entry=first.index)
+    state = read_beacon(log, first)
+    complete, value = _complete(state, first)
+    if complete > window.index:
+        raise Refused(
+            f"the window carries on coins that were not thrown when its manifest was entered: the beacon of "
+            f"{first.manifest.window!r} was complete at entry {complete}",
+            ledger_index=window.index,
+        )
+    check_identity(state, first)
+    check_own_part(first, state, auditor, value)
+    return Throw(first.digest, value)
+
+
+def _complete(state: BeaconState, window: Entered, say: Recorder = quiet) -> tuple[int, int]:
+    """Where the log completes a beacon, and its value.
+
+    Raises:
+        Refused: it was never sealed, lacks an opening, or the auditor's was not the last.
+    """
     if not state.seals:
         raise Refused("the beacon was never sealed")
     seal_index, seal = state.seals[-1]
@@ -114,15 +170,7 @@ def check_beacon(state: BeaconState, window: Entered, life: WindowSpan, auditor:
     say(opened_at_entries=at)
     if at[OWNER] != max(at.values()) or at[OWNER] < seal_index:
         raise Refused("the auditor's opening is not the beacon's last entry", opened_at_entries=at)
-    if at[OWNER] > life.open_index:
-        raise Refused("the window was opened before the beacon was complete", open_index=life.open_index)
-    value = _value(window, owners, state)
-    if life.open.beacon != value:
-        raise Refused("the opened window's beacon is not what the nonces give", stated=life.open.beacon, computed=value)
-    check_identity(state, window)
-    check_own_part(window, state, auditor, value)
-    say(beacon=value)
-    return value
+    return at[OWNER], _value(window, owners, state)
 
 
 def _value(window: Entered, owners: Sequence[str], state: BeaconState) -> int:

@@ -3,6 +3,7 @@
 
 The manifest fixes C_coin and the placed columns before the beacon; the beacon fixes the coins; one entry of the log
 after it names thinned columns, and a proof says that these are the placed ones with exactly the hidden slots emptied.
+A window that carries on an earlier one's coins thins its own columns by those.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ragseal.verifier.evidence import (
     decoded,
     held,
 )
-from ragseal.verifier.steps.beacon import BeaconState
+from ragseal.verifier.steps.beacon import BeaconState, Throw
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, Window
@@ -111,7 +112,7 @@ def check_thinned(
     window: Entered,
     placed: Mapping[str, bytes],
     thinning: Thinning | None,
-    beacon: int,
+    throw: Throw,
     evidence: Evidence,
     say: Recorder = quiet,
 ) -> Mapping[str, bytes]:
@@ -119,6 +120,7 @@ def check_thinned(
 
     Args:
         placed: the column commitments of the manifest, as step 4 found them.
+        throw: the beacon that decided the coins.
 
     Returns:
         The d column commitments of each tenant that records are made of, concatenated.
@@ -139,7 +141,7 @@ def check_thinned(
                 attestation_key=key.digest,
                 manifest=window.digest,
                 c_coin=manifest.coin.c_coin,
-                context=coin_context(window.digest, beacon, one.tenant),
+                context=coin_context(throw.manifest, throw.beacon, one.tenant),
                 hidden=manifest.policy.hidden,
                 placed=placed[one.tenant],
                 thinned=file.columns,

@@ -57,14 +57,19 @@ def conditions(report: PeriodReport, policies: Sequence[Policy]) -> list[dict[st
 
 _COIN = (
     ("one coin for each slot, the same for everybody", "step 4: hidden slots are empty in the columns of all records"),
-    ("nobody chose the coins", "steps 2 and 5: C_coin before the beacon, this auditor's nonce last, thinned once"),
+    ("nobody chose the coins", "steps 2 and 5: C_coin before the beacon that threw them, this auditor's nonce last"),
     ("every throw of the period counts", "step 11: windows that never opened are counted if their coins were known"),
     ("texts are opened for flagged ids only", "flags are proven with the ids (step 8); what is opened, accounts check"),
 )
 
 
-def conditions_of_delivered(policies: Sequence[Policy]) -> list[dict[str, Any]]:
-    """As :func:`conditions`, of the claim until-delivered (docs/proofs/until-delivered.md)."""
+def conditions_of_delivered(policies: Sequence[Policy], late: bool) -> list[dict[str, Any]]:
+    """As :func:`conditions`, of the claim until-delivered (docs/proofs/until-delivered.md).
+
+    Args:
+        late: a window of the period carries on coins of an earlier one; a line whose ``holds`` is None then says what
+            no log shows.
+    """
     out: list[dict[str, Any]] = [
         {
             "condition": "an empty slot scores lowest: 0 <= lo < hi in every window",
@@ -72,4 +77,12 @@ def conditions_of_delivered(policies: Sequence[Policy]) -> list[dict[str, Any]]:
             "shown_by": f"the policies of {len(policies)} windows",
         }
     ]
+    if late:
+        out.append(
+            {
+                "condition": "where a document stands does not depend on coins that are known already",
+                "holds": None,
+                "shown_by": "the provider's word, for what was put after the first window of a coin period (A.11.6)",
+            }
+        )
     return out + [{"condition": what, "holds": True, "shown_by": where} for what, where in (*_COIN, *_BY_THE_CIRCUIT)]

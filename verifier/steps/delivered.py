@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Step 11 where the claim is until-delivered: unseen and return of the period, of any accounts.  SPEC D.11.7.
 
-Coins are thrown anew with every window that is committed to, so each throw of the period counts, also that of a window
-which never opened: its provider knew the coins and may have begun again because it did not like them.
+Each throw of coins in the period counts, once for all windows that carry it on, also that of a window which never
+opened: its provider knew the coins and may have begun again because it did not like them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ def coined_windows(auditor: Auditor, window: Window, span: Period) -> tuple[Coin
     Raises:
         Undecided: of an opened one, as :func:`known_class`.
     """
-    opened = [Coined(one.window, one.policy, known_class(auditor, one), one.all_queries) for one in span.windows]
-    return (*opened, *(Coined(one.window, one.policy, window.cls, 0) for one in span.abandoned))
+    opened = [
+        Coined(one.window, one.policy, known_class(auditor, one), one.all_queries, one.coin_period)
+        for one in span.windows
+    ]
+    return (*opened, *(Coined(one.window, one.policy, window.cls, 0, one.coin_period) for one in span.abandoned))
 
 
 def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:

@@ -94,7 +94,7 @@ class PeriodBudget:
             "odometer": [asdict(row) for row in self.rows],
             "windows_left_out": [_named(one) for one in self.period.left_out],
             "epsilon_of_the_whole_log": self.whole_log,
-            "conditions": conditions_of_delivered([one.policy for one in self.windows])
+            "conditions": conditions_of_delivered([one.policy for one in self.windows], self.period.late)
             if report is None or promise is not None
             else conditions(report, [one.policy for one in self.windows]),
             "second_implementation": {name: asdict(opinion) for name, opinion in self.opinions.items()},
@@ -115,6 +115,7 @@ def _delivered_details(promise: Delivered, span: Period) -> dict[str, Any]:
         "delta_items": dict(promise.items),
         "unseen_by_two_routes": list(promise.routes.unseen),
         "return_by_two_routes": list(promise.routes.returned),
+        "late": "unproven" if span.late else None,
         "windows_that_never_opened": [_named(one) for one in span.abandoned],
         "windows_left_out_that_never_opened": [_named(one) for one in span.abandoned_before],
     }

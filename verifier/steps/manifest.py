@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.coin_period import check_continues
 from ragseal.kernel.commitment import (
     Manifest,
     SignedManifest,
@@ -98,6 +99,7 @@ def check_entered(log: LogView, auditor: Auditor, found: tuple[int, SignedManife
     if manifest.origin != auditor.log_key.name:
         raise Refused(f"the manifest is of the log {manifest.origin!r}, not of {auditor.log_key.name!r}")
     _never_seen(log, index, manifest)
+    thrown_by(log, index, manifest)
     return Entered(index, signed, manifest.digest())
 
 
@@ -198,10 +200,42 @@ def _never_seen(log: LogView, index: int, manifest: Manifest) -> None:
             continue  # a later window answers for itself
         if signed.manifest.c_seed == manifest.c_seed:
             raise Refused("the seed commitment was used by an earlier window", **seen)
-        if {one.c_coin for one in signed.manifest.coins} & {one.c_coin for one in manifest.coins}:
+        if _one_c_coin(signed.manifest, manifest) and signed.manifest.coin_period != manifest.coin_period:
             raise Refused("the coin seed was used by an earlier window", **seen)
         if signed.manifest.beacon_commitment == manifest.beacon_commitment:
             raise Refused("the provider's beacon commitment was used by an earlier window", **seen)
+
+
+def _one_c_coin(one: Manifest, other: Manifest) -> bool:
+    return bool(one.coins and other.coins) and one.coin.c_coin == other.coin.c_coin
+
+
+def thrown_by(log: LogView, index: int, manifest: Manifest) -> tuple[int, SignedManifest] | None:
+    """The manifest of the log whose beacon threw the coins that this one carries on.  SPEC A.11.9.
+
+    Args:
+        index: the carrying manifest's place in the log.
+
+    Returns:
+        Its place and itself; None where the manifest throws its own coins, or has none.
+
+    Raises:
+        Refused: no manifest before this one is the named one, or its coins may not be carried on here.
+    """
+    if not manifest.coins or not manifest.coin.thrown_by:
+        return None
+    named = manifest.coin_period
+    for at, signed in log.manifests():
+        if at < index and signed.manifest.digest() == named:
+            with held(ledger_index=index, thrown_at_entry=at):
+                signed.verify()
+                check_continues(manifest, signed.manifest)
+            return at, signed
+    raise Refused(
+        "the manifest carries on the coins of a manifest that the log does not hold before it",
+        ledger_index=index,
+        thrown_by=named,
+    )
 
 
 def _abandoned(log: LogView, index: int) -> int:

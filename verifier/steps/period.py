@@ -20,7 +20,7 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.evidence import OWNER, Auditor, Refused, held
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered
+from ragseal.verifier.steps.manifest import Entered, thrown_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class PeriodWindow:
     queries: int  #: an account may have asked: n_max, or what the log shows if that is more
     manifest: bytes  #: its digest
     accounts: int  #: of its registry, or what the log shows if that is more
+    coin_period: bytes  #: names the throw of its coins; empty where its claim has none
 
     @property
     def all_queries(self) -> int:
@@ -52,8 +53,15 @@ class Period:
 
     @property
     def throws_left_out(self) -> int:
-        """Windows before the period whose coins were known: the provider chose when the period began."""
-        return sum(one.policy.coined for one in (*self.left_out, *self.abandoned_before))
+        """Throws of coins before the period that were known: the provider chose when the period began."""
+        counted = {one.coin_period for one in (*self.windows, *self.abandoned)}
+        before = {one.coin_period for one in (*self.left_out, *self.abandoned_before) if one.policy.coined}
+        return len(before - counted)
+
+    @property
+    def late(self) -> bool:
+        """Whether a window of the period commits to documents under coins that its provider knew by then."""
+        return any(one.policy.coined and one.coin_period != one.manifest for one in self.windows)
 
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
@@ -106,16 +114,29 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
             continue
         _hold(signed, index)
         policy = signed.manifest.policy
-        one = _charged(signed, index, max(policy.n_max, most.get(digest, 0)), accounts[digest])
+        one = _charged(log, signed, index, max(policy.n_max, most.get(digest, 0)), accounts[digest])
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (outside if before else inside).append(one)
     return Period(start, tuple(inside), tuple(outside), *_abandoned(log, window, auditor, opened, minute))
 
 
-def _charged(signed: SignedManifest, index: int, queries: int, accounts: int = 0) -> PeriodWindow:
+def _charged(log: LogView, signed: SignedManifest, index: int, queries: int, accounts: int = 0) -> PeriodWindow:
     manifest = signed.manifest
     known = max(manifest.accounts, accounts)
-    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known)
+    coins = _coin_period(log, index, signed)
+    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins)
+
+
+def _coin_period(log: LogView, index: int, signed: SignedManifest) -> bytes:
+    """What names the throw of a window's coins; of one that carries on what it may not, a throw of its own."""
+    manifest = signed.manifest
+    if not manifest.policy.coined:
+        return b""
+    try:
+        thrown_by(log, index, manifest)
+    except Refused:
+        return manifest.digest()
+    return manifest.coin_period
 
 
 def _abandoned(
@@ -155,10 +176,12 @@ def _abandoned(
             continue
         if not signed.manifest.policy.coined or not coins_known(signed, digest):
             continue
+        if _coin_period(log, index, signed) != digest:
+            continue  # it threw nothing
         _hold(signed, index)
         over = manifests[at + 1][0] if at + 1 < len(manifests) else index
         time = shown[min(bisect_left(shown, (over, 0)), len(shown) - 1)][1]
-        (inside if time >= minute else outside).append(_charged(signed, index, 0))
+        (inside if time >= minute else outside).append(_charged(log, signed, index, 0))
     return tuple(inside), tuple(outside)
 
 
