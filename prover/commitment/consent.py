@@ -112,8 +112,8 @@ def require(values: Mapping[str, Any], given: float | None, why: str | None = No
         raise PolicyError(
             f"epsilon over this budget period is {text}, the larger of unseen {upward(values['unseen'])} and return "
             f"{upward(_number(values['return']))}, which can be proven but promises nearly nothing. {said}Begin a new "
-            "period (period_start; every throw of coins adds its unseen), use less unseen or less gain, or commit to it "
-            f"all the same with --yes-epsilon-is {text}"
+            "period (period_start; every throw of coins adds its unseen), use less unseen or less gain, or commit to "
+            f"it all the same with --yes-epsilon-is {text}"
         )
     guess = per_cent(values["attacker_guess"]["coalition"])
     raise PolicyError(
