@@ -107,7 +107,7 @@ def make(bench: Bench, seq: int) -> Instance:
     t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax(cls)))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
-    c_w = proofs.shifted_scores(group, c_y, key.sum_y, policy)
+    (c_w,) = proofs.shifted_scores(group, [c_y], key.sum_y, policy)
     c_h = key.hint_bases.commit(group, h, rho_hints)
     manifest = bench.basis.window.manifest
     statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax(cls), t_commit)

@@ -196,9 +196,19 @@ class VerifyingKey:
             raise ProofError("the proof does not verify")
 
     def verify_batch(
-        self, proofs: Sequence[bytes], clears: Sequence[bytes], commitments: Sequence[bytes], weights: bytes
+        self,
+        proofs: Sequence[bytes],
+        clears: Sequence[bytes],
+        commitments: Sequence[bytes],
+        scales: Sequence[bytes],
+        weights: bytes,
     ) -> None:
-        """Raises ProofError unless all proofs hold; weights: 16 unpredictable bytes for each, none of them zero."""
+        """Raises ProofError unless all proofs hold.
+
+        Args:
+            scales: of each proof scalars that its points are added with, packed, or none: as they are.
+            weights: 16 unpredictable bytes for each proof, none of them zero.
+        """
         decoded, inputs = [], []
         for at, proof in enumerate(proofs):
             try:
@@ -206,8 +216,10 @@ class VerifyingKey:
             except ProofError as error:
                 raise ProofError(f"batch entry {at}: {error}") from None
         n = len(decoded)
-        if not n or len(clears) != n or len(commitments) != n or len(weights) != WEIGHT_BYTES * n:
-            raise ProofError("a batch needs as many inputs, commitments and weights as proofs, and at least one")
+        if not n or {len(clears), len(commitments), len(scales)} != {n} or len(weights) != WEIGHT_BYTES * n:
+            raise ProofError(
+                "a batch needs as many inputs, commitments, scales and weights as proofs, and at least one"
+            )
         factors = [int.from_bytes(weights[i : i + WEIGHT_BYTES], "big") for i in range(0, len(weights), WEIGHT_BYTES)]
         if not all(factors):
             raise ProofError("a weight is zero")
@@ -222,9 +234,12 @@ class VerifyingKey:
         bases: list[Affine] = [*self.ic_points[: width + 1]]
         scalars = [sum(factors)]
         scalars += [sum(f * values[i] for f, (values, _) in zip(factors, inputs, strict=True)) for i in range(width)]
-        for factor, (_, points) in zip(factors, inputs, strict=True):
+        for factor, packed, (_, points) in zip(factors, scales, inputs, strict=True):
+            own = field.unpack(packed) or [1] * len(points)
+            if len(own) != len(points):
+                raise ProofError(f"{len(points)} points but {len(own)} scales")
             bases += points
-            scalars += [factor] * len(points)
+            scalars += [factor * scale for scale in own]
         x = multi_scalar(bases, scalars)
         c = multi_scalar([proof.c for proof in decoded], factors)
         alpha = multi_scalar([self.alpha1], [sum(factors)])

@@ -14,7 +14,7 @@ from typing import Protocol
 from ragseal.backends.group import default_group
 from ragseal.backends.native import native_errors
 from ragseal.kernel import field
-from ragseal.kernel.bn254 import POINT_BYTES
+from ragseal.kernel.bn254 import POINT_BYTES, split_points
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
@@ -49,9 +49,9 @@ class VerifyingKeyData(Protocol):
         """Raises unless the proof holds."""
 
     def verify_batch(
-        self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], weights: bytes, /
+        self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], scales: list[bytes], weights: bytes, /
     ) -> None:
-        """Raises unless all proofs hold; 16 unpredictable bytes of weights for each proof."""
+        """Raises unless all proofs hold; ``scales`` of a proof's points, or none; 16 unpredictable bytes for each."""
 
 
 class View:
@@ -93,8 +93,10 @@ class View:
         with native_errors():
             self.vk.verify(proof, field.pack(clear), points)
 
-    def verify_points_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes]]) -> None:
-        """Many (clear, points, proof) in one pairing product with fresh 128-bit weights.
+    def verify_points_batch(self, items: Sequence[tuple[Sequence[int], bytes, Sequence[int], bytes]]) -> None:
+        """Many (clear, points, scales, proof) in one pairing product with fresh 128-bit weights.
+
+        A point is added to vk_x with its scale; no scales at all are as many ones.
 
         Raises:
             ProofError: some proof of the batch does not hold (verify one by one to learn which).
@@ -105,7 +107,8 @@ class View:
             self.vk.verify_batch(
                 [proof for *_, proof in items],
                 [field.pack(clear) for clear, *_ in items],
-                [points for _, points, _ in items],
+                [points for _, points, *_ in items],
+                [field.pack(scales) for *_, scales, _ in items],
                 secrets.token_bytes(16 * len(items)),
             )
 
@@ -140,11 +143,14 @@ class KeyView(View):
         """sum_i Y_i."""
         return default_group().msm(self.scores.y, field.pack([1]) * (len(self.scores.y) // POINT_BYTES))
 
-    def _added(self, clear: Sequence[int], c_w: bytes, c_h: bytes) -> bytes:
-        """What is added to vk_x: C_w, C_h and of a ranked class beta C_1; ProofError for another number of points."""
-        first, *scaled = self.hint_bases.split(c_h)
+    def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
+        """What C_w, C_h and of a ranked class C_1 are added to vk_x with: 1, 1, beta.
+
+        Raises:
+            ProofError: another number of points or of clear inputs.
+        """
         self._check(clear)
-        return c_w + first + b"".join(default_group().msm(c_1, field.pack([clear[-1]])) for c_1 in scaled)
+        return [1, 1, *(clear[-1] for _ in self.hint_bases.split(c_h)[1:])]
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
         """The pairing check of one proof with its commitments; ProofError if it does not hold.
@@ -153,11 +159,17 @@ class KeyView(View):
             clear: with alpha and beta as the last two.
             c_h: C_h, and of a ranked class C_1 behind it.
         """
-        self.verify_points(clear, self._added(clear, c_w, c_h), proof)
+        points, scales = split_points(c_w + c_h), self._scales(clear, c_h)
+        added = [
+            p if k == 1 else default_group().msm(p, field.to_bytes(k)) for p, k in zip(points, scales, strict=True)
+        ]
+        self.verify_points(clear, b"".join(added), proof)
 
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
         """Many (clear, c_w, c_h, proof) at once; ProofError if one does not hold."""
-        self.verify_points_batch([(clear, self._added(clear, c_w, c_h), proof) for clear, c_w, c_h, proof in items])
+        self.verify_points_batch(
+            [(clear, c_w + c_h, self._scales(clear, c_h), proof) for clear, c_w, c_h, proof in items]
+        )
 
 
 class EstimateView(View):
@@ -188,7 +200,7 @@ class EstimateView(View):
 
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
         """Many (clear, c_g, c_s, proof) at once; ProofError if one does not hold."""
-        self.verify_points_batch([(clear, c_g + c_s, proof) for clear, c_g, c_s, proof in items])
+        self.verify_points_batch([(clear, c_g + c_s, (), proof) for clear, c_g, c_s, proof in items])
 
 
 class ThinningView(View):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ragseal.kernel import field
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
 from ragseal.kernel.encoding import HASH, NAME, U64, Codec, Fixed, Many, Message, Nested, Points
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
@@ -84,14 +84,15 @@ def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_
     return [nonzero_element("alpha", *parts), nonzero_element("beta", *parts)]
 
 
-def shifted_scores(group: Group, c_y: bytes, sum_y: bytes, policy: Policy) -> bytes:
-    """C_w = gain * (C_y - lo * sum_i Y_i), the commitment to w that the pairing check adds to vk_x.
+def shifted_scores(group: Group, c_y: Sequence[bytes], sum_y: bytes, policy: Policy) -> list[bytes]:
+    """C_w = gain * (C_y - lo * sum_i Y_i) of every C_y, the commitment to w that the pairing check adds to vk_x.
 
     Raises:
-        ProofError: the result is the identity.
+        ProofError: a result is the identity.
     """
-    c_w = group.msm(c_y + sum_y, field.pack([policy.gain, -policy.gain * policy.lo]))
-    if not any(c_w):
+    shift = group.msm(sum_y, field.pack([-policy.gain * policy.lo]))
+    c_w = split_points(group.fold(b"".join(c_y) + shift * len(c_y), policy.gain))
+    if not all(map(any, c_w)):
         raise ProofError("C_w is the identity point")
     return c_w
 

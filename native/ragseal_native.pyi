@@ -149,8 +149,14 @@ class VerifyingKey:
         clear: the first public inputs, 32 bytes each; commitments: points of 64 bytes, added to vk_x for the others.
         """
 
-    def verify_batch(self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], weights: bytes) -> None:
-        """Raises unless all proofs hold; weights: 16 unpredictable bytes for each proof, none of them zero."""
+    def verify_batch(
+        self, proofs: list[bytes], clears: list[bytes], commitments: list[bytes], scales: list[bytes], weights: bytes
+    ) -> None:
+        """Raises unless all proofs hold.
+
+        scales: scalars that a proof's points are added with, or none: as they are.  weights: 16 unpredictable bytes for
+        each proof, none of them zero.
+        """
 
 class Witness:
     """Values of all wires of a circuit; wire 0 is 1."""

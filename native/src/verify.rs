@@ -204,18 +204,20 @@ impl VerifyingKey {
         Ok(())
     }
 
-    /// Many proofs of this key by one combination with the caller's unpredictable 128-bit weights.
+    /// Many proofs of this key by one combination with the caller's unpredictable 128-bit weights.  `scales`: of each
+    /// proof's commitments, one a point or none where all of them are added as they are.
     pub fn verify_batch(
         &self,
         proofs: &[Proof],
         clears: &[Vec<Fr>],
         commitments: &[Vec<G1>],
+        scales: &[Vec<Fr>],
         weights: &[u128],
     ) -> Result<()> {
         let n = proofs.len();
         ensure!(
-            n > 0 && clears.len() == n && commitments.len() == n && weights.len() == n,
-            "a batch needs as many inputs, commitments and weights as proofs, and at least one"
+            n > 0 && [clears.len(), commitments.len(), scales.len(), weights.len()] == [n; 4],
+            "a batch needs as many inputs, commitments, scales and weights as proofs, and at least one"
         );
         ensure!(weights.iter().all(|&w| w != 0), "a weight is zero");
         let width = clears[0].len();
@@ -233,8 +235,15 @@ impl VerifyingKey {
             }
         }
         let total = factors[0];
-        for (points, w) in commitments.iter().zip(&scalars) {
+        for ((points, own), w) in commitments.iter().zip(scales).zip(&scalars) {
+            ensure!(
+                own.is_empty() || own.len() == points.len(),
+                "{} points but {} scales",
+                points.len(),
+                own.len()
+            );
             bases.extend(points);
+            factors.extend(own.iter().map(|s| *w * s));
             factors.resize(bases.len(), *w);
         }
         let x = msm::<g1::Config>(&bases, &factors);

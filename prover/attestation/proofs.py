@@ -193,7 +193,7 @@ class Proofs:
         return self._key_of(window.manifest.key_digest)
 
     def _c_w(self, window: Window, record: Record) -> bytes:
-        return proofs.shifted_scores(self._group, record.c_y, self._key(window).sum_y, window.manifest.policy)
+        return proofs.shifted_scores(self._group, [record.c_y], self._key(window).sum_y, window.manifest.policy)[0]
 
     def _make(self, window: Window, secrets: WindowSecrets, case: _Case) -> ProofEntry:
         policy, kept, key = window.manifest.policy, case.kept, self._key(window)

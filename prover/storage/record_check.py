@@ -159,6 +159,6 @@ class RecordCheck:
         statement = Statement(
             manifest.c_seed, window.beacon, record.signed.request.ctx(), manifest.policy.hmax(key.cls), record.t_commit
         )
-        c_w = proofs.shifted_scores(means.group, record.c_y, key.sum_y, manifest.policy)
+        (c_w,) = proofs.shifted_scores(means.group, [record.c_y], key.sum_y, manifest.policy)
         both = proofs.challenges(key.digest, entry.record_digest, statement, c_w, entry.c_h)
         key.verify((*statement.clear(), *both), c_w, entry.c_h, entry.proof)

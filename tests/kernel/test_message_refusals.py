@@ -201,8 +201,8 @@ def test_scores_that_cancel_out_commit_to_nothing() -> None:
     sum_y = apart.generator(b"refusals", 0)
     c_y = apart.total(sum_y, [policy.lo])
     with pytest.raises(ProofError, match="identity"):
-        proofs.shifted_scores(GROUP, c_y, sum_y, policy)
-    proofs.shifted_scores(GROUP, apart.total(sum_y, [policy.lo + 1]), sum_y, policy)
+        proofs.shifted_scores(GROUP, [sum_y, c_y], sum_y, policy)
+    proofs.shifted_scores(GROUP, [apart.total(sum_y, [policy.lo + 1])], sum_y, policy)
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------

@@ -113,9 +113,9 @@ def test_batches(made: Any, key: Any) -> None:
     proofs = [bytes(key.prove(witness)) for _ in range(5)]
     assert len(set(proofs)) == 5
     clear, point = committed(key, made.public)
-    full = proofs, [clear] * 5, [point] * 5
+    full = proofs, [clear] * 5, [point] * 5, [b""] * 5
     vk.verify_batch(*full, os.urandom(80))
-    vk.verify_batch(proofs[:1], [clear], [point], os.urandom(16))
+    vk.verify_batch(proofs[:1], [clear], [point], [b""], os.urandom(16))
     for at in range(5):
         wrong = list(proofs)
         wrong[at] = wrong[at][192:] + wrong[at][64:192] + wrong[at][:64]
@@ -124,21 +124,31 @@ def test_batches(made: Any, key: Any) -> None:
         clears = list(full[1])
         clears[at] = be(99)
         with pytest.raises(native.NativeError, match="of the batch"):
-            vk.verify_batch(proofs, clears, full[2], os.urandom(80))
+            vk.verify_batch(proofs, clears, *full[2:], os.urandom(80))
     # Two errors that cancel without weights.
     up, down = native.g1_sum(point + vk.ic(1, 1)), native.g1_msm(point + vk.ic(1, 1), be(1) + be(-1))
     with pytest.raises(native.NativeError, match="of the batch"):
-        vk.verify_batch(proofs[:2], [clear] * 2, [up, down], os.urandom(32))
+        vk.verify_batch(proofs[:2], [clear] * 2, [up, down], [b""] * 2, os.urandom(32))
     with pytest.raises(native.NativeError, match="weight is zero"):
         vk.verify_batch(*full, bytes(16) + os.urandom(64))
     with pytest.raises(native.NativeError, match="as many"):
         vk.verify_batch(*full, os.urandom(64))
     with pytest.raises(native.NativeError, match="at least one"):
-        vk.verify_batch([], [], [], b"")
+        vk.verify_batch([], [], [], [], b"")
     with pytest.raises(native.NativeError, match="identity"):
-        vk.verify_batch(proofs, [clear] * 5, [point] * 4 + [bytes(64)], os.urandom(80))
+        vk.verify_batch(proofs, [clear] * 5, [point] * 4 + [bytes(64)], [b""] * 5, os.urandom(80))
     with pytest.raises(native.NativeError, match="batch entry 3"):
         vk.verify_batch([*proofs[:3], proofs[3][:9], proofs[4]], *full[1:], os.urandom(80))
+    # A point that is added with a scale of its own.
+    half = native.g1_msm(point, pow(2, -1, R).to_bytes(32, "big"))
+    scales = [b"", be(2), b"", be(1), b""]
+    vk.verify_batch(*full[:2], [point, half, point, point, point], scales, os.urandom(80))
+    with pytest.raises(native.NativeError, match="of the batch"):
+        vk.verify_batch(*full[:2], [point, half, point, point, point], full[3], os.urandom(80))
+    with pytest.raises(native.NativeError, match="1 points but 2 scales"):
+        vk.verify_batch(*full[:3], [be(1) * 2, *full[3][1:]], os.urandom(80))
+    with pytest.raises(native.NativeError, match="as many"):
+        vk.verify_batch(*full[:3], full[3][1:], os.urandom(80))
 
 
 def test_a_wrong_witness_gives_no_proof(made: Any, key: Any) -> None:

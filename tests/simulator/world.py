@@ -363,7 +363,7 @@ class World:
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry)
 
     def c_w(self, record: Record) -> bytes:
-        return proofs.shifted_scores(GROUP, record.c_y, self.key.sum_y, self.manifest.policy)
+        return proofs.shifted_scores(GROUP, [record.c_y], self.key.sum_y, self.manifest.policy)[0]
 
     def hint_commitment(self, kept: Kept) -> bytes:
         """C_h."""

@@ -35,7 +35,7 @@ class WindowKey(View):
         self.verify_points(clear, c_w + c_h, proof)
 
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
-        self.verify_points_batch([(clear, c_w + c_h, proof) for clear, c_w, c_h, proof in items])
+        self.verify_points_batch([(clear, c_w + c_h, (), proof) for clear, c_w, c_h, proof in items])
 
 
 class ProvingKey(WindowKey):

@@ -71,14 +71,16 @@ def check_batch(basis: ProofContext, part: Sequence[LoggedRecord], batch: ProofB
             asked=[one.record.seq for one in part],
             delivered=[seq for seq, _ in delivered],
         )
-    items = [_item(basis, one, entry) for one, entry in zip(part, batch.entries, strict=True)]
+    policy = basis.window.manifest.policy
+    c_w = proofs.shifted_scores(basis.group, [one.record.c_y for one in part], basis.key.sum_y, policy)
+    items = [_item(basis, *one) for one in zip(part, batch.entries, c_w, strict=True)]
     _pairings(basis, items)
     context = proofs.batch_context(basis.key.digest, basis.window.digest, items)
     proofs.verify_hints(basis.group, basis.key.hint_bases, context, items, batch.hints)
     _links(basis, items, batch, context)
 
 
-def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry) -> BatchItem:
+def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry, c_w: bytes) -> BatchItem:
     manifest = basis.window.manifest
     statement = Statement(
         c_seed=manifest.c_seed,
@@ -87,7 +89,6 @@ def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry) -> BatchIte
         hmax=manifest.policy.hmax(basis.window.cls),
         t_commit=one.record.t_commit,
     )
-    c_w = proofs.shifted_scores(basis.group, one.record.c_y, basis.key.sum_y, manifest.policy)
     return BatchItem(one.record, one.digest, one.tenant, statement, c_w, entry)
 
 

@@ -72,13 +72,14 @@ impl VerifyingKey {
         })
     }
 
-    /// Raises unless all proofs hold; `weights` are 16 unpredictable bytes for each.
+    /// Raises unless all proofs hold; `weights` are 16 unpredictable bytes for each, `scales` scalars of its commitments.
     fn verify_batch(
         &self,
         py: Python<'_>,
         proofs: Vec<PyBackedBytes>,
         clears: Vec<PyBackedBytes>,
         commitments: Vec<PyBackedBytes>,
+        scales: Vec<PyBackedBytes>,
         weights: &[u8],
     ) -> PyResult<()> {
         detached(py, || {
@@ -89,18 +90,21 @@ impl VerifyingKey {
                 .enumerate()
                 .map(|(i, b)| Proof::decode(b).map_err(at(i)))
                 .collect::<Result<Vec<_>>>()?;
-            let clears = clears
-                .iter()
-                .enumerate()
-                .map(|(i, b)| enc::scalars(b).map_err(at(i)))
-                .collect::<Result<Vec<_>>>()?;
+            let numbers = |packed: &[PyBackedBytes]| -> Result<Vec<_>> {
+                packed
+                    .iter()
+                    .enumerate()
+                    .map(|(i, b)| enc::scalars(b).map_err(at(i)))
+                    .collect()
+            };
+            let (clears, scales) = (numbers(&clears)?, numbers(&scales)?);
             let commitments = commitments
                 .iter()
                 .enumerate()
                 .map(|(i, b)| enc::g1s_proper(b).map_err(at(i)))
                 .collect::<Result<Vec<_>>>()?;
             self.0
-                .verify_batch(&proofs, &clears, &commitments, &decode_weights(weights)?)
+                .verify_batch(&proofs, &clears, &commitments, &scales, &decode_weights(weights)?)
         })
     }
 }
