@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -25,7 +25,8 @@ from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, state_
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
-    from ragseal.client.result import Owed, Result
+    from ragseal.client.result import Opened, Owed, Result
+    from ragseal.runtime.metadata import Plain
 
 BREAKS = "\n\t"  #: that a text may hold when it is shown
 PATIENCE = 2.0  #: seconds of silence before progress is shown
@@ -129,7 +130,7 @@ def _connected(
 @click.argument("text")
 @connection
 def ask(text: str, as_json: bool, **where: Any) -> None:
-    """Ask one question; print the texts, best first, after every check."""
+    """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with _connected(**where) as client:
@@ -188,12 +189,12 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
 
 def _show(result: Result, as_json: bool) -> None:
     request, body = result.record.signed.request, result.receipt.body
-    order = result.ranked
-    shown = (
-        [{"slot": slot, "text": passage} for slot, passage in zip(result.slots, result.texts, strict=True)]
-        if order is None
-        else [{"slot": r.slot, "cosine": round(r.cosine, 4), "text": r.text} for r in order]
-    )
+    order: Sequence[Opened] = result.opened if result.ranked is None else result.ranked
+    shown: list[dict[str, Any]] = [
+        {"slot": one.slot, "id": one.id, "text": one.text, "metadata": dict(one.metadata)} for one in order
+    ]
+    for item, ranked in zip(shown, result.ranked or (), strict=False):
+        item["cosine"] = round(ranked.cosine, 4)
     facts = {
         "texts": shown,
         "returned_slots": list(result.returned),
@@ -206,15 +207,20 @@ def _show(result: Result, as_json: bool) -> None:
         "ledger_index": body.index,
         "receipt": result.receipt.digest().hex(),
     }
-    lines = [
-        f"{i}. [slot {item['slot']}] {printable(str(item['text']), keep=BREAKS)}" for i, item in enumerate(shown, 1)
-    ]
+    lines = []
+    for i, one in enumerate(order, 1):
+        lines.append(f"{i}. [{printable(one.id)}] {printable(one.text, keep=BREAKS)}")
+        lines += [f"   {printable(key)}: {printable(_said(value))}" for key, value in one.metadata.items()]
     lines.append(f"-- {result.held}")
     lines.append(
         f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
         f"window {request.window}, query {request.ctr}, ledger entry {body.index}"
     )
     tell_result(as_json, facts, "\n".join(lines))
+
+
+def _said(value: Plain) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @main.group(cls=Teaching)

@@ -177,7 +177,7 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
         if len(slot.texts) < slot.flag:
             raise AttestationError(f"the flag of slot {slot.slot} is set, but its text is withheld")
         for opened in slot.texts:
-            leaf = text_leaf(opened.salt, slot.slot, opened.text.encode("utf-8"))
+            leaf = text_leaf(opened.salt, slot.slot, opened.content)
             try:
                 verify_inclusion(leaf_hash(leaf), slot.slot, cls.N, opened.path, window.index.text_root)
             except LedgerError as error:

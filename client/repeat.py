@@ -27,7 +27,7 @@ def main() -> None:
 @click.option("--embedder", default="minilm", show_default=True, help='"none": the provider embeds.')
 @client_tls
 def ask(text: str, times: int, state: Path, provider: str, log_key: str | None, embedder: str, tls: ClientTls) -> None:
-    """One line of JSON an answer: window, returned slots, texts with their slots, and where the record lies."""
+    """One line of JSON an answer: window, returned slots, ids and texts with their slots, and where the record lies."""
     model = None if embedder == "none" else embedder
     with Client(provider, state, log_key=log_key, embedder=model, tls=tls) as client:
         for _ in range(times):
@@ -43,6 +43,7 @@ def ask(text: str, times: int, state: Path, provider: str, log_key: str | None, 
                 "checked": result.checked,
                 "returned_slots": list(result.returned),
                 "slots": list(result.slots),
+                "ids": [one.id for one in result.opened],
                 "texts": list(result.texts),
             }
             click.echo(json.dumps(answer))

@@ -7,6 +7,7 @@ holds with the public embedder costs no privacy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +19,24 @@ from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.attestation import Answer, Receipt, Record
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
+from ragseal.runtime.metadata import Plain, mapping_of
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """A returned text with its score against the query, computed on this machine."""
+class Opened:
+    """What a returned slot holds, as the manifest commits to it."""
+
+    slot: int
+    id: str  #: the document's, unique in its tenant's index
+    text: str
+    metadata: Mapping[str, Plain]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked(Opened):
+    """A returned document with the score of its text against the query, computed on this machine."""
 
     score: int  #: inner product of the quantised embeddings; 127^2 is cosine 1
-    slot: int
-    text: str
 
     @property
     def cosine(self) -> float:
@@ -37,13 +47,22 @@ class Ranked:
 class Result:
     """A checked answer."""
 
-    texts: tuple[str, ...]  #: of the returned slots with the flag, by increasing slot
-    slots: tuple[int, ...]  #: of ``texts``, one each
-    returned: tuple[int, ...]  #: all K slots; those not in ``slots`` came by the noise and have nothing to read
+    opened: tuple[Opened, ...]  #: of the returned slots with the flag, by increasing slot
+    returned: tuple[int, ...]  #: all K slots; those not in ``opened`` came by the noise and have nothing to read
     receipt: Receipt
     record: Record
     checked: bool  #: the committed e is this client's own, entry by entry
     ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Of ``opened``."""
+        return tuple(one.slot for one in self.opened)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Of ``opened``."""
+        return tuple(one.text for one in self.opened)
 
     @property
     def best(self) -> Ranked | None:
@@ -87,20 +106,23 @@ class Resumed:
 
 def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -> Result:
     """A checked answer as the caller sees it; ranked where there is an embedder."""
-    opened = [(slot.slot, slot.text) for slot in answer.openings.slots if slot.text is not None]
-    texts = [text for _, text in opened]
+    opened = tuple(
+        Opened(slot.slot, found.id, found.text, mapping_of(found.metadata))
+        for slot in answer.openings.slots
+        if (found := slot.content) is not None
+    )
     ranked: tuple[Ranked, ...] | None = None
     if embedder is not None:
         scores: list[int] = []
         if opened:
             e = np.asarray(decode_embedding(exchange.prepared.embedding), dtype=np.int64)
-            rows = quantise(embedder.embed(texts, role="document"))
+            rows = quantise(embedder.embed([one.text for one in opened], role="document"))
             scores = [int(x) for x in rows.astype(np.int64) @ e]
         pairs = zip(scores, opened, strict=True)
-        ranked = tuple(sorted((Ranked(x, *one) for x, one in pairs), key=lambda r: (-r.score, r.slot)))
+        scored = (Ranked(one.slot, one.id, one.text, one.metadata, score) for score, one in pairs)
+        ranked = tuple(sorted(scored, key=lambda r: (-r.score, r.slot)))
     return Result(
-        texts=tuple(texts),
-        slots=tuple(slot for slot, _ in opened),
+        opened=opened,
         returned=tuple(slot.slot for slot in answer.openings.slots),
         receipt=answer.receipt,
         record=answer.record,

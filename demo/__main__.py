@@ -86,7 +86,8 @@ def ask_all(
                     except TransportError:
                         time.sleep(0.5)
                 done.append((query, result))
-                best = " ".join(result.ranked[0].text.split())[:60] if result.ranked else "(only empty slots)"
+                first = result.best
+                best = f"[{first.id}] {' '.join(first.text.split())}"[:60] if first else "(only empty slots)"
                 out.print(
                     f"          {len(done):3}/{len(queries)} {account:6} {query.text[:44]:44} -> {best}", markup=False
                 )

@@ -70,9 +70,8 @@ def worth(
     if not given:
         return None
     with State(provider) as state:
-        rows = state.rows("SELECT slot, document, row FROM documents WHERE tenant = ? ORDER BY slot", (tenant,))
-    place_of_slot = {slot: at for at, (slot, _, _) in enumerate(rows)}
-    place_of_document = {document: at for at, (_, document, _) in enumerate(rows)}
+        rows = state.rows("SELECT document, row FROM documents WHERE tenant = ? ORDER BY slot", (tenant,))
+    place_of_document = {document: at for at, (document, _) in enumerate(rows)}
     matrix = np.stack([np.frombuffer(row, dtype=np.int8) for *_, row in rows]).astype(np.int32)
     vectors = quantise(embedder.embed(list(given), role="query")).astype(np.int32)
     relevant = tuple(
@@ -91,6 +90,6 @@ def worth(
             continue
         order = np.lexsort((np.arange(len(rows)), -work.scores[at]))
         best.append(judge.ndcg(at, order[:RANKS].tolist()))
-        ranked = [[place_of_slot[one.slot] for one in (result.ranked or ())[:RANKS]] for result in results]
+        ranked = [[place_of_document[one.id] for one in (result.ranked or ())[:RANKS]] for result in results]
         found.append(float(np.mean([judge.ndcg(at, places) for places in ranked])))
     return Worth(len(found), float(np.mean(found)), float(np.mean(best))) if found else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A LangChain retriever whose documents carry their proof; needs `pip install 'ragseal[adapters]'`.
+"""A LangChain retriever whose documents carry their ids and their records; needs `pip install 'ragseal[adapters]'`.
 
 python -m examples.langchain accounts/alice 127.0.0.1:7800 VKEY "How do I rotate a log file?"
 """
@@ -15,8 +15,8 @@ from ragseal.client.adapters.langchain import make_retriever
 def main(folder: str, provider: str, log_key: str, question: str) -> None:
     with Client(provider, folder, log_key, embedder="minilm") as client:
         for document in make_retriever(client).invoke(question):
-            proof = document.metadata["ragseal"]
-            print(f"slot {proof['slot']}, entry {proof['ledger_index']}: {document.page_content}")
+            place = document.metadata["ragseal"]
+            print(f"{document.id} (record {place['seq']} of window {place['window']}): {document.page_content}")
 
 
 if __name__ == "__main__":

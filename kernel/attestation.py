@@ -38,12 +38,12 @@ from ragseal.kernel.encoding import (
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.policy import MAX_DIMENSION
 from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
+from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.statement import Returned
 from ragseal.kernel.transcript import tagged_element, tagged_hash
 
 COARSE_TIME = 60  #: seconds; record times are multiples of it
 MAX_QUERY_BYTES = 1 << 16
-MAX_TEXT_BYTES = 1 << 20
 MAX_K = 1024
 MAX_OPENINGS_BYTES = 1 << 26
 NO_RECEIPT = bytes(32)  #: acknowledgement of an account's first request
@@ -179,12 +179,12 @@ def score_commitment(group: Group, columns: bytes, bases: ScoreBases, e: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class TextOpening(Message):
-    """The text committed for one slot."""
+    """What is committed for one slot: a document's id, text and metadata."""
 
     TAG: ClassVar[str] = "text-opening"
-    CODECS: ClassVar[Sequence[Codec]] = (Text(MAX_TEXT_BYTES), Fixed(32), Many(HASH, 32))
+    CODECS: ClassVar[Sequence[Codec]] = (Nested(SlotText), Fixed(32), Many(HASH, 32))
 
-    text: str
+    content: SlotText
     salt: bytes
     path: tuple[bytes, ...]  #: RFC 6962 inclusion path in the text tree
 
@@ -201,9 +201,9 @@ class SlotOpening(Message):
     texts: tuple[TextOpening, ...]  #: one where the flag is set, else none; whoever gets an answer checks it
 
     @property
-    def text(self) -> str | None:
+    def content(self) -> SlotText | None:
         """What there is to read; None where nothing is opened."""
-        return self.texts[0].text if self.texts else None
+        return self.texts[0].content if self.texts else None
 
 
 @dataclass(frozen=True, slots=True)

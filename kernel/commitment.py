@@ -33,6 +33,7 @@ from ragseal.kernel.encoding import (
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, prove_opening, verify_opening
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
+from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_element, tagged_hash
 
 MAX_TENANTS = 256
@@ -409,10 +410,10 @@ def verify_columns(group: Group, bases: ScoreBases, key_digest: bytes, dimension
 # --- texts and registry ----------------------------------------------------------------------------------------------
 
 
-def text_leaf(salt: bytes, slot: int, text: bytes | None) -> bytes:
+def text_leaf(salt: bytes, slot: int, content: SlotText | None) -> bytes:
     """Leaf data of a slot: salted, so that it is no membership oracle; an empty slot has a leaf too."""
-    present = b"\x00" if text is None else b"\x01"
-    return tagged_hash("slot-text", salt, slot.to_bytes(4, "big"), present, text or b"")
+    present, encoded = (b"\x00", b"") if content is None else (b"\x01", content.encode())
+    return tagged_hash("slot-text", salt, slot.to_bytes(4, "big"), present, encoded)
 
 
 def registry_leaves(accounts: Sequence[Account]) -> list[bytes]:

@@ -8,6 +8,7 @@ import secrets
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from ragseal.prover import assembly, remote, service, spending
 from ragseal.prover.account_commands import accounts
 from ragseal.prover.commitment import consent, index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.commitment.corpora import KINDS, open_corpus
+from ragseal.prover.commitment.corpora import DEFAULT_FIELDS, KINDS, open_corpus
+from ragseal.prover.commitment.corpus_metadata import field_names
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.index import Matrix
 from ragseal.prover.commitment.policy_file import Binding, load_policy
@@ -121,8 +123,11 @@ def _identity(state: State) -> dict[str, Any]:
 @click.option("--tenant", required=True, help="Whose documents these are.")
 @click.option("--corpus", required=True, help=f"{KINDS}.")
 @click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most this length.")
+@click.option("--metadata-fields", metavar="NAME,...", help="Members or columns that answers bring beside the text.")
 @JSON
-def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json: bool) -> None:
+def ingest(
+    directory: Path, tenant: str, corpus: str, chunk: int | None, metadata_fields: str | None, as_json: bool
+) -> None:
     """Embed documents and put them into random slots of a tenant's index.
 
     All of the corpus or nothing; documents that are there already are skipped.  A window sees the index as it is when
@@ -136,13 +141,19 @@ def ingest(directory: Path, tenant: str, corpus: str, chunk: int | None, as_json
     beir   a folder with corpus.jsonl: _id, title, text.
     text   every .txt and .md file below a folder; its path is its id. Links are not followed.
 
-    Other members, columns and links are not kept; a note names them.
+    \b
+    --metadata-fields source,title,url   takes these members or columns along, text, true, false or numbers; of JSON
+           also those inside an object "metadata", which come first. At most 16, of at most 512 characters each.
+
+    Whoever is handed a document's text reads its id and metadata, too; nobody else does. Other members, columns and
+    links are not kept; a note names them.
     """
+    fields = replace(DEFAULT_FIELDS, metadata=field_names(metadata_fields))
     with State(directory) as state, progress_bars() as bars:
         cls = assembly.circuit_class(state.settings.class_name)
         embedder = load_embedder(state.settings.embedder)
         notes = Notes()
-        documents = list(open_corpus(corpus, chunk_characters=chunk, notes=notes))
+        documents = list(open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes))
         task = bars.add_task(f"embedding for {tenant}", total=len(documents))
 
         def embed(texts: Sequence[str]) -> Matrix:

@@ -52,6 +52,7 @@ LIBRARIES = (
 #: file -> the tests that should notice, fast ones first.
 TESTS: dict[str, list[str]] = {
     "kernel/transcript.py": ["kernel/test_hashed.py", "kernel/test_folding.py"],
+    "kernel/slot_text.py": ["kernel/test_slot_text.py"],
     "kernel/squarednorm.py": ["kernel/test_squarednorm.py", "kernel/test_certificate.py"],
     "kernel/opening.py": [
         "kernel/test_opening_shapes.py", "kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py",
@@ -309,12 +310,13 @@ def _imports(path: Path) -> set[str]:
 
 def independent_of(module: str) -> list[str]:
     """Modules of the package that a change of ``module`` cannot reach."""
+    folders = ("kernel", "runtime", "ledger", "groth16", "circuits", "embedder", "verifier", "client", "prover")
     held = {
-        f"ragseal.{folder}.{path.stem}".removesuffix(".__init__"): _imports(path)
+        f"ragseal.{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}".removesuffix(".__init__"): _imports(path)
         | _imports(path.parent / "__init__.py")
-        for folder in ("kernel", "ledger", "groth16", "circuits", "embedder", "verifier", "client", "prover")
-        for path in (ROOT / folder).glob("*.py")
-        if path.stem != "__main__"
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if path.stem != "__main__" and "node_modules" not in path.parts
     }
     reached = {module, *(name for name, used in held.items() if any(one.startswith("grpc") for one in used))}
     while more := {name for name, used in held.items() if used & reached} - reached:

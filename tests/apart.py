@@ -72,7 +72,9 @@ def _field(codec: Any, value: Any) -> bytes:
         return bytes(value)
     if kind == "Blob":
         return len(value).to_bytes(4, "big") + value
-    if kind == "Text":
+    if kind == "MetadataValue":
+        return _metadata_value(value)
+    if kind in ("Text", "Characters"):
         return _field_of_text(value)
     if kind == "Element":
         return be(value)
@@ -83,6 +85,13 @@ def _field(codec: Any, value: Any) -> bytes:
         return len(value).to_bytes(4, "big") + b"".join(_field(codec.item, one) for one in value)
     assert kind == "Nested", f"a codec that this test does not know: {kind}"
     return canonical(value)
+
+
+def _metadata_value(value: Any) -> bytes:
+    """A byte for what it is: text, boolean, number."""
+    if isinstance(value, str):
+        return b"\x00" + _field_of_text(value)
+    return (b"\x01\x01" if value else b"\x01\x00") if isinstance(value, bool) else b"\x02" + bytes(value.bits)
 
 
 def _field_of_text(value: str) -> bytes:

@@ -20,7 +20,8 @@ def make_retriever(client: Asks) -> Any:
     class RagsealRetriever:
         def run(self, query: str) -> dict[str, list[Any]]:
             found = passages(client.ask(query))
-            return {"documents": [haystack.Document(content=p.text, meta=p.metadata, score=p.score) for p in found]}
+            made = [haystack.Document(id=p.id, content=p.text, meta=p.metadata, score=p.score) for p in found]
+            return {"documents": made}
 
     declare = haystack.component.output_types(documents=GenericAlias(list, (haystack.Document,)))
     RagsealRetriever.run = declare(RagsealRetriever.run)  # type: ignore[method-assign]

@@ -19,6 +19,6 @@ def make_retriever(client: Asks) -> Any:
 
     class RagsealRetriever(base):  # type: ignore[misc, valid-type]
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
-            return [document(page_content=p.text, metadata=p.metadata) for p in passages(client.ask(query))]
+            return [document(id=p.id, page_content=p.text, metadata=p.metadata) for p in passages(client.ask(query))]
 
     return RagsealRetriever()

@@ -11,7 +11,7 @@ from ragseal.client.adapters.passages import Asks, framework, passages
 def make_retriever(client: Asks) -> Any:
     """A ``llama_index.core.base.base_retriever.BaseRetriever``; ``retrieve(query)`` gives NodeWithScore.
 
-    The proof is kept from prompts and embeddings: it is for programs.
+    Where an answer is recorded is kept from prompts and embeddings: it is for programs.
 
     Raises:
         ConfigurationError: llama-index-core is not installed.
@@ -24,6 +24,7 @@ def make_retriever(client: Asks) -> Any:
             return [
                 schema.NodeWithScore(
                     node=schema.TextNode(
+                        id_=p.id,
                         text=p.text,
                         metadata=p.metadata,
                         excluded_llm_metadata_keys=["ragseal"],

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every adapter hands on: texts, scores, and the receipt as plain values that survive any pipeline's JSON."""
+"""What every adapter hands on: a document's own id and metadata, its text, a score, and where its answer is recorded.
+
+Metadata are plain values that survive any pipeline's JSON.  A document has the same id at every query, by which
+pipelines join results and remove duplicates.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ragseal.client.result import Result
+from ragseal.client.result import Ranked, Result
 from ragseal.kernel.errors import ConfigurationError
+
+RECORDED = "ragseal"  #: key of an answer's place; what a document itself has under it is not handed on
 
 
 class Asks(Protocol):
@@ -19,33 +25,31 @@ class Asks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One returned text, best first."""
+    """One returned document, best first."""
 
+    id: str
     text: str
     score: float | None  #: cosine, computed by the client; None without an embedder
     metadata: dict[str, Any]
 
 
 def passages(result: Result) -> list[Passage]:
-    """A result's texts, ranked where the client has an embedder, each with the receipt of the whole answer."""
-    request, body = result.record.signed.request, result.receipt.body
-    proof = {
-        "origin": request.origin,
-        "window": request.window,
-        "account": request.account,
-        "ctr": request.ctr,
-        "seq": body.seq,
-        "ledger_index": body.index,
-        "checked": result.checked,
-        "receipt": result.receipt.encode().hex(),
-        "record": result.record.encode().hex(),
-    }
-    if result.ranked is not None:
-        return [
-            Passage(r.text, r.cosine, {"ragseal": {"slot": r.slot, "cosine": r.cosine, **proof}}) for r in result.ranked
-        ]
-    pairs = zip(result.slots, result.texts, strict=True)
-    return [Passage(text, None, {"ragseal": {"slot": slot, **proof}}) for slot, text in pairs]
+    """A result's documents, ranked where the client has an embedder.
+
+    Under ``ragseal`` stand window and number of the record, by which ``ragseal-client receipts list`` finds its
+    receipt, and whether its embedding was checked.
+    """
+    request = result.record.signed.request
+    place = {"window": request.window, "seq": result.record.seq, "checked": result.checked}
+    return [
+        Passage(
+            one.id,
+            one.text,
+            one.cosine if isinstance(one, Ranked) else None,
+            {**one.metadata, RECORDED: dict(place)},
+        )
+        for one in (result.opened if result.ranked is None else result.ranked)
+    ]
 
 
 def framework(module: str, package: str) -> Any:

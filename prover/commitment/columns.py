@@ -15,6 +15,7 @@ from ragseal.kernel.commitment import IndexFile, ScoreBases
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
+from ragseal.kernel.slot_text import SlotText
 from ragseal.prover.commitment.index import Matrix, Version
 from ragseal.prover.randomness import Draw, packed_scalars
 
@@ -94,7 +95,7 @@ def make_version(
     key: ColumnKey,
     tenant: str,
     matrix: Matrix,
-    texts: Mapping[int, str],
+    texts: Mapping[int, SlotText],
     draw: Draw,
     coined: bool = False,
 ) -> Version:

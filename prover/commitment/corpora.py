@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.slot_text import NO_METADATA, Metadata, SlotText
 from ragseal.prover.commitment.corpus_files import (
     Limits,
     inside,
@@ -29,6 +30,7 @@ from ragseal.prover.commitment.corpus_files import (
     shown,
     text_files,
 )
+from ragseal.prover.commitment.corpus_metadata import check_names, taken, unread
 from ragseal.prover.commitment.corpus_notes import Notes
 
 MAX_DEPTH = 64  #: nesting of a JSON line
@@ -41,6 +43,12 @@ class Document:
 
     id: str
     text: str
+    metadata: Metadata = NO_METADATA
+
+    @property
+    def content(self) -> SlotText:
+        """What a slot's leaf commits to."""
+        return SlotText(self.id, self.text, self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,7 @@ class JsonFields:
     id: tuple[str, ...] = ("id", "_id")
     text: str = "text"
     title: str | None = "title"  #: joined in front of the text with a line break where it is there and not empty
+    metadata: tuple[str, ...] = ()  #: kept beside the text where a line has them; title and id may be among them
 
 
 DEFAULT_FIELDS = JsonFields()
@@ -70,14 +79,14 @@ def open_corpus(
 
     Args:
         spec: kind and path.
-        fields: for JSONL, which members to read.
+        fields: which members or columns to read; of BEIR ``metadata`` alone is looked at.
         limits: sizes beyond which a source is refused.
         chunk_characters: for text folders, split files into documents of at most this many characters; None keeps
             one document a file.  A file of c chunks weighs as c documents in the privacy claim (SPEC D.16).
         notes: told what is not taken in, complete once the iterator is at its end.
 
     Raises:
-        ConfigurationError: unknown kind, or the path is not what the kind needs.
+        ConfigurationError: unknown kind, the path is not what the kind needs, or names that no metadata can have.
         EncodingError: (while reading) content that is refused; names file and line.
     """
     kind, colon, name = spec.partition(":")
@@ -87,13 +96,17 @@ def open_corpus(
         raise ConfigurationError("the corpus path holds a zero byte")
     if chunk_characters is not None and kind != "text":
         raise ConfigurationError("only text folders are split into chunks; lines of JSONL, CSV and BEIR are documents")
+    if fields.metadata and kind == "text":
+        raise ConfigurationError("texts of a folder have no metadata; their paths are their ids")
+    check_names(fields.metadata)
     path, told = Path(name), notes or Notes()
+    told.await_metadata(fields.metadata)
     if kind == "jsonl":
         return read_jsonl(path, fields=fields, limits=limits, notes=told)
     if kind == "csv":
         return read_csv(path, fields=fields, limits=limits, notes=told)
     if kind == "beir":
-        return read_beir(path, limits=limits, notes=told)
+        return read_beir(path, metadata=fields.metadata, limits=limits, notes=told)
     return read_text_folder(path, limits=limits, chunk_characters=chunk_characters, notes=told)
 
 
@@ -122,10 +135,12 @@ def read_csv(
     return _unique(_csv(path, fields, limits, notes or Notes()), path, limits)
 
 
-def read_beir(folder: Path, *, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None) -> Iterator[Document]:
+def read_beir(
+    folder: Path, *, metadata: tuple[str, ...] = (), limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None
+) -> Iterator[Document]:
     """Documents of a BEIR folder's corpus.jsonl (``_id``, ``title``, ``text``).  Errors as :func:`read_jsonl`."""
     path = inside(folder, "corpus.jsonl")
-    return read_jsonl(path, fields=JsonFields(id=("_id",)), limits=limits, notes=notes)
+    return read_jsonl(path, fields=JsonFields(id=("_id",), metadata=metadata), limits=limits, notes=notes)
 
 
 def read_beir_queries(folder: Path, *, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
@@ -261,6 +276,7 @@ def _csv(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterat
     lines = (line + "\n" for _, line in lines_of(path, limits))
     rows = csv.reader(lines, strict=True)
     names: list[str] = []
+    optional = set(fields.metadata) - {*fields.id, fields.text}  #: an empty cell of them is no value
     while True:
         began = rows.line_num + 1
         where = f"{shown(path)}, line {began}"
@@ -278,10 +294,13 @@ def _csv(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterat
                 raise EncodingError(f"{where}: no column {fields.text!r}; the first row names the columns")
             if not set(fields.id) & set(names):
                 raise EncodingError(f"{where}: no column {' or '.join(map(repr, fields.id))}")
+            if absent := [name for name in fields.metadata if name not in names]:
+                raise EncodingError(f"{where}: no column {absent[0]!r}, which is to be metadata")
             continue
         if len(cells) != len(names):
             raise EncodingError(f"{where}: {len(cells)} cells, the first row names {len(names)} columns")
-        yield where, _document(dict(zip(names, cells, strict=True)), fields, where, notes)
+        row = {name: cell or (None if name in optional else "") for name, cell in zip(names, cells, strict=True)}
+        yield where, _document(row, fields, where, notes)
 
 
 def _document(value: dict[str, Any], fields: JsonFields, where: str, notes: Notes) -> Document:
@@ -290,8 +309,10 @@ def _document(value: dict[str, Any], fields: JsonFields, where: str, notes: Note
     if fields.title is not None and value.get(fields.title) is not None:
         title = _member(value, fields.title, where)
     identifier = _identifier(value, fields.id, where)
-    notes.unread(name for name in value if name not in (*fields.id, fields.text, fields.title))
-    return Document(identifier, "\n".join(part for part in (title, text) if part.strip()))
+    metadata = taken(value, fields.metadata, where)
+    notes.unread(unread(value, (*fields.id, fields.text, fields.title), fields.metadata))
+    notes.carried(pair.key for pair in metadata.pairs)
+    return Document(identifier, "\n".join(part for part in (title, text) if part.strip()), metadata)
 
 
 def _member(value: dict[str, Any], name: str, where: str) -> str:

@@ -11,12 +11,25 @@ NOTED = 100  #: names of a kind that notes keep; beyond that they are counted on
 
 @dataclass(slots=True)
 class Notes:
-    """What a corpus holds that its documents do not: members or columns that are not read, links that are skipped."""
+    """What a corpus holds that its documents do not: members or columns that are not read, links that are skipped.
+
+    And the reverse: what its documents were to carry, and none of them has.
+    """
 
     members: dict[str, int] = field(default_factory=dict)  #: documents by name of a member that is not read
     links: list[str] = field(default_factory=list)  #: the first ones skipped
+    awaited: dict[str, None] = field(default_factory=dict)  #: metadata fields that no document had yet, in order
     more_members: int = 0
     more_links: int = 0
+
+    def await_metadata(self, names: Iterable[str]) -> None:
+        """Some document should have each of these."""
+        self.awaited.update(dict.fromkeys(names))
+
+    def carried(self, keys: Iterable[str]) -> None:
+        """A document has this metadata."""
+        for key in keys:
+            self.awaited.pop(key, None)
 
     def unread(self, names: Iterable[str]) -> None:
         """A document has these members, too."""
@@ -38,7 +51,9 @@ class Notes:
         out = []
         if self.members:
             named = [f"{name!r} (in {count} documents)" for name, count in self.members.items()]
-            out.append(f"not kept, only id, title and text are: {_listed(named, self.more_members)}")
+            out.append(f"not kept, as they are not named as metadata: {_listed(named, self.more_members)}")
+        if self.awaited:
+            out.append(f"no document has metadata {_listed([repr(name) for name in self.awaited], 0)}")
         if self.links:
             links = [repr(link) for link in self.links]
             out.append(f"skipped, links are not followed: {_listed(links, self.more_links)}")

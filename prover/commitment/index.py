@@ -22,10 +22,11 @@ import numpy.typing as npt
 from ragseal.backends.scores import ScoreMatrix, score_matrix
 from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
-from ragseal.kernel.attestation import MAX_TEXT_BYTES, TextOpening
+from ragseal.kernel.attestation import TextOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
-from ragseal.kernel.encoding import NAME, Text
-from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
+from ragseal.kernel.encoding import NAME
+from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, EncodingError
+from ragseal.kernel.slot_text import Metadata, SlotText
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment.corpora import Document
@@ -34,8 +35,6 @@ from ragseal.prover.storage.state import State
 from ragseal.runtime.durable import write_durably
 
 Matrix = npt.NDArray[np.int8]
-
-_TEXT = Text(MAX_TEXT_BYTES)
 
 
 # --- ingestion -------------------------------------------------------------------------------------------------------
@@ -64,7 +63,7 @@ def ingest(
 ) -> tuple[int, int]:
     """Add documents to a tenant's index, all of them or none; ids are unique inside a tenant.
 
-    A document whose id is there already with the same text is skipped.
+    A document whose id is there already with the same text and metadata is skipped.
 
     Args:
         embed: texts -> quantised rows, (n, dimension) int8.
@@ -73,25 +72,29 @@ def ingest(
         How many were added, and how many skipped.
 
     Raises:
-        CommitmentError: full (before anything is written), a name with another text, an oversized or malformed text.
+        CommitmentError: full (before anything is written), an id with another text or other metadata, or a document
+            that no leaf can hold.
     """
     _check_name(tenant, "tenant")
-    present = dict(state.rows("SELECT document, text FROM documents WHERE tenant = ?", (tenant,)))
-    fresh: dict[str, str] = {}
+    query = "SELECT document, text, metadata FROM documents WHERE tenant = ?"
+    present = {name: (text, metadata) for name, text, metadata in state.rows(query, (tenant,))}
+    fresh: dict[str, tuple[str, bytes]] = {}
     for document in documents:
-        _check_text(document)
+        _check_document(document)
+        content = document.text, document.metadata.encode()
         known = present.get(document.id, fresh.get(document.id))
         if known is None:
-            fresh[document.id] = document.text
-        elif known != document.text:
-            raise CommitmentError(f"document {document.id!r} of tenant {tenant!r} is there with another text")
+            fresh[document.id] = content
+        elif known != content:
+            other = "another text" if known[0] != document.text else "other metadata"
+            raise CommitmentError(f"document {document.id!r} of tenant {tenant!r} is there with {other}")
     if len(present) + len(fresh) > capacity:
         raise CommitmentError(
             f"tenant {tenant!r} would hold {len(present) + len(fresh)} documents, the circuit class has {capacity} "
             "slots: nothing was added; use a larger class or split the corpus"
         )
     names = list(fresh)
-    rows = embed([fresh[name] for name in names]) if names else np.zeros((0, dimension), dtype=np.int8)
+    rows = embed([fresh[name][0] for name in names]) if names else np.zeros((0, dimension), dtype=np.int8)
     if rows.shape != (len(names), dimension) or rows.dtype != np.int8:
         raise CommitmentError(f"the embedder gave {rows.shape} {rows.dtype}, not ({len(names)}, {dimension}) int8")
     with state.transaction() as db:
@@ -103,7 +106,8 @@ def ingest(
             slot = choose_slot(placement, counter, free)
             del free[bisect_left(free, slot)]
             counter += 1
-            db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", (tenant, slot, name, fresh[name], row.tobytes()))
+            line = tenant, slot, name, *fresh[name], row.tobytes()
+            db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", line)
         db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?)", (tenant, placement, counter))
     return len(names), len(documents) - len(names)
 
@@ -114,23 +118,32 @@ def tenants(state: State) -> list[tuple[str, int]]:
     return [(str(name), int(count)) for name, count in state.rows(query + " ORDER BY t.name")]
 
 
-def current(state: State, tenant: str, capacity: int, dimension: int) -> tuple[Matrix, dict[int, str]]:
-    """The tenant's index now: matrix (capacity, dimension), empty slots zero, and text by slot.
+def current(state: State, tenant: str, capacity: int, dimension: int) -> tuple[Matrix, dict[int, SlotText]]:
+    """The tenant's index now: matrix (capacity, dimension), empty slots zero, and what can be read by slot.
 
     Raises:
         CommitmentError: a stored row has another dimension, or lies outside the capacity.
     """
     matrix = np.zeros((capacity, dimension), dtype=np.int8)
-    texts: dict[int, str] = {}
-    for slot, text, row in state.rows("SELECT slot, text, row FROM documents WHERE tenant = ?", (tenant,)):
+    texts: dict[int, SlotText] = {}
+    query = "SELECT slot, document, text, metadata, row FROM documents WHERE tenant = ?"
+    for slot, name, text, metadata, row in state.rows(query, (tenant,)):
         if slot >= capacity or len(row) != dimension:
             raise CommitmentError(
                 f"tenant {tenant!r} was ingested for another class or embedder (slot {slot}, {len(row)} entries): "
                 "make a new provider state and ingest again"
             )
         matrix[slot] = np.frombuffer(row, dtype=np.int8)
-        texts[slot] = text
+        texts[slot] = _stored(name, text, metadata)
     return matrix, texts
+
+
+def _stored(document: str, text: str, metadata: bytes) -> SlotText:
+    try:
+        return SlotText(document, text, Metadata.decode(metadata))
+    except AuditError as error:
+        what = f"the stored metadata of document {document[:80]!r} is damaged"
+        raise CommitmentError(f"{what} ({error}): restore state.db from a backup") from None
 
 
 def _check_name(name: str, what: str) -> None:
@@ -140,11 +153,11 @@ def _check_name(name: str, what: str) -> None:
         raise CommitmentError(f"{what} name: {error}") from None
 
 
-def _check_text(document: Document) -> None:
+def _check_document(document: Document) -> None:
     try:
-        _TEXT.write(document.text, bytearray())
-    except EncodingError as error:
-        raise CommitmentError(f"document {document.id[:80]!r}: {error}; split it into smaller chunks") from None
+        document.content.check()
+    except AuditError as error:
+        raise CommitmentError(f"document {document.id[:80]!r} fits no slot: {error}") from None
 
 
 # --- a window's version ----------------------------------------------------------------------------------------------
@@ -185,7 +198,7 @@ class Version:
 
     tenant: str
     matrix: Matrix  #: (N, d), as placed
-    texts: Mapping[int, str]
+    texts: Mapping[int, SlotText]  #: of the filled slots
     secret: bytes  #: 32 bytes; salts of the text tree
     blinders: tuple[int, ...]  #: of the placed columns
     public: IndexFile
@@ -225,7 +238,7 @@ class Version:
         )
 
     def open_text(self, slot: int) -> TextOpening:
-        """A filled slot's text with its salt and path in the text tree.
+        """What can be read of a filled slot, with salt and path in the text tree.
 
         Raises:
             CommitmentError: the slot is empty.
@@ -240,14 +253,9 @@ def slot_salt(secret: bytes, slot: int) -> bytes:
     return hmac.new(secret, b"slot-salt" + slot.to_bytes(4, "big"), hashlib.sha256).digest()
 
 
-def text_tree(secret: bytes, texts: Mapping[int, str], capacity: int) -> MerkleTree:
-    """The Merkle tree over salted text hashes."""
-
-    def leaf(slot: int) -> bytes:
-        text = texts.get(slot)
-        return text_leaf(slot_salt(secret, slot), slot, None if text is None else text.encode("utf-8"))
-
-    return MerkleTree(leaf(slot) for slot in range(capacity))
+def text_tree(secret: bytes, texts: Mapping[int, SlotText], capacity: int) -> MerkleTree:
+    """The Merkle tree over salted hashes of what the slots hold."""
+    return MerkleTree(text_leaf(slot_salt(secret, slot), slot, texts.get(slot)) for slot in range(capacity))
 
 
 def save_version(state: State, manifest: bytes, version: Version) -> str:
@@ -274,12 +282,15 @@ def load_version(state: State, manifest: bytes, tenant: str, coined: bool = Fals
     if found is None:
         raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
     secret, blinders, public, name = found
-    query = "SELECT slot, text FROM version_texts WHERE manifest = ? AND tenant = ?"
+    query = "SELECT slot, document, text, metadata FROM version_texts WHERE manifest = ? AND tenant = ?"
     matrix = _load_matrix(state.windows_directory / name)
     return Version(
         tenant=tenant,
         matrix=matrix,
-        texts=dict(state.rows(query, (manifest, tenant))),
+        texts={
+            slot: _stored(document, text, metadata)
+            for slot, document, text, metadata in state.rows(query, (manifest, tenant))
+        },
         secret=secret,
         blinders=tuple(field.unpack(blinders)),
         public=IndexFile.decode(public),

@@ -32,15 +32,15 @@ from ragseal.runtime.keyfile import load_key, save_key
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS tenants (
     name TEXT PRIMARY KEY, placement BLOB NOT NULL, counter INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS documents (
-    tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL, row BLOB NOT NULL,
-    PRIMARY KEY (tenant, slot), UNIQUE (tenant, document));
+    tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL, metadata BLOB NOT NULL,
+    row BLOB NOT NULL, PRIMARY KEY (tenant, slot), UNIQUE (tenant, document));
 CREATE TABLE IF NOT EXISTS windows (
     manifest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, signed BLOB NOT NULL, seed BLOB NOT NULL,
     nonce BLOB NOT NULL, blinding BLOB NOT NULL, coin_seed BLOB);
@@ -51,8 +51,8 @@ CREATE TABLE IF NOT EXISTS versions (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, tenant));
 CREATE TABLE IF NOT EXISTS version_texts (
-    manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, text TEXT NOT NULL,
-    PRIMARY KEY (manifest, tenant, slot));
+    manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL,
+    metadata BLOB NOT NULL, PRIMARY KEY (manifest, tenant, slot));
 CREATE TABLE IF NOT EXISTS thinnings (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, hidden BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, PRIMARY KEY (manifest, tenant));

@@ -86,8 +86,11 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
             public = version.public.encode()
             values = (digest, version.tenant, version.secret, field.pack(version.blinders), public, file)
             db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)", values)
-            texts = [(digest, version.tenant, slot, text) for slot, text in version.texts.items()]
-            db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?)", texts)
+            texts = [
+                (digest, version.tenant, slot, one.id, one.text, one.metadata.encode())
+                for slot, one in version.texts.items()
+            ]
+            db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?, ?, ?)", texts)
 
 
 def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]]:

@@ -37,6 +37,7 @@ from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import slot_salt
+from ragseal.runtime.metadata import committed
 from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.remote import RemoteEvidence
@@ -55,7 +56,14 @@ log = logging.getLogger("ragseal.provider")
 
 def _documents(tenant: str, count: int = 40) -> list[Document]:
     rng = random.Random(tenant)
-    return [Document(f"{tenant}-{i}", f"canary-text-{tenant}-{rng.randbytes(9).hex()} nr {i}") for i in range(count)]
+    return [
+        Document(
+            f"canary-id-{tenant}-{rng.randbytes(9).hex()}",
+            f"canary-text-{tenant}-{rng.randbytes(9).hex()} nr {i}",
+            committed({f"canary-key-{rng.randbytes(9).hex()}": f"canary-value-{rng.randbytes(9).hex()}"}),
+        )
+        for i in range(count)
+    ]
 
 
 def _private(key: Ed25519PrivateKey) -> bytes:
@@ -70,7 +78,7 @@ def secrets(live: _live.Live, answers: list[Any]) -> dict[str, dict[str, str]]:
     """What nobody may see ("all"), and what only the account that asked may see ("account")."""
     provider = live.provider
     kept = provider.window_secrets(live.window.digest)
-    shared = {slot.text for answer in answers for slot in answer.openings.slots}
+    shared = {slot.content for answer in answers for slot in answer.openings.slots}
     opened = {text.salt for answer in answers for slot in answer.openings.slots for text in slot.texts}
     everyone: dict[str, bytes] = {
         "seed": kept.seed,
@@ -90,7 +98,12 @@ def secrets(live: _live.Live, answers: list[Any]) -> dict[str, dict[str, str]]:
             salt, text = slot_salt(version.secret, slot), version.texts.get(slot)
             (account if salt in opened else everyone)[f"salt {slot} of {tenant}"] = salt
             if text is not None:
-                (account if text in shared else everyone)[f"text {slot} of {tenant}"] = text.encode()
+                known = account if text in shared else everyone
+                known[f"id {slot} of {tenant}"] = text.id.encode()
+                known[f"text {slot} of {tenant}"] = text.text.encode()
+                for pair in text.metadata.pairs:
+                    known[f"key {slot} of {tenant}"] = pair.key.encode()
+                    known[f"value {slot} of {tenant}"] = str(pair.value).encode()
     for seq, row in enumerate(provider.state.rows("SELECT secrets FROM queries", ())):
         found = QuerySecrets.decode(row[0])
         everyone[f"rho of query {seq}"] = _number(found.rho)

@@ -25,6 +25,7 @@ from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import AuditError, BudgetError, TransportError
 from ragseal.kernel.inquiry import Delivery, Refusal
+from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier import verification
@@ -113,7 +114,9 @@ def _parts(answer: Answer, draw: st.DrawFn) -> ReceiptFile:
     one, two, three = (others[draw(st.integers(0, len(others) - 1))] for _ in range(3))
     slots = list(three.openings.slots)
     slot = draw(st.integers(0, len(slots) - 1))
-    said = draw(st.sampled_from([slots[slot].text, "forged", "", None]))
+    content = slots[slot].content
+    forged = None if content is None else replace(content, id="forged")
+    said = draw(st.sampled_from([content, forged, SlotText("id", "forged", NO_METADATA), None]))
     texts = () if said is None else (TextOpening(said, bytes(32), draw(st.sampled_from([(), slots[0].texts[0].path]))),)
     slots[slot] = replace(slots[slot], flag=draw(st.booleans()), texts=texts)
     openings = replace(three.openings, slots=tuple(slots), t_salt=draw(st.sampled_from([three.openings.t_salt, 5])))

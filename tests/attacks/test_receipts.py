@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ragseal.client import attestation as client
 from ragseal.kernel.attestation import Answer, Openings, Receipt, SlotOpening, TextOpening
 from ragseal.kernel.errors import AuditError
+from ragseal.kernel.slot_text import NO_METADATA
+from ragseal.runtime.metadata import committed
 from ragseal.verifier.evidence import ReceiptFile
 from tests.attacks.checks import (
     ONE_RECEIPT,
@@ -23,7 +26,7 @@ from tests.attacks.checks import (
 )
 from tests.attacks.removal import Removable
 from tests.attacks.world import AttackWorld, accepted, queried, refused
-from tests.simulator import resign
+from tests.simulator import resign, slot_text
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +70,13 @@ def _changed(openings: Openings, flag: bool, change: Callable[[SlotOpening], Slo
 
 
 def _forged(slot: SlotOpening) -> SlotOpening:
-    return replace(slot, texts=(replace(slot.texts[0], text="forged"),))
+    return _told(slot, text="forged")
+
+
+def _told(slot: SlotOpening, **other: Any) -> SlotOpening:
+    """The slot's opening with another id, text or metadata than was committed."""
+    opened = slot.texts[0]
+    return replace(slot, texts=(replace(opened, content=replace(opened.content, **other)),))
 
 
 def _smuggled(world: AttackWorld, files: Shown) -> Shown:
@@ -75,7 +84,7 @@ def _smuggled(world: AttackWorld, files: Shown) -> Shown:
     tree = world.tenants["south"].texts
 
     def opened(slot: SlotOpening) -> SlotOpening:
-        text = TextOpening(f"south {slot.slot}", bytes(32), tuple(tree.path(slot.slot)))
+        text = TextOpening(slot_text("south", slot.slot), bytes(32), tuple(tree.path(slot.slot)))
         return replace(slot, texts=(text,))
 
     return _opened_as(lambda o: _changed(o, False, opened))(world, files)
@@ -86,6 +95,21 @@ CHEATS: dict[str, tuple[Callable[[AttackWorld, Shown], Shown], str, Removable]] 
     "two_receipts_for_one_record": (_second_receipt, "another receipt was given", ONE_RECEIPT),
     "a_text_of_the_providers_choice": (
         _opened_as(lambda o: _changed(o, True, _forged)),
+        "with this path does not give the root",
+        TEXTS_COMMITTED,
+    ),
+    "an_id_of_the_providers_choice": (
+        _opened_as(lambda o: _changed(o, True, lambda slot: _told(slot, id="another"))),
+        "with this path does not give the root",
+        TEXTS_COMMITTED,
+    ),
+    "metadata_of_the_providers_choice": (
+        _opened_as(lambda o: _changed(o, True, lambda slot: _told(slot, metadata=committed({"source": "elsewhere"})))),
+        "with this path does not give the root",
+        TEXTS_COMMITTED,
+    ),
+    "metadata_withheld": (
+        _opened_as(lambda o: _changed(o, True, lambda slot: _told(slot, metadata=NO_METADATA))),
         "with this path does not give the root",
         TEXTS_COMMITTED,
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,14 @@ from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import seal
+from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.runtime.keyfile import save_key
+from ragseal.runtime.metadata import committed
 from tests.simulator.entries import beacon_commit, beacon_seal, signed_manifest
 
 DIMENSION = 16
@@ -78,6 +80,14 @@ ORIGIN = "test.example/log"
 CLASS = CircuitClass("toy", "gaussian", N=120, K=3, R=30, m=8, q=20, c=12, s=8, a=Fraction(3), b=Fraction(1, 2))
 NOW = 1_000_000
 TEXTS = [f"entry {i}: {topic}" for i, topic in enumerate(("json", "csv", "xml", "toml", "ini", "yaml") * 3)]
+
+
+def slot_text(slot: int) -> SlotText:
+    """What a slot holds; of an empty one what a liar might say."""
+    text = TEXTS[slot] if slot < len(TEXTS) else ""
+    return SlotText(f"d{slot}", text, committed({"line": slot, "draft": slot % 2 == 0, "source": f"notes-{slot % 3}"}))
+
+
 SALT_OF = [bytes([i]) * 32 for i in range(CLASS.N)]
 OTHERS = {"bob": "other", "carol": "acme"}  #: accounts beside alice, with their tenants
 NONCE_OF = {"provider": b"n" * 32, "observer-x": b"o" * 32, "auditor": b"u" * 32}
@@ -193,7 +203,7 @@ class Provider:
         self.signed = signed_manifest(self.manifest, self.key)
 
     def leaves(self) -> list[bytes]:
-        texts = [t.encode() for t in TEXTS] + [None] * (CLASS.N - len(TEXTS))
+        texts = [slot_text(i) if i < len(TEXTS) else None for i in range(CLASS.N)]
         return [text_leaf(SALT_OF[i], i, text) for i, text in enumerate(texts)]
 
     def index(self, tenant: str) -> TenantIndex:
@@ -314,10 +324,12 @@ class Provider:
     def slot(self, slot: int, flag: bool | None = None) -> SlotOpening:
         """A returned slot; by default a filled one has its flag."""
         flag = slot < len(TEXTS) if flag is None else flag
-        return SlotOpening(slot, flag, (self.text(slot, TEXTS[slot]),) if flag else ())
+        return SlotOpening(slot, flag, (self.text(slot),) if flag else ())
 
-    def text(self, slot: int, text: str) -> TextOpening:
-        return TextOpening(text, SALT_OF[slot], tuple(self.tree.path(slot)))
+    def text(self, slot: int, **other: Any) -> TextOpening:
+        """What is committed for a slot, with another id, text or metadata if so wished."""
+        content = replace(slot_text(slot), **other)
+        return TextOpening(content, SALT_OF[slot], tuple(self.tree.path(slot)))
 
     def receipt(self, record: Record, openings: Openings, done: Appended) -> Answer:
         body = ReceiptBody(

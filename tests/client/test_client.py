@@ -27,6 +27,7 @@ from ragseal.kernel.errors import (
     LedgerError,
     TransportError,
 )
+from tests.client.conftest import TEXTS
 
 NOTHING = Resumed((), (), given_up=0)
 
@@ -41,6 +42,11 @@ def test_a_checked_answer(bench: Any) -> None:
     assert scores == sorted(scores, reverse=True)
     assert {r.text for r in result.ranked} == set(result.texts)
     assert result.best == result.ranked[0]
+    for one in (*result.opened, *result.ranked):
+        assert one.id == f"d{one.slot}"
+        assert one.text == TEXTS[one.slot]
+        assert one.metadata == {"draft": one.slot % 2 == 0, "line": one.slot, "source": f"notes-{one.slot % 3}"}
+    assert [one.slot for one in result.opened] == sorted(one.slot for one in result.ranked)
     said = f"{len(result.slots)} of 3 returned slots came with a text, the others by the noise alone"
     assert result.held == said + ("" if result.slots else ": see `ragseal-provider plan`")
     assert sorted((*result.slots, *result.unread)) == list(result.returned)

@@ -285,14 +285,18 @@ def _bad(message: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("ranked", [False, True])
 def test_texts_cannot_steer_the_terminal(bench: Any, capsys: pytest.CaptureFixture[str], ranked: bool) -> None:
     from ragseal.client.__main__ import _show
-    from ragseal.client.result import Ranked
+    from ragseal.client.result import Opened, Ranked
 
     result = bench.client().ask("json")
     text = "é\n\tz\x1b[2Jb\u202e"
-    place = (Ranked(1, result.slots[0], text),) if ranked else None
-    _show(dataclasses.replace(result, texts=(text,) * len(result.slots), ranked=place), as_json=False)
+    said_of = {"id": f"id {text}", "text": text, "metadata": {f"key {text}": f"value {text}", "draft": True}}
+    place = (Ranked(slot=0, score=1, **said_of),) if ranked else None
+    _show(dataclasses.replace(result, opened=(Opened(slot=0, **said_of),), ranked=place), as_json=False)
     said = capsys.readouterr().out
     assert "é\n\tz\\x1b[2Jb\\u202e" in said
+    for one in ("[id", "key", "value"):
+        assert f"{one} é\\n\\tz\\x1b[2Jb\\u202e" in said  # on one line
+    assert "draft: true" in said
     assert "\x1b" not in said
 
 
@@ -315,9 +319,10 @@ def test_receipts_listed_exported_and_checked_offline(bench: Any, tmp_path: Path
     run("receipts", "check", files[0], "--state", elsewhere, "--log-key", vkey, "--provider-key", key)
     assert "give --log-key" in run("receipts", "check", files[0], "--state", elsewhere, fails=True)
     exported = b"".join(p.read_bytes() for p in out.iterdir())
-    assert all(
-        slot.text.encode() not in exported for slot in client.state.windows()[0].answer(1).openings.slots if slot.text
-    )
+    for slot in client.state.windows()[0].answer(1).openings.slots:
+        if slot.content is not None:
+            assert slot.content.text.encode() not in exported
+            assert slot.content.metadata.encode() not in exported
     answer = client.state.windows()[0].folder / "00000001.answer"
     assert f"query 1 of {bench.pseudonym}" in run("receipts", "check", answer, "--state", bench.state)
 

@@ -177,6 +177,11 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
         sql("state.db", "UPDATE version_texts SET text = 'other' WHERE slot = (SELECT min(slot) FROM version_texts)"),
         "not those its manifest", True,
     ),
+    "id": (
+        sql("state.db", "UPDATE version_texts SET document = 'x' WHERE slot = (SELECT min(slot) FROM version_texts)"),
+        "not those its manifest", True,
+    ),
+    "metadata": (state_byte("version_texts", "metadata", 3), "metadata of document", True),
     "account": (sql("state.db", "DELETE FROM window_accounts WHERE name = 'alice'"), "not those its manifest", True),
     "column blinder": (state_byte("versions", "blinders", 41), "do not open the committed columns", True),
     "matrix": (matrix, "do not open the committed columns", True),

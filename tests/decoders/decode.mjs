@@ -60,6 +60,22 @@ const text = (limit) => (cursor) => {
     return refuse("not UTF-8");
   }
 };
+const characters = (least, most) => (cursor) => {
+  const value = text(4 * most)(cursor);
+  const count = [...value].length;
+  if (count < least || count > most) refuse("too few or too many characters");
+  return value;
+};
+const metadataValue = (cursor) => {
+  const kind = cursor.number(1);
+  if (kind === 0n) return characters(0, 512)(cursor);
+  if (kind === 1n) return flag(cursor);
+  if (kind !== 2n) refuse("text, boolean or number");
+  const data = Buffer.from(cursor.take(8));
+  const value = data.readDoubleBE();
+  if (!Number.isFinite(value) || Object.is(value, -0)) refuse("a finite number, and one zero");
+  return { tag: "number", fields: [hex(data)] };
+};
 const plain = (limit) => (cursor) => {
   const value = text(limit)(cursor);
   if (!/^[!-~]+$/.test(value)) refuse("identifiers are printable ASCII without spaces, not empty");
@@ -162,6 +178,10 @@ const rules = {
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
     if (f[9] === f[11]) refuse("the provider is not its own auditor");
   },
+  metadata(f) {
+    const keys = f[0].map((pair) => Buffer.from(pair.fields[0], "utf8"));
+    for (let i = 1; i < keys.length; i++) if (Buffer.compare(keys[i - 1], keys[i]) >= 0) refuse("unsorted metadata");
+  },
   request(f) {
     if (smallOrder(littleEndian(Buffer.from(f[12], "hex")), 1n)) refuse("nothing can be sealed to a key of small order");
   },
@@ -228,7 +248,10 @@ const MESSAGES = {
   request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash, hash],
   "signed-request": [message("request"), signature],
   record: [hash, u64, message("signed-request"), point, element, u64, u8],
-  "text-opening": [text(1048576), fixed(32), list(hash, 32)],
+  "metadata-pair": [characters(1, 64), metadataValue],
+  metadata: [list(message("metadata-pair"), 16)],
+  "slot-text": [characters(1, 512), text(1048576), message("metadata")],
+  "text-opening": [message("slot-text"), fixed(32), list(hash, 32)],
   "slot-opening": [u32, flag, list(message("text-opening"), 1)],
   openings: [element, list(message("slot-opening"), 1024)],
   "receipt-body": [hash, hash, u64, u64, hash, hash, blob(65536)],

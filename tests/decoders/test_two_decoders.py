@@ -23,6 +23,7 @@ from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
 from ragseal.kernel.publickey import FIELD_PRIME
+from ragseal.kernel.slot_text import Number
 from tests.fuzz.grow import kept
 from tests.fuzz.mutation import mutated
 from tests.fuzz.samples import message_kinds, sample
@@ -65,6 +66,8 @@ def first(kind: type[Message], data: bytes) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, Message):
         return {"tag": value.TAG, "fields": [_plain(getattr(value, f.name)) for f in fields(value)]}  # type: ignore[arg-type]
+    if isinstance(value, Number):
+        return {"tag": "number", "fields": [value.bits.hex()]}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, bytes):

@@ -419,9 +419,10 @@ const OPERATIONS = {
     distinct(list.map((one) => one.key));
     return { root: hex(root(accounts.map((data) => leaf(bytes(data))))) };
   },
-  "text-leaf": ({ salt, slot, text: said }) => {
-    const present = Buffer.from([said === null ? 0 : 1]);
-    return { leaf: hex(hash("slot-text", bytes(salt), big(slot, 4), present, ascii(said ?? ""))) };
+  "text-leaf": ({ salt, slot, content }) => {
+    const present = Buffer.from([content === null ? 0 : 1]);
+    if (content !== null) decodeWhole("slot-text", bytes(content));
+    return { leaf: hex(hash("slot-text", bytes(salt), big(slot, 4), present, bytes(content ?? ""))) };
   },
   "columns-digest": ({ columns }) => ({ digest: hex(hash("columns", bytes(columns))) }),
   "query-digest": ({ prepare }) => {

@@ -19,7 +19,7 @@ TENANT = "beir"
 
 
 class Index:
-    """Six documents in slots that are not their places; d0 is nearest to every query, then d1, and so on."""
+    """Six documents; d0 is nearest to every query, then d1, and so on."""
 
     def __init__(self, _: Path) -> None:
         pass
@@ -30,16 +30,14 @@ class Index:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def rows(self, query: str, values: tuple[str, ...]) -> list[tuple[int, str, bytes]]:
+    def rows(self, query: str, values: tuple[str, ...]) -> list[tuple[str, bytes]]:
         assert values == (TENANT,)
-        return [(3 * i + 1, f"d{i}", np.array([100 - 10 * i, 0], dtype=np.int8).tobytes()) for i in range(6)]
+        return [(f"d{i}", np.array([100 - 10 * i, 0], dtype=np.int8).tobytes()) for i in range(6)]
 
 
 def answer(text: str, *documents: int) -> tuple[DemoQuery, Any]:
-    """What a client makes of an answer: slots, best first."""
-    return DemoQuery("ana", TENANT, text), SimpleNamespace(
-        ranked=tuple(SimpleNamespace(slot=3 * i + 1) for i in documents)
-    )
+    """What a client makes of an answer: documents, best first."""
+    return DemoQuery("ana", TENANT, text), SimpleNamespace(ranked=tuple(SimpleNamespace(id=f"d{i}") for i in documents))
 
 
 def test_means_over_distinct_judged_queries(monkeypatch: pytest.MonkeyPatch) -> None:

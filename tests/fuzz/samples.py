@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import ragseal
 from ragseal.client.window import Exchange
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity
-from ragseal.kernel import encoding, signature
+from ragseal.kernel import encoding, signature, slot_text
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
@@ -73,6 +73,11 @@ def value(codec: Any, rng: random.Random) -> Any:
             alphabet = "abcXYZ019./-_" if plain else "abc ä€\n\U0001f600"
             text = "".join(rng.choice(alphabet) for _ in range(rng.randrange(int(plain), 9)))
             return text[: max(limit // 4, 1)]
+        case slot_text.Characters(least):
+            return "".join(rng.choice("abc ä€\n\U0001f600") for _ in range(least + rng.randrange(8)))
+        case slot_text.MetadataValue():
+            number = rng.choice([rng.randbytes(8), bytes(8), b"\x7f\xef" + b"\xff" * 6, b"\x80" + bytes(6) + b"\x01"])
+            return rng.choice(["", "text", True, False, slot_text.Number(number)])
         case encoding.PublicKey():
             return signature.public_bytes(Ed25519PrivateKey.from_private_bytes(rng.randbytes(32)))
         case encoding.Element():
@@ -138,6 +143,11 @@ def type_of_tenant(made: Manifest) -> type[Message]:
     return kind
 
 
+def _metadata(made: slot_text.Metadata, rng: random.Random) -> slot_text.Metadata:
+    by_key = {pair.key: pair for pair in made.pairs}
+    return replace(made, pairs=tuple(by_key[key] for key in sorted(by_key)))
+
+
 def _record(made: Record, rng: random.Random) -> Record:
     request = replace(made.signed.request, manifest=made.manifest)
     time = COARSE_TIME * rng.randrange(1 << 40)
@@ -163,6 +173,7 @@ def _exchange(made: Exchange, rng: random.Random) -> Exchange:
 FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Policy: _policy,
     Manifest: _manifest,
+    slot_text.Metadata: _metadata,
     Record: _record,
     EmbedderIdentity: _identity,
     Exchange: _exchange,

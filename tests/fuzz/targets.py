@@ -202,8 +202,8 @@ def _classes(data: bytes) -> None:
 
 def _jsonl(data: bytes) -> None:
     with _file(data, "corpus.jsonl") as path:
-        for _ in corpora.read_jsonl(path):
-            pass
+        for document in corpora.read_jsonl(path, fields=corpora.JsonFields(metadata=("url", "n", "title"))):
+            document.content.check()
 
 
 def _beir(name: str, read: Callable[[Path], Any], data: bytes) -> None:
@@ -291,11 +291,20 @@ def targets() -> list[Target]:
         Target("policy-toml", _policy_file, lambda: [_POLICY], slow=True),
         Target("settings-toml", _settings, lambda: [Settings("a.example/b", "tiny", "x").encode()], True),
         Target("classes-toml", _classes, lambda: [_class_file()], True),
-        Target("corpus-jsonl", _jsonl, lambda: [b'{"id": "1", "text": "one"}\n{"_id": "2", "text": "two"}\n'], True),
+        Target(
+            "corpus-jsonl",
+            _jsonl,
+            lambda: [
+                b'{"id": "1", "text": "one"}\n{"_id": "2", "text": "two"}\n',
+                b'{"id": "1", "text": "one", "url": "u", "n": -1.5e3}\n{"_id": 2, "text": "two", "n": true}\n',
+                b'{"id": "1", "text": "one", "metadata": {"url": null, "n": 7}}\n',
+            ],
+            True,
+        ),
         Target(
             "beir-corpus",
-            partial(_beir, "corpus.jsonl", corpora.read_beir),
-            lambda: [b'{"_id": "1", "title": "t", "text": "one"}\n'],
+            partial(_beir, "corpus.jsonl", partial(corpora.read_beir, metadata=("url",))),
+            lambda: [b'{"_id": "1", "title": "t", "text": "one", "metadata": {"url": "u"}}\n'],
             True,
         ),
         Target(

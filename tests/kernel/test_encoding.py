@@ -20,6 +20,7 @@ from ragseal.kernel.errors import AuditError, EncodingError
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.slot_text import NO_METADATA, SlotText
 
 KEY = signature.public_bytes(Ed25519PrivateKey.from_private_bytes(b"k" * 32))
 SEAL_KEY = public_of(b"x" * 32)
@@ -57,7 +58,11 @@ SAMPLES: list[Message] = [
     at.Prepare(b"m" * 32, "alice", b"i" * 16, b"s" * 32, "what is été?", b"\x01\xff"),
     at.Prepared(b"i" * 16, b"\x01\xff", POINT, 7, b"x" * 32),
     at.Openings(
-        3, (at.SlotOpening(4, True, (at.TextOpening("text", b"s" * 32, (b"h" * 32,)),)), at.SlotOpening(9, False, ()))
+        3,
+        (
+            at.SlotOpening(4, True, (at.TextOpening(SlotText("d1", "text", NO_METADATA), b"s" * 32, (b"h" * 32,)),)),
+            at.SlotOpening(9, False, ()),
+        ),
     ),
     pr.ProofBatch(
         b"m" * 32,
@@ -126,7 +131,7 @@ def test_random_bytes_are_an_encoding_error(data: bytes) -> None:
     "path", [(b"h" * 31,), (b"h" * 32, b"h" * 33), (b"h" * 31, b"h" * 33), (bytearray(32),), (32,)]
 )
 def test_hashes_in_a_list_are_as_strict_as_alone(path: tuple[object, ...]) -> None:
-    opening = at.TextOpening("text", b"s" * 32, path)  # type: ignore[arg-type]
+    opening = at.TextOpening(SlotText("d1", "text", NO_METADATA), b"s" * 32, path)  # type: ignore[arg-type]
     with pytest.raises(EncodingError, match=r"text-opening\.path: expected 32 bytes"):
         opening.encode()
 

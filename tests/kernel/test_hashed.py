@@ -37,6 +37,7 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
+from ragseal.kernel.slot_text import Metadata, MetadataPair, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.ledger.merkle import MerkleTree
 from tests import apart
@@ -170,8 +171,16 @@ def test_columns_open_under_their_own_key_only(group: str) -> None:
 def test_texts_and_registry() -> None:
     """A.4 and A.7."""
     salt = digest("salt")
-    assert commitment.text_leaf(salt, 258, b"text") == h("slot-text", salt, b"\x00\x00\x01\x02", b"\x01", b"text")
-    assert commitment.text_leaf(salt, 258, b"") == h("slot-text", salt, b"\x00\x00\x01\x02", b"\x01", b"")
+    pairs = MetadataPair("n", Number(b"\x3f\xf0" + bytes(6))), MetadataPair("s", "v"), MetadataPair("t", True)
+    content = SlotText("d1", "text", Metadata(pairs))
+    of_pair = b"\x0dmetadata-pair\x00\x01\x00\x00\x00\x01"
+    written = (
+        b"\x09slot-text\x00\x01\x00\x00\x00\x02d1\x00\x00\x00\x04text\x08metadata\x00\x01\x00\x00\x00\x03"
+        + of_pair + b"n\x02\x3f\xf0\x00\x00\x00\x00\x00\x00"
+        + of_pair + b"s\x00\x00\x00\x00\x01v"
+        + of_pair + b"t\x01\x01"
+    )  # fmt: skip
+    assert commitment.text_leaf(salt, 258, content) == h("slot-text", salt, b"\x00\x00\x01\x02", b"\x01", written)
     assert commitment.text_leaf(salt, 258, None) == h("slot-text", salt, b"\x00\x00\x01\x02", b"\x00", b"")
     leaves = [canonical(account) for account in world().registry]
     assert commitment.registry_leaves(world().registry) == leaves

@@ -89,7 +89,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             for o in openings.slots:
                 assert len(o.texts) == o.flag
                 for text in o.texts:
-                    leaf = text_leaf(text.salt, o.slot, text.text.encode())
+                    leaf = text_leaf(text.salt, o.slot, text.content)
                     verify_inclusion(leaf_hash(leaf), o.slot, tiny.N, text.path, root)
             # the record is in the ledger, under the receipt's checkpoint
             receipt.verify(provider.public_key)

@@ -204,6 +204,8 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path) -> None:
         "UPDATE windows SET seed = x'" + "00" * 32 + "'",
         "UPDATE windows SET nonce = x'" + "00" * 32 + "'",
         "UPDATE version_texts SET text = 'other' WHERE slot = (SELECT MIN(slot) FROM version_texts)",
+        "UPDATE version_texts SET document = 'x' WHERE slot = (SELECT MIN(slot) FROM version_texts)",
+        "UPDATE version_texts SET metadata = (SELECT metadata FROM version_texts v WHERE v.slot != version_texts.slot)",
         "UPDATE versions SET secret = x'" + "00" * 32 + "' WHERE tenant = 'acme'",
         "DELETE FROM window_accounts WHERE name = 'bob'",
         "DELETE FROM versions WHERE tenant = 'globex'",

@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel.attestation import MAX_TEXT_BYTES
 from ragseal.kernel.commitment import text_leaf
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
+from ragseal.kernel.slot_text import MAX_TEXT_BYTES, NO_METADATA, Metadata, MetadataPair, SlotText
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import Matrix
-from ragseal.prover.storage.state import Settings, State, create
+from ragseal.prover.storage.state import SCHEMA_VERSION, Settings, State, create
+from ragseal.runtime.metadata import committed
 
 CAPACITY, DIMENSION = 10, 4
 
@@ -50,7 +51,7 @@ def test_rows_stand_in_their_slots_and_empty_ones_are_zero(state: State) -> None
     matrix, texts = index.current(state, "acme", CAPACITY, DIMENSION)
     assert len(texts) == 6
     for slot in range(CAPACITY):
-        expected = embed([texts[slot]])[0] if slot in texts else np.zeros(DIMENSION)
+        expected = embed([texts[slot].text])[0] if slot in texts else np.zeros(DIMENSION)
         assert (matrix[slot] == expected).all()
     assert index.tenants(state) == [("acme", 6)]
 
@@ -77,10 +78,45 @@ def test_an_id_with_another_text_is_refused(state: State) -> None:
     assert index.tenants(state) == [("acme", 2)]
 
 
-def test_oversized_and_malformed_texts_are_refused(state: State) -> None:
-    for text in ("x" * (MAX_TEXT_BYTES + 1), "\ud800"):
-        with pytest.raises(CommitmentError, match="d0"):
-            add(state, Document("d0", text))
+def test_an_id_with_other_metadata_is_refused(state: State) -> None:
+    kept = Document("d0", "x", committed({"source": "a", "page": 1}))
+    assert add(state, kept) == (1, 0)
+    assert add(state, Document("d0", "x", committed({"page": 1.0, "source": "a"}))) == (0, 1)
+    for other in ({}, {"source": "a"}, {"source": "a", "page": 2}, {"source": "a", "page": "1"}):
+        with pytest.raises(CommitmentError, match="'d0' of tenant 'acme' is there with other metadata"):
+            add(state, Document("d1", "new"), Document("d0", "x", committed(other)))
+    with pytest.raises(CommitmentError, match="other metadata"):
+        add(state, Document("d1", "new"), Document("d1", "new", committed({"a": 1})))
+    (found,) = index.current(state, "acme", CAPACITY, DIMENSION)[1].values()
+    assert found == kept.content
+
+
+def test_documents_that_no_leaf_can_hold_are_refused_before_they_are_embedded(state: State) -> None:
+    unsorted = Metadata((MetadataPair("b", True), MetadataPair("a", "x")))
+    for document, why in (
+        (Document("d0", "x" * (MAX_TEXT_BYTES + 1)), "oversized"),
+        (Document("d0", "\ud800"), "surrogate"),
+        (Document("d0" * 257, "x"), "514 characters"),
+        (Document("", "x"), "0 characters"),
+        (Document("d0", "x", unsorted), "sorted by key"),
+        (Document("d0", "x", Metadata((MetadataPair("k", "v" * 513),))), "513 characters"),
+        (Document("d0", "x", Metadata(tuple(MetadataPair(f"{i:02}", "") for i in range(17)))), "17 items"),
+    ):
+        with pytest.raises(CommitmentError, match=rf"fits no slot: .*{why}"):
+            index.ingest(state, "acme", CAPACITY, DIMENSION, [document], _never, secrets.token_bytes)
+    assert index.tenants(state) == []
+
+
+def _never(texts: Sequence[str]) -> Matrix:
+    raise AssertionError("embedded before it was checked")
+
+
+def test_damaged_metadata_is_named(state: State) -> None:
+    add(state, *many(2))
+    with state.transaction() as db:
+        db.execute("UPDATE documents SET metadata = substr(metadata, 2) WHERE document = 'd1'")
+    with pytest.raises(CommitmentError, match=r"metadata of document 'd1' is damaged.*restore"):
+        index.current(state, "acme", CAPACITY, DIMENSION)
 
 
 def test_an_embedder_of_another_shape_is_refused(state: State) -> None:
@@ -102,11 +138,11 @@ def test_slots_depend_on_key_and_counter_only() -> None:
 
 
 def test_text_tree_opens_every_slot(state: State) -> None:
-    secret, texts = b"s" * 32, {3: "three", 7: "seven"}
+    secret = b"s" * 32
+    texts = {3: SlotText("d3", "three", NO_METADATA), 7: SlotText("d7", "seven", committed({"n": 7}))}
     tree = index.text_tree(secret, texts, CAPACITY)
     for slot in range(CAPACITY):
-        text = texts.get(slot)
-        leaf = text_leaf(index.slot_salt(secret, slot), slot, None if text is None else text.encode())
+        leaf = text_leaf(index.slot_salt(secret, slot), slot, texts.get(slot))
         verify_inclusion(leaf_hash(leaf), slot, CAPACITY, tree.path(slot), tree.root())
     assert tree.root() != index.text_tree(b"t" * 32, texts, CAPACITY).root()
 
@@ -142,9 +178,9 @@ def test_damaged_settings_are_named(tmp_path: Path, content: str) -> None:
 
 def test_a_database_of_another_format_is_refused(state: State) -> None:
     with state.transaction() as db:
-        db.execute("PRAGMA user_version=7")
+        db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
     state.close()
-    with pytest.raises(ConfigurationError, match="format 7"):
+    with pytest.raises(ConfigurationError, match=f"format {SCHEMA_VERSION + 1}"):
         State(state.directory)
 
 

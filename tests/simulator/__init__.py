@@ -33,6 +33,7 @@ from tests.simulator.parties import (
     pseudonym,
     registry,
     scalars,
+    slot_text,
 )
 from tests.simulator.world import (
     Kept,
@@ -68,4 +69,5 @@ __all__ = [
     "registry",
     "resign",
     "scalars",
+    "slot_text",
 ]

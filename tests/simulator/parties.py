@@ -31,7 +31,9 @@ from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.slot_text import SlotText
 from ragseal.ledger.merkle import MerkleTree
+from ragseal.runtime.metadata import committed
 
 OPENS, CLOSES = 1_800_000_000, 1_800_003_600
 NOW = CLOSES + 600
@@ -104,6 +106,11 @@ def index_file(
     return IndexFile(columns, opening)
 
 
+def slot_text(tenant: str, slot: int) -> SlotText:
+    """What a slot holds."""
+    return SlotText(f"{tenant}-{slot}", f"{tenant} {slot}", committed({"page": slot, "source": tenant}))
+
+
 @dataclass
 class Tenant:
     """One tenant's index: random rows, its columns with their opening, its texts."""
@@ -130,7 +137,7 @@ class Tenant:
         rows = [[rng.randrange(-60, 61) for _ in range(dimension)] for _ in range(slots)]
         blinders = [rng.randrange(1, R) for _ in range(dimension)]
         file = index_file(rows, blinders, key, rng, extra)
-        texts = MerkleTree([text_leaf(bytes(32), i, f"{name} {i}".encode()) for i in range(slots)])
+        texts = MerkleTree([text_leaf(bytes(32), i, slot_text(name, i)) for i in range(slots)])
         index = TenantIndex(name, dimension, file.columns_digest(), file.opening_digest(), texts.root())
         return cls(name, rows, blinders, file, texts, index)
 

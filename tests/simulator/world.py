@@ -77,6 +77,7 @@ from tests.simulator.parties import (
     pseudonym,
     registry,
     scalars,
+    slot_text,
 )
 
 
@@ -277,7 +278,7 @@ class World:
         texts = self.tenants[tenant].texts
 
         def opened(slot: int) -> TextOpening:
-            return TextOpening(f"{tenant} {slot}", bytes(32), tuple(texts.path(slot % self.cls.N)))
+            return TextOpening(slot_text(tenant, slot), bytes(32), tuple(texts.path(slot % self.cls.N)))
 
         slots = [SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.flag else ()) for one in returned]
         openings = Openings(salt, tuple(slots))

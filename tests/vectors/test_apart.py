@@ -273,10 +273,9 @@ def embedding(given: Json) -> Json:
 
 
 def text_leaf(given: Json) -> Json:
-    text = given["text"]
-    present = b"\x00" if text is None else b"\x01"
-    return {"leaf": h("slot-text", un(given["salt"]), given["slot"].to_bytes(4, "big"), present,
-                      (text or "").encode()).hex()}  # fmt: skip
+    content = given["content"]
+    present, data = (b"\x00", b"") if content is None else (b"\x01", un(content))
+    return {"leaf": h("slot-text", un(given["salt"]), be(given["slot"], 4), present, data).hex()}
 
 
 def generators(given: Json) -> Json:

@@ -329,7 +329,8 @@ def answer_out_of_order() -> Any:
 def answer_with_another_text() -> Any:
     def forged(openings: Any) -> Any:
         first = openings.slots[0]
-        texts = (replace(first.texts[0], text="forged"),)
+        opened = first.texts[0]
+        texts = (replace(opened, content=replace(opened.content, text="forged")),)
         return replace(openings, slots=(replace(first, texts=texts), *openings.slots[1:]))
 
     return _other_answer(forged)

@@ -130,6 +130,13 @@ def test_show_decodes_messages(tmp_path: Path) -> None:
     for message in (*world.messages, *world.answers, *world.registry, world.files["north"]):
         (tmp_path / "any").write_bytes(message.encode())
         assert json.loads(run("show", str(tmp_path / "any")).stdout)["message"] == message.TAG
+    (opened,) = next(slot.texts for slot in world.answers[0].openings.slots if slot.flag)
+    (tmp_path / "text").write_bytes(opened.encode())
+    content = json.loads(run("show", str(tmp_path / "text")).stdout)["content"]
+    page, source = content["metadata"]["pairs"]
+    assert (content["id"], content["text"]) == (opened.content.id, opened.content.text)
+    assert (page["key"], page["value"]) == ("page", int(opened.content.id.partition("-")[2]))
+    assert (source["key"], source["value"]) == ("source", content["id"].partition("-")[0])
 
 
 def test_serve_announces_itself_and_ends_on_sigterm(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ from ragseal.kernel.policy import RATIONAL, Policy
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
 from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.slot_text import Characters, Metadata, MetadataPair, MetadataValue, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint
@@ -123,12 +124,17 @@ REQUEST = Request(
 )  # fmt: skip
 SIGNED_REQUEST = SignedRequest(REQUEST, signed_by("alice", "request", REQUEST.encode()))
 RECORD = Record(WINDOW_DIGEST, 0, SIGNED_REQUEST, point("C_y"), scalar("t_commit"), OPENS + 120, 0)
+SLOT_TEXT = SlotText(
+    "box-12", "Zwölf Boxkämpfer\n",
+    Metadata((
+        MetadataPair("length", Number(bytes.fromhex("4030800000000000"))),  # 16.5
+        MetadataPair("pangram", False), MetadataPair("sprache", "Deutsch"),
+    )),
+)  # fmt: skip
 OPENINGS = Openings(
     scalar("t salt"),
     (
-        SlotOpening(
-            2, True, (TextOpening("Zwölf Boxkämpfer\n", digest("salt of 2"), (digest("left"), digest("right"))),)
-        ),
+        SlotOpening(2, True, (TextOpening(SLOT_TEXT, digest("salt of 2"), (digest("left"), digest("right"))),)),
         SlotOpening(5, False, ()),
     ),
 )
@@ -160,7 +166,8 @@ SAMPLES: tuple[Message, ...] = (
     ),
     PREPARE, REQUEST, SIGNED_REQUEST,
     Prepared(PREPARE.request_id, PREPARE.embedding, REQUEST.c_e, scalar("r"), REQUEST.index_digest),
-    RECORD, OPENINGS.slots[0].texts[0], OPENINGS.slots[0], OPENINGS, BODY, RECEIPT,
+    RECORD, SLOT_TEXT.metadata.pairs[0], SLOT_TEXT.metadata, SLOT_TEXT,
+    OPENINGS.slots[0].texts[0], OPENINGS.slots[0], OPENINGS, BODY, RECEIPT,
     SealedAnswer(RECORD, stream("sealed", 60), RECEIPT),
     Answer(RECORD, OPENINGS, RECEIPT), RegistryAsk(*ASKED), ProofsAsk(*ASKED, (0, 2, 7)), LinksAsk(*ASKED),
     BlocksAsk(*ASKED, digest("estimate key"), "acme", ((0, 1, 2), (1, 3))),
@@ -217,10 +224,31 @@ def spoiled(codec: Any, data: bytes) -> Iterator[tuple[str, bytes, str, str]]:
         case encoding.Text():
             yield "not-utf-8", b"\x00\x00\x00\x01\xff", "not UTF-8", "text that is not UTF-8"
             yield "surrogate", b"\x00\x00\x00\x03\xed\xa0\x80", "not UTF-8", "text that holds half a surrogate pair"
+        case Characters(least, most):
+            yield "not-utf-8", b"\x00\x00\x00\x01\xff", "not UTF-8", "text that is not UTF-8"
+            yield "character-too-many", _text("\u20ac" * (most + 1)), "characters, where", "a character too many"
+            if least:
+                yield "no-character", bytes(4), "0 characters, where", "no character"
+        case MetadataValue():
+            kinds = "text, a boolean or a number"
+            yield "a-fourth-kind", b"\x03" + data[1:], kinds, "a value that is neither text, boolean nor number"
+            yield "flag-of-2", b"\x01\x02", "a flag is 0 or 1", "a boolean that is neither 0 nor 1"
+            yield "value-too-long", b"\x00" + _text("\u20ac" * 513), "513 characters", "text of 513 characters"
+            for name, bits, why in (
+                ("not-a-number", "7ff8000000000000", "finite"), ("signalling", "fff0000000000001", "finite"),
+                ("infinite", "7ff0000000000000", "finite"), ("below-everything", "fff0000000000000", "finite"),
+                ("zero-below-zero", "8000000000000000", "zero has no sign"),
+            ):  # fmt: skip
+                yield name, b"\x02" + bytes.fromhex(bits), why, f"a number that is {name.replace('-', ' ')}"
         case encoding.Blob():
             yield "oversized", _LONG + data[4:], "oversized", "a length of 2^32 - 1"
         case encoding.Many():
             yield "too-many", _LONG + data[4:], "oversized", "a count of 2^32 - 1"
+
+
+def _text(value: str) -> bytes:
+    data = value.encode()
+    return len(data).to_bytes(4, "big") + data
 
 
 def add(book: Book) -> None:
@@ -298,6 +326,14 @@ def _rules(book: Book) -> None:
         REQUEST, "small-order-seal-key", "G.4", "AttestationError", "nothing can be sealed",
         "a seal key of order 1", seal_key=bytes(32),
     )  # fmt: skip
+    first, *others = SLOT_TEXT.metadata.pairs
+    for name, about, pairs in (
+        ("unsorted", "its keys are not sorted", (*others, first)),
+        ("key-twice", "one key stands twice", (first, replace(first, value="other"), *others)),
+        ("sorted-by-utf-16", "its keys are sorted by UTF-16, not by code points",
+         (replace(first, key="\U0001f600"), replace(first, key="\uff21"))),
+    ):  # fmt: skip
+        wrong(SLOT_TEXT.metadata, name, "A.4", "CommitmentError", "sorted by key", about, pairs=pairs)
     wrong(RECORD, "uneven-time", "B.3", "AttestationError", "multiple of 60", "its time is no minute", time=OPENS + 1)
     wrong(RECORD, "unknown-mode", "B.3", "AttestationError", "unknown proof mode", "a proof mode of 2", proof_mode=2)
     wrong(

@@ -13,6 +13,7 @@ from ragseal.kernel.certificate import BlockBatch, TenantLinks
 from ragseal.kernel.commitment import IndexFile
 from ragseal.kernel.params import R
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.slot_text import NO_METADATA, Metadata, MetadataPair
 from ragseal.ledger.note import NoteSigner
 from tests.simulator import CLS, DIMENSION, key_of
 from vectors.source import messages
@@ -23,6 +24,7 @@ from vectors.source.scene import SIZE, Scene
 from vectors.source.values import digest, flipped, point, points, public, scalar, signing, stream
 
 SCENE = cache(Scene)
+MORE = Metadata((MetadataPair("source", "elsewhere"),))
 
 
 def add(book: Book) -> None:
@@ -79,11 +81,21 @@ def _registry(book: Book) -> None:
         about = "No registry."
         book.refused(f"registry/{name}", "registry", "A.7", about, "CommitmentError", text, accounts=lines)
     salt = digest("text salt")
-    for name, text in (("text", "Zwölf Boxkämpfer"), ("empty-text", ""), ("empty-slot", None)):  # type: ignore[assignment]
+    contents = {
+        "text": messages.SLOT_TEXT.encode(),
+        "empty-text": replace(messages.SLOT_TEXT, text="", metadata=NO_METADATA).encode(),
+        "empty-slot": None,
+    }
+    leaves = {}
+    for name, content in contents.items():
         about = "The leaf of a slot; an empty slot has another than an empty text."
-        leaf = book.valid(f"texts/{name}", "text-leaf", "A.4", about, salt=salt, slot=258, text=text)
-    book.wrong("texts/empty-text-for-an-empty-slot", "text-leaf", "A.4", "The leaf of an empty slot.", leaf, salt=salt,
-               slot=258, text="")  # fmt: skip
+        leaves[name] = book.valid(f"texts/{name}", "text-leaf", "A.4", about, salt=salt, slot=258, content=content)
+    for name, about, leaf, content in (
+        ("empty-text-for-an-empty-slot", "The leaf of an empty slot.", "empty-slot", contents["empty-text"]),
+        ("another-id", "The leaf of another id.", "text", replace(messages.SLOT_TEXT, id="box-13").encode()),
+        ("less-metadata", "Without metadata.", "text", replace(messages.SLOT_TEXT, metadata=NO_METADATA).encode()),
+    ):
+        book.wrong(f"texts/{name}", "text-leaf", "A.4", about, leaves[leaf], salt=salt, slot=258, content=content)
     made_digest = book.valid("query/digest", "query-digest", "B.2", "h_q of salt and query.",
                              prepare=messages.PREPARE.encode())  # fmt: skip
     turned = replace(messages.PREPARE, query=messages.PREPARE.query + " ")
@@ -331,7 +343,11 @@ def _openings(book: Book) -> None:
         ("beyond-the-index", "AttestationError", "outside the index",
          slots(first, rest[0], replace(rest[1], slot=CLS.N))),
         ("another-text", "LedgerError", "not the one committed",
-         slots(replace(first, texts=(replace(opened, text="other"),)), *rest)),
+         slots(replace(first, texts=(replace(opened, content=replace(opened.content, text="other")),)), *rest)),
+        ("another-id", "LedgerError", "not the one committed",
+         slots(replace(first, texts=(replace(opened, content=replace(opened.content, id="other")),)), *rest)),
+        ("more-metadata", "LedgerError", "not the one committed",
+         slots(replace(first, texts=(replace(opened, content=replace(opened.content, metadata=MORE)),)), *rest)),
         ("another-flag", "AttestationError", "record commits to", slots(replace(first, flag=False, texts=()), *rest)),
         ("text-withheld", "AttestationError", "withheld", slots(replace(first, texts=()), *rest)),
         ("text-without-its-flag", "AttestationError", "flag is not set",

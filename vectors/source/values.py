@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel import bn254, field
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.params import R
+from ragseal.kernel.slot_text import Number
 
 EXACT = 1 << 53  #: from here on integers are decimal text, which no JSON reader rounds
 
@@ -80,7 +81,7 @@ def number(value: int) -> int | str:
 
 def shown(value: Any) -> Any:
     """Bytes in hexadecimal, large integers as decimal text, a message as its fields by name."""
-    if isinstance(value, Message):
+    if isinstance(value, Message | Number):
         return {f.name: shown(getattr(value, f.name)) for f in fields(value)}  # type: ignore[arg-type]
     if isinstance(value, dict):
         return {name: shown(item) for name, item in value.items()}

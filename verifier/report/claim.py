@@ -39,8 +39,8 @@ DELIVERED_DOES_NOT_SAY = (
     "What is known of a document's later changes and deletion to those who were handed it.",
     "A document of which copies or near copies stand in the index, or that fills more slots than chunks_max: m of them "
     "count as one document of m slots, and whether there are any nobody checks.",
-    "Return bounds how often an id comes back; where the report says that it does not bound reading, an id without its "
-    "text is weak evidence, and no more is claimed.",
+    "Return bounds how often a slot comes back; where the report says that it does not bound reading, a slot without "
+    "its text is weak evidence, and no more is claimed.",
 )
 
 #: What the estimate cannot see, as measured: ``bench.estimate``, results in bench/results/figure4.json.
@@ -51,7 +51,8 @@ EVASION = (
 )
 
 DOES_NOT_SAY = (
-    "The generator's output and the returned text: once a slot is returned, its text is read.",
+    "The generator's output and the returned text: once a slot is returned, its text is read, with id and metadata.",
+    "How long an answer is: whoever watches an account's line sees it, as encryption hides no length.",
     "Coalitions of more than k_max accounts.",
     "How many accounts one person holds. The estimate joins accounts of a tenant that ask nearly the same within tau "
     "records; those that reword their questions below theta, or wait for longer, are not joined. It is an estimate "

@@ -14,7 +14,9 @@ from typing import Any
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import EVERY_LIST
+from ragseal.kernel.slot_text import Number
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.metadata import plain_value
 from ragseal.verifier.evidence import PROVIDER, UNKNOWN
 from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
 from ragseal.verifier.report import claim, guess
@@ -31,6 +33,8 @@ def plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, Message):
         return {"message": value.TAG, **{f.name: plain(getattr(value, f.name)) for f in fields(value)}}  # type: ignore[arg-type]
+    if isinstance(value, Number):
+        return plain_value(value)
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -10,6 +10,7 @@ from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.slot_text import Metadata, SlotText
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.verifier.report.document import plain
 
@@ -31,6 +32,8 @@ KINDS: tuple[type[Message], ...] = (
     attestation.Record,
     attestation.SlotOpening,
     attestation.TextOpening,
+    SlotText,
+    Metadata,
     attestation.Openings,
     attestation.ReceiptBody,
     attestation.Receipt,

@@ -235,7 +235,7 @@ def _openings(window: Window, answer: Answer, record: Record) -> None:
                 f"the answer opens {len(slot.texts)} texts of slot {slot.slot}, its flag is {slot.flag:d}"
             )
         for opened in slot.texts:
-            leaf = leaf_hash(text_leaf(opened.salt, slot.slot, opened.text.encode("utf-8")))
+            leaf = leaf_hash(text_leaf(opened.salt, slot.slot, opened.content))
             verify_inclusion(leaf, slot.slot, cls.N, opened.path, root)
 
 

@@ -172,13 +172,13 @@ def receipt(given: Json) -> Json:
 
 
 def openings(given: Json) -> Json:
-    """T and its texts against a record and the manifest's text root."""
+    """T and what its slots hold, against a record and the manifest's text root."""
     window = SimpleNamespace(
         cls=class_from(given["class"]), index=commitment.TenantIndex.decode(un(given["tenant_index"]))
     )
     made = attestation.Openings.decode(un(given["openings"]))
     check_openings(window, Record.decode(un(given["record"])), made)  # type: ignore[arg-type]
-    return {"texts": [slot.text for slot in made.slots]}
+    return {"contents": [None if slot.content is None else slot.content.encode().hex() for slot in made.slots]}
 
 
 OPERATIONS: dict[str, Callable[[Json], Json]] = {

@@ -11,6 +11,7 @@ from ragseal.kernel import (
 )  # fmt: skip
 from ragseal.kernel.commitment import Account, IndexFile, ScoreBases
 from ragseal.kernel.opening import Opening
+from ragseal.kernel.slot_text import SlotText
 from ragseal.ledger.merkle import MerkleTree
 from vectors.source.operations.reading import GROUP, Json, un, verifying_key_of
 from vectors.source.values import number
@@ -35,8 +36,8 @@ def registry(given: Json) -> Json:
 
 
 def text_leaf(given: Json) -> Json:
-    text = None if given["text"] is None else given["text"].encode()
-    return {"leaf": commitment.text_leaf(un(given["salt"]), given["slot"], text).hex()}
+    content = None if given["content"] is None else SlotText.decode(un(given["content"]))
+    return {"leaf": commitment.text_leaf(un(given["salt"]), given["slot"], content).hex()}
 
 
 def columns_digest(given: Json) -> Json:
