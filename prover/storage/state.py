@@ -32,15 +32,18 @@ from ragseal.runtime.keyfile import load_key, save_key
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS tenants (
-    name TEXT PRIMARY KEY, placement BLOB NOT NULL, counter INTEGER NOT NULL);
+    name TEXT PRIMARY KEY, placement BLOB NOT NULL, counter INTEGER NOT NULL, capacity INTEGER NOT NULL,
+    block_slots INTEGER NOT NULL, revision INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS documents (
     tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL, row BLOB NOT NULL,
-    PRIMARY KEY (tenant, slot), UNIQUE (tenant, document));
+    content BLOB NOT NULL, source TEXT NOT NULL, PRIMARY KEY (tenant, slot), UNIQUE (tenant, document));
+CREATE TABLE IF NOT EXISTS source_marks (
+    tenant TEXT NOT NULL, source TEXT NOT NULL, mark TEXT NOT NULL, PRIMARY KEY (tenant, source));
 CREATE TABLE IF NOT EXISTS windows (
     manifest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, signed BLOB NOT NULL, seed BLOB NOT NULL,
     nonce BLOB NOT NULL, blinding BLOB NOT NULL, coin_seed BLOB);
