@@ -4,16 +4,22 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
+from rich.console import Console
+from rich.progress import Progress
 
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel import signature
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.log import Log
 from ragseal.prover import assembly
 from ragseal.prover.commitment import documents as index
@@ -23,6 +29,10 @@ from ragseal.prover.commitment.documents import Applied, Embed, Put
 from ragseal.prover.commitment.index import Matrix
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.options import STATE
+from ragseal.prover.sources import opening
+from ragseal.prover.sources.interface import Installable, Source
+from ragseal.prover.sources.sync import Target, follow, sync
+from ragseal.prover.sources.vectors import VectorRule
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import Settings, State
 from ragseal.runtime.terminal import JSON, Teaching, progress_bars, tell_result
@@ -62,8 +72,9 @@ def put_documents(directory: Path, tenant: str, corpus: str, chunk: int | None, 
 
     Other members, columns and links are not kept; a note names them.
     """
-    with State(directory) as state, embedding(state.settings, tenant) as embed:
-        notes = Notes()
+    notes = Notes()
+    with State(directory) as state, progress_bars() as bars:
+        embed = embedding(bars, state.settings, tenant)
         puts = [Put(document) for document in open_corpus(corpus, chunk_characters=chunk, notes=notes)]
         done = index.apply(state, tenant, puts, embed, secrets.token_bytes, shape_of(state.settings))
     tell_applied(as_json, tenant, done, notes)
@@ -98,6 +109,79 @@ def list_documents(directory: Path, tenant: str, as_json: bool) -> None:
     tell_result(as_json, values, lines or f"tenant {tenant} has no documents")
 
 
+@documents.command("sync")
+@STATE
+@TENANT
+@click.option("--source", "spec", required=True, help=f"{opening.KINDS}; see below.")
+@click.option("--vectors", default="embed", show_default=True, metavar="embed|check:N",
+              help="Embed all texts, or take the source's vectors and embed N of them anew to compare.")  # fmt: skip
+@click.option("--keep-missing", is_flag=True, help="Keep documents that the source no longer has.")
+@click.option("--follow", is_flag=True, help="Go on as the source changes, until Ctrl-C or SIGTERM.")
+@click.option("--every", type=click.FloatRange(min=0.5), default=60.0, show_default=True,
+              help="With --follow: seconds between two looks at a source that does not tell of changes.")  # fmt: skip
+@click.option("--install-trigger", is_flag=True,
+              help="PostgreSQL: first make the outbox and triggers that --follow reads. Takes TRIGGER on the table and "
+              "CREATE on its schema.")  # fmt: skip
+@click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most this length.")
+@JSON
+def sync_documents(
+    directory: Path,
+    tenant: str,
+    spec: str,
+    vectors: str,
+    keep_missing: bool,
+    follow: bool,
+    every: float,
+    install_trigger: bool,
+    chunk: int | None,
+    as_json: bool,
+) -> None:
+    """Bring a tenant's documents to what a source holds: put what is new or changed, delete what it no longer has.
+
+    A snapshot is taken whole or not at all.  Only documents that were last read from this source are deleted.  A row
+    that is refused changes nothing and is named.
+
+    \b
+    postgres:postgresql://reader@host/db?table=chunks&text=body&metadata=source,title
+    qdrant:https://host:6333?collection=docs     key in QDRANT_API_KEY
+    lancedb:FOLDER?table=chunks
+    chroma:http://host:8000?collection=docs      or a folder
+    milvus:http://host:19530?collection=docs     or FILE.db; token in MILVUS_TOKEN
+    parquet:FILE  vdf:FOLDER  faiss:FILE?texts=FILE.jsonl
+    jsonl:FILE  csv:FILE  beir:FOLDER  text:FOLDER
+
+    id, text, title, vector and metadata name columns.  A PostgreSQL source also takes where=SQL, which is SQL of your
+    own and runs as it is; leave passwords to PGPASSWORD or ~/.pgpass, since others can see a command line.  In a
+    source, "&" is written %26, "?" %3F and "%" %25.
+    """
+    rule = VectorRule.parse(vectors)
+    taken = rule.check is not None
+    notes = Notes()
+    if install_trigger:
+        installing(spec)
+    with State(directory) as state, progress_bars() as bars:
+        task = bars.add_task(f"reading for {tenant}", total=None)
+        target = Target(
+            state,
+            tenant,
+            shape_of(state.settings),
+            load_embedder(state.settings.embedder),
+            embedding(bars, state.settings, tenant),
+            secrets.token_bytes,
+            rule,
+            keep_missing,
+            reading=lambda count: bars.update(task, completed=count),
+        )
+        if follow:
+            with stopped_by_signals() as stop:
+                opened = partial(opening.open_source, spec, taken, Notes(), chunk)
+                done = following(target, opened, stop, every, bars.console)
+        else:
+            with closing(opening.open_source(spec, taken, notes, chunk)) as source:
+                done = sync(target, source)
+    tell_applied(as_json, tenant, done, notes)
+
+
 @documents.command("new-period")
 @STATE
 @TENANT
@@ -129,24 +213,64 @@ def tell_applied(as_json: bool, tenant: str, done: Applied, notes: Notes) -> Non
     tell_result(as_json, values, text + "".join(f"\nnote: {line}" for line in notes.lines()))
 
 
+def installing(spec: str) -> None:
+    """Make the outbox of a PostgreSQL source; ConfigurationError for any other."""
+    with closing(opening.open_source(spec)) as source:
+        if not isinstance(source, Installable):
+            raise ConfigurationError("--install-trigger is for PostgreSQL; other sources are compared row by row")
+        source.install_trigger()
+
+
+def following(
+    target: Target, open_source: Callable[[], Source], stop: threading.Event, every: float, out: Console
+) -> Applied:
+    """Follow a source to its end, saying what each batch changed; all of it together."""
+    total = Applied()
+
+    def tell(done: Applied) -> None:
+        nonlocal total
+        total += done
+        out.print(f"{done.added} added, {done.changed} changed, {done.deleted} deleted", markup=False)
+
+    follow(target, open_source, stop, every, tell)
+    return total
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the process as ever."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def shape_of(settings: Settings) -> IndexShape:
     """What the provider's class and embedder make of an index."""
     return IndexShape(assembly.circuit_class(settings.class_name).N, load_embedder(settings.embedder).dimension)
 
 
-@contextmanager
-def embedding(settings: Settings, tenant: str) -> Iterator[Embed]:
+def embedding(bars: Progress, settings: Settings, tenant: str) -> Embed:
     """The provider's embedder as :func:`documents.apply` calls it, with a bar on the terminal."""
     embedder = load_embedder(settings.embedder)
-    with progress_bars() as bars:
-        task = bars.add_task(f"embedding for {tenant}", total=None)
 
-        def embed(texts: Sequence[str]) -> Matrix:
-            bars.update(task, total=len(texts))
-            parts = [np.zeros((0, embedder.dimension), dtype=np.int8)]
-            for at in range(0, len(texts), EMBED_BATCH):
-                parts.append(quantise(embedder.embed(list(texts[at : at + EMBED_BATCH]))))
-                bars.update(task, completed=at + len(parts[-1]))
-            return np.concatenate(parts)
+    def embed(texts: Sequence[str]) -> Matrix:
+        task = bars.add_task(f"embedding for {tenant}", total=len(texts))
+        parts = [np.zeros((0, embedder.dimension), dtype=np.int8)]
+        for at in range(0, len(texts), EMBED_BATCH):
+            parts.append(quantise(embedder.embed(list(texts[at : at + EMBED_BATCH]))))
+            bars.update(task, completed=at + len(parts[-1]))
+        bars.update(task, visible=False)
+        return np.concatenate(parts)
 
-        yield embed
+    return embed

@@ -32,6 +32,10 @@ Embed = Callable[[Sequence[str]], npt.NDArray[np.int8]]  #: n texts -> quantised
 _TEXT = Text(MAX_TEXT_BYTES)
 
 
+class ChangedMeanwhile(CommitmentError):
+    """Somebody else changed a tenant's documents while these were embedded: nothing was done, doing it again may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
     """A document that is to be there with this content."""
@@ -72,8 +76,18 @@ class Applied:
     deleted: int = 0
     unchanged: int = 0  #: there with the same content, or to be deleted and not there
 
+    def __add__(self, other: Applied) -> Applied:
+        """Of one run of changes after another."""
+        return Applied(
+            self.added + other.added,
+            self.changed + other.changed,
+            self.deleted + other.deleted,
+            self.unchanged + other.unchanged,
+        )
+
     @property
     def any(self) -> bool:
+        """Whether the next version differs."""
         return bool(self.added or self.changed or self.deleted)
 
 
@@ -292,10 +306,10 @@ def _begun(state: State, tenant: str) -> _Begun | None:
 
 
 def _require_revision(db: sqlite3.Connection, tenant: str, revision: int) -> None:
-    """Whoever embeds for an hour must not write over what was changed meanwhile."""
+    """Whoever embeds for an hour does not write over what was changed since: raises ChangedMeanwhile."""
     found = db.execute("SELECT revision FROM tenants WHERE name = ?", (tenant,)).fetchone()
     if (found[0] if found else 0) != revision:
-        raise CommitmentError(f"documents of tenant {tenant!r} were changed meanwhile: nothing was done, do it again")
+        raise ChangedMeanwhile(f"documents of tenant {tenant!r} were changed meanwhile: nothing was done, do it again")
 
 
 def _require_places(tenant: str, shape: IndexShape, used: int, wanted: int, present: int) -> None:

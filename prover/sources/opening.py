@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which source a specification names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.prover.sources.interface import Source
+
+Opener = Callable[[str, bool, Notes], Source]  #: what stands behind the kind, whether vectors are wanted, notes
+
+ENGINES = {  #: kind -> module; imported when it is named
+    "postgres": "postgres",
+    "qdrant": "qdrant",
+    "lancedb": "lance",
+    "chroma": "chroma",
+    "milvus": "milvus",
+    "parquet": "parquet",
+    "vdf": "vdf",
+    "faiss": "faiss_file",
+    "jsonl": "corpus",
+    "csv": "corpus",
+    "beir": "corpus",
+    "text": "corpus",
+}
+KINDS = ", ".join(f"{kind}:..." for kind in ENGINES)
+
+
+def open_source(spec: str, vectors: bool = False, notes: Notes | None = None, chunk: int | None = None) -> Source:
+    """The source of a specification such as ``postgres:postgresql://host/db?table=chunks``.
+
+    Args:
+        vectors: whether its items are to bring vectors along.
+        notes: told what of the source is not taken, complete once a snapshot was read.
+        chunk: of text folders, as :func:`ragseal.prover.commitment.corpora.open_corpus` has it.
+
+    Raises:
+        ConfigurationError: an unknown kind or option, or a driver that is not installed (names the extra).
+        TransportError: the engine cannot be reached.
+    """
+    kind, colon, location = spec.partition(":")
+    module = ENGINES.get(kind)
+    if not colon or module is None:
+        raise ConfigurationError(f"source {kind[:40]!r} is of no known kind: {KINDS}")
+    told = Notes() if notes is None else notes
+    if module == "corpus":
+        from ragseal.prover.sources.corpus import CorpusSource
+
+        return CorpusSource(spec, vectors, told, chunk)
+    if chunk is not None:
+        raise ConfigurationError("only text folders are split into chunks; rows of other sources are documents")
+    opener: Opener = import_module(f"ragseal.prover.sources.{module}").open_at
+    return opener(location, vectors, told)
