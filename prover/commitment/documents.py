@@ -12,7 +12,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ Row = npt.NDArray[np.int8]  #: (d,), one document's quantised vector
 Embed = Callable[[Sequence[str]], npt.NDArray[np.int8]]  #: n texts -> quantised rows, (n, d)
 
 _TEXT = Text(MAX_TEXT_BYTES)
+_FIELDS = tuple(one.name for one in fields(Document))  #: whatever a document has is part of its content
 
 
 class ChangedMeanwhile(CommitmentError):
@@ -45,7 +46,7 @@ class Put:
 
     def content(self) -> bytes:
         """SHA-256 of all that the index takes of it; a document with the same one is unchanged."""
-        said = json.dumps(asdict(self.document), sort_keys=True).encode()
+        said = json.dumps([getattr(self.document, name) for name in _FIELDS], sort_keys=True, default=dict).encode()
         return hashlib.sha256(said + (b"" if self.row is None else b"\0" + self.row.tobytes())).digest()
 
 

@@ -47,4 +47,6 @@ def next_slots(key: bytes, used: int, count: int, shape: IndexShape) -> list[int
     """
     if used + count > shape.places:
         raise CommitmentError(f"{count} more documents do not fit: {shape.places - used} places are unused")
+    if not count:
+        return []  # the permutation is what an edit or a deletion would cost most
     return [place * shape.block_slots for place in permutation(key, shape.places)[used : used + count]]

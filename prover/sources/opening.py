@@ -9,6 +9,7 @@ from importlib import import_module
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Source
+from ragseal.prover.sources.spec import need_driver
 
 Opener = Callable[[str, bool, Notes], Source]  #: what stands behind the kind, whether vectors are wanted, notes
 
@@ -26,6 +27,8 @@ ENGINES = {  #: kind -> module; imported when it is named
     "beir": "corpus",
     "text": "corpus",
 }
+#: Engines whose module imports its driver, with the driver's package and extra; others look for theirs when opened.
+DRIVERS = {"postgres": ("psycopg", "sources-postgres")}
 KINDS = ", ".join(f"{kind}:..." for kind in ENGINES)
 
 
@@ -52,5 +55,7 @@ def open_source(spec: str, vectors: bool = False, notes: Notes | None = None, ch
         return CorpusSource(spec, vectors, told, chunk)
     if chunk is not None:
         raise ConfigurationError("only text folders are split into chunks; rows of other sources are documents")
+    if module in DRIVERS:
+        need_driver(*DRIVERS[module])
     opener: Opener = import_module(f"ragseal.prover.sources.{module}").open_at
     return opener(location, vectors, told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import sys
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -136,6 +137,27 @@ def test_a_missing_driver_is_named_with_its_extra() -> None:
         with pytest.raises(ConfigurationError, match=rf"pip install 'ragseal\[{extra}\]'"):
             need_driver("module", extra, lambda name: None)
     need_driver("numpy", "sources-numpy")
+
+
+@pytest.mark.parametrize(
+    ("driver", "spec", "extra"),
+    [
+        ("psycopg", "postgres:postgresql://h/d?table=t", "sources-postgres"),
+        ("qdrant_client", "qdrant:http://h:1?collection=c", "sources-qdrant"),
+        ("lancedb", "lancedb:.?table=t", "sources-lancedb"),
+        ("chromadb", "chroma:.?collection=c", "sources-chroma"),
+        ("pymilvus", "milvus:http://h:1?collection=c", "sources-milvus"),
+        ("pyarrow", "parquet:x", "sources-parquet"),
+        ("pyarrow", "vdf:.", "sources-parquet"),
+        ("faiss", "faiss:x?texts=y", "sources-faiss"),
+    ],
+)
+def test_an_engine_without_its_driver_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, driver: str, spec: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(ConfigurationError, match=rf"needs the package {driver}: pip install 'ragseal\[{extra}\]'"):
+        open_source(spec)
 
 
 def test_every_engine_is_one_module() -> None:
