@@ -25,8 +25,10 @@ from ragseal.groth16.keys import make_keys
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover import assembly
-from ragseal.prover.commitment import index, registry
+from ragseal.prover.commitment import documents, registry
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Put
+from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.provider import Environment, Provider
 from ragseal.prover.storage.state import Settings, State, create
@@ -78,8 +80,8 @@ def table_path() -> Path:
     return CACHE / "bench" / f"queries-{hashlib.sha256(repr(QUERIES).encode()).hexdigest()[:16]}.npy"
 
 
-def make_state(directory: Path, class_name: str, accounts: int, n_max: int, documents: int = 60) -> None:
-    """A provider's state with one committed window, as ``init``, ``ingest``, ``accounts`` and ``commit`` make it."""
+def make_state(directory: Path, class_name: str, accounts: int, n_max: int, count: int = 60) -> None:
+    """A provider's state with one committed window, as ``init``, ``documents put`` and so on make it."""
     cls = load_classes()[class_name]
     built = build(cls, CACHE / "build")
     keys = make_keys(built.r1cs, cls, class_digest(cls), CACHE / "keys")
@@ -91,10 +93,10 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, docu
         tools = assembly.assemble(state, lambda _: None)
         tools.keys.folder(keys.digest).symlink_to(keys.directory.resolve())
         state.remember_auditor(keys.digest, signature.public_bytes(AUDITOR_KEY))
-        texts = [Document(f"report-{i}", f"report {i} speaks of topic {i * 7 % 64}") for i in range(documents)]
+        texts = [Document(f"report-{i}", f"report {i} speaks of topic {i * 7 % 64}") for i in range(count)]
         embedder, draw = tools.embedder, Environment().draw
         embed = lambda wanted: quantise(embedder.embed(list(wanted)))  # noqa: E731
-        index.ingest(state, TENANT, cls.N, embedder.dimension, texts, embed, draw)
+        documents.apply(state, TENANT, map(Put, texts), embed, draw, IndexShape(cls.N, embedder.dimension))
         names = account_names(accounts)
         public = [registry.Registration(name, TENANT, signature.public_bytes(account_key(name))) for name in names]
         registry.add_accounts(state, public)

@@ -151,8 +151,8 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
             key["public_key"],
         )
     for tenant, corpus in plan.corpora.items():
-        watch.stage(f"ingest {tenant}", f"embedding tenant {tenant}")
-        run("prover", "ingest", "--state", provider_home, "--tenant", tenant, "--corpus", corpus, show=True)
+        watch.stage(f"documents {tenant}", f"embedding tenant {tenant}")
+        run("prover", "documents", "put", "--state", provider_home, "--tenant", tenant, "--corpus", corpus, show=True)
 
     run("ledger", "keygen", "--state", str(folder / "observer"), "--name", "observer.example/demo")
 

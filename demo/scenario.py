@@ -28,7 +28,7 @@ class Scenario:
     """One run of the demo."""
 
     class_name: str
-    corpora: dict[str, str]  #: tenant: corpus as ``ragseal-provider ingest`` takes it
+    corpora: dict[str, str]  #: tenant: corpus as ``ragseal-provider documents put`` takes it
     accounts: dict[str, str]  #: account: tenant
     queries: list[DemoQuery]
     judged: Mapping[str, Grades] = field(default_factory=dict)  #: by the query's text; a BEIR folder's own

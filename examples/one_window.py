@@ -29,7 +29,8 @@ from ragseal.kernel import signature
 from ragseal.prover import assembly
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.commitment.index import ingest
+from ragseal.prover.commitment.documents import Put, apply
+from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.commitment.registry import Registration, add_accounts
 from ragseal.prover.provider import Provider, ServeOptions
@@ -66,9 +67,9 @@ def one_window(folder: Path, question: str) -> Verdict:
     settings = provider_folder.Settings("example.org/rag", cls.name, "minilm")
     provider_folder.create(folder / "provider", settings, Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate())
     state = provider_folder.State(folder / "provider")
-    documents = [Document(f"d{i}", text) for i, text in enumerate(TEXTS)]
-    dimension = embedder.dimension
-    ingest(state, "acme", cls.N, dimension, documents, lambda t: quantise(embedder.embed(t)), token_bytes)
+    puts = [Put(Document(f"d{i}", text)) for i, text in enumerate(TEXTS)]
+    shape = IndexShape(cls.N, embedder.dimension)
+    apply(state, "acme", puts, lambda texts: quantise(embedder.embed(texts)), token_bytes, shape)
     add_accounts(state, [Registration("alice", "acme", account.public)])
 
     # It takes the auditor's proving keys, checks them against its own circuits and tries them.  [A.9]
@@ -81,7 +82,7 @@ def one_window(folder: Path, question: str) -> Verdict:
     state.remember_auditor(keys[cls].digest, auditor.public_key)
 
     # Phase A, commitment: index, seed, coins, policy, accounts; the manifest is the log's first entry.  [A.1 to A.7]
-    binding = Binding(cls, digests[cls], dimension, int(time.time()))
+    binding = Binding(cls, digests[cls], embedder.dimension, int(time.time()))
     provider.commit(read_policy(POLICY, binding, assembly.advertised_epsilon), "w1")
     log_key = provider.state.log_signer.verifier
 

@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``ragseal-provider``: make a provider, ingest, register accounts, commit a window, serve it, close it."""
+"""``ragseal-provider``: make a provider, put documents, register accounts, commit a window, serve it, close it."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits.circuit import class_digest
-from ragseal.embedder import load_embedder, quantise
+from ragseal.embedder import load_embedder
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
@@ -26,11 +23,8 @@ from ragseal.prover import assembly, remote, service, spending
 from ragseal.prover.account_commands import accounts
 from ragseal.prover.commitment import consent, index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.commitment.corpora import DEFAULT_FIELDS, KINDS, open_corpus
-from ragseal.prover.commitment.corpus_metadata import field_names
-from ragseal.prover.commitment.corpus_notes import Notes
-from ragseal.prover.commitment.index import Matrix
 from ragseal.prover.commitment.policy_file import Binding, load_policy
+from ragseal.prover.document_commands import documents
 from ragseal.prover.key_commands import fetch_keys, release_key
 from ragseal.prover.options import STATE, hexadecimal
 from ragseal.prover.planning import defaults
@@ -54,8 +48,6 @@ from ragseal.runtime.terminal import (
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
 
-EMBED_BATCH = 256  #: texts between two updates of the progress bar
-
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
 @version("ragseal-provider")
@@ -65,7 +57,7 @@ def main() -> None:
     \b
     A provider's first window, from nothing:
       ragseal-provider init --origin example.org/rag
-      ragseal-provider ingest --tenant acme --corpus beir:./scifact
+      ragseal-provider documents put --tenant acme --corpus beir:./scifact
       ragseal-provider accounts add alice --tenant acme --key HEX    (the client prints its key)
       ragseal-provider fetch-keys --verifier localhost:7801          (the auditor makes the keys)
       ragseal-provider policy > policy.toml                          (edit: this is the guarantee)
@@ -118,58 +110,7 @@ def _identity(state: State) -> dict[str, Any]:
     }
 
 
-@main.command()
-@STATE
-@click.option("--tenant", required=True, help="Whose documents these are.")
-@click.option("--corpus", required=True, help=f"{KINDS}.")
-@click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most this length.")
-@click.option("--metadata-fields", metavar="NAME,...", help="Members or columns that answers bring beside the text.")
-@JSON
-def ingest(
-    directory: Path, tenant: str, corpus: str, chunk: int | None, metadata_fields: str | None, as_json: bool
-) -> None:
-    """Embed documents and put them into random slots of a tenant's index.
-
-    All of the corpus or nothing; documents that are there already are skipped.  A window sees the index as it is when
-    the window is committed.
-
-    \b
-    jsonl  one JSON object per line, UTF-8:
-             {"id": "d1", "title": "may be left out", "text": "what is retrieved"}
-           id (or _id) is text or an integer, unique in the corpus; the title is put before the text.
-    csv    the same by columns: the first row names them (id, title, text), RFC 4180, UTF-8.
-    beir   a folder with corpus.jsonl: _id, title, text.
-    text   every .txt and .md file below a folder; its path is its id. Links are not followed.
-
-    \b
-    --metadata-fields source,title,url   takes these members or columns along, text, true, false or numbers; of JSON
-           also those inside an object "metadata", which come first. At most 16, of at most 512 characters each.
-
-    Whoever is handed a document's text reads its id and metadata, too; nobody else does. Other members, columns and
-    links are not kept; a note names them.
-    """
-    fields = replace(DEFAULT_FIELDS, metadata=field_names(metadata_fields))
-    with State(directory) as state, progress_bars() as bars:
-        cls = assembly.circuit_class(state.settings.class_name)
-        embedder = load_embedder(state.settings.embedder)
-        notes = Notes()
-        documents = list(open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes))
-        task = bars.add_task(f"embedding for {tenant}", total=len(documents))
-
-        def embed(texts: Sequence[str]) -> Matrix:
-            bars.update(task, total=len(texts))
-            parts = [np.zeros((0, embedder.dimension), dtype=np.int8)]
-            for at in range(0, len(texts), EMBED_BATCH):
-                parts.append(quantise(embedder.embed(list(texts[at : at + EMBED_BATCH]))))
-                bars.update(task, completed=at + len(parts[-1]))
-            return np.concatenate(parts)
-
-        added, skipped = index.ingest(state, tenant, cls.N, embedder.dimension, documents, embed, secrets.token_bytes)
-    values = {"tenant": tenant, "added": added, "skipped": skipped, "notes": notes.lines()}
-    told = "".join(f"\nnote: {line}" for line in notes.lines())
-    tell_result(as_json, values, f"{tenant}: {added} documents added, {skipped} were there already{told}")
-
-
+main.add_command(documents)
 main.add_command(accounts)
 main.add_command(fetch_keys)
 

@@ -34,9 +34,10 @@ from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
 from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
-from ragseal.prover.commitment import manifest, registry
+from ragseal.prover.commitment import documents, index, manifest, registry
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
+from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.thinning import thin_window
 from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
@@ -184,6 +185,8 @@ class Provider:
                 raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
         backends, auditor = self.backends, self.auditor_key(auditor_key)
         first = None if new_coins else self.carried(policy, auditor)
+        if policy.coined and first is None:
+            self._place_afresh(IndexShape(backends.keys.newest().cls.N, policy.dimension))
         made = manifest.prepare_window(
             self.state,
             backends.group,
@@ -210,7 +213,14 @@ class Provider:
         """
         if not policy.coined:
             return None
-        return self.journal.history.carried(policy, self.auditor_key(auditor_key))
+        found = self.journal.history.carried(policy, self.auditor_key(auditor_key))
+        return None if found is None or documents.replaced_since(self.state, found.digest) else found
+
+    def _place_afresh(self, shape: IndexShape) -> None:
+        """Every throw of coins begins with new places, deleted documents or not: that tells nothing of either."""
+        for tenant, count in index.tenants(self.state):
+            if count:
+                documents.new_period(self.state, tenant, shape, self.environment.draw)
 
     def _coin_seed(self, window: Window) -> bytes:
         """Raises CommitmentError: this state holds no such seed, or not the committed one."""
@@ -430,7 +440,7 @@ class Serving:
     def _close_index(self, window: Window) -> int:
         assert window.close is not None
         closing = window.close.encode()
-        for index in range(window.records[-1] if window.records else window.index, self.provider.ledger.size):
-            if hmac.compare_digest(self.journal.data(index), closing):
-                return index
+        for at in range(window.records[-1] if window.records else window.index, self.provider.ledger.size):
+            if hmac.compare_digest(self.journal.data(at), closing):
+                return at
         raise AttestationError("the closing entry is not durable yet: try again")

@@ -2,8 +2,8 @@
 """Bring about everything that demo, test and lint need: virtual environment, Python packages, native module, circom.
 
 ``--run-only`` leaves out what only tests and linters need.  ``--extras`` makes a second virtual environment with the
-optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB) and the frameworks that
-client/adapters serves.
+optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB), the frameworks that
+client/adapters serves, and the engines that prover/sources reads.
 
 Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
 Only the Python standard library is needed to run this file.
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {"run": "provider,verifier,embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
-OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters"}
+OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,sources"}
 PURPOSE = {
     "run": "Python packages to run",
     "tools": "Python packages to test and lint",

@@ -359,21 +359,26 @@ def _texts(root: Path, files: list[Path], limits: Limits, size: int | None) -> I
                 yield str(path), Document(f"{name}#{count}", piece)
 
 
+def check_document(where: str, document: Document, limits: Limits) -> None:
+    """Raises EncodingError, which begins with ``where``: no document can be so."""
+    for name, value, most in (
+        ("identifier", document.id, limits.id_characters),
+        ("text", document.text, limits.text_characters),
+    ):
+        if not value.strip():
+            raise EncodingError(f"{where}: the {name} is empty; remove the document or give it one")
+        if len(value) > most:
+            raise EncodingError(f"{where}: the {name} has {len(value)} characters, at most {most}")
+        _require_scalars(value, name, where)
+    if not document.id.isprintable():
+        raise EncodingError(f"{where}: the identifier holds a control character")
+
+
 def _unique(documents: Iterator[tuple[str, Document]], source: Path, limits: Limits) -> Iterator[Document]:
     """The documents, each checked; ``where`` of the pair names file and line in an error."""
     seen: dict[str, str] = {}
     for where, document in documents:
-        for name, value, most in (
-            ("identifier", document.id, limits.id_characters),
-            ("text", document.text, limits.text_characters),
-        ):
-            if not value.strip():
-                raise EncodingError(f"{where}: the {name} is empty; remove the document or give it one")
-            if len(value) > most:
-                raise EncodingError(f"{where}: the {name} has {len(value)} characters, at most {most}")
-            _require_scalars(value, name, where)
-        if not document.id.isprintable():
-            raise EncodingError(f"{where}: the identifier holds a control character")
+        check_document(where, document, limits)
         if document.id in seen:
             raise EncodingError(f"{where}: identifier {document.id!r} is already taken by {seen[document.id]}")
         if len(seen) >= limits.documents:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A tenant's index: which slot holds which document, and what of it a window commits to.  SPEC A.3, A.4.
 
-Slots are assigned by a keyed function of the insertion counter, so a slot number says nothing about content or age.
-:class:`Version` is the index as one window sees it: int8 matrix, texts, salts and their Merkle tree, column blinders.
+Documents come and go in :mod:`ragseal.prover.commitment.documents`.  :class:`Version` is the index as one window sees
+it: int8 matrix, texts, salts and their Merkle tree, column blinders.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,92 +23,16 @@ from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
 from ragseal.kernel.attestation import TextOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
-from ragseal.kernel.encoding import NAME
-from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, EncodingError
+from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.slot_text import Metadata, SlotText
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.state import State
 from ragseal.runtime.durable import write_durably
 
 Matrix = npt.NDArray[np.int8]
 
-
-# --- ingestion -------------------------------------------------------------------------------------------------------
-
-
-def choose_slot(placement: bytes, counter: int, free: Sequence[int]) -> int:
-    """The slot of the ``counter``-th insertion among the free ones (increasing), by HMAC-SHA256.
-
-    Raises:
-        CommitmentError: no slot is free.
-    """
-    if not free:
-        raise CommitmentError("no slot is free: the tenant needs a circuit class of larger capacity")
-    draw = hmac.new(placement, counter.to_bytes(8, "big"), hashlib.sha256).digest()
-    return free[int.from_bytes(draw, "big") % len(free)]
-
-
-def ingest(
-    state: State,
-    tenant: str,
-    capacity: int,
-    dimension: int,
-    documents: Sequence[Document],
-    embed: Callable[[Sequence[str]], Matrix],
-    draw: Draw,
-) -> tuple[int, int]:
-    """Add documents to a tenant's index, all of them or none; ids are unique inside a tenant.
-
-    A document whose id is there already with the same text and metadata is skipped.
-
-    Args:
-        embed: texts -> quantised rows, (n, dimension) int8.
-
-    Returns:
-        How many were added, and how many skipped.
-
-    Raises:
-        CommitmentError: full (before anything is written), an id with another text or other metadata, or a document
-            that no leaf can hold.
-    """
-    _check_name(tenant, "tenant")
-    query = "SELECT document, text, metadata FROM documents WHERE tenant = ?"
-    present = {name: (text, metadata) for name, text, metadata in state.rows(query, (tenant,))}
-    fresh: dict[str, tuple[str, bytes]] = {}
-    for document in documents:
-        _check_document(document)
-        content = document.text, document.metadata.encode()
-        known = present.get(document.id, fresh.get(document.id))
-        if known is None:
-            fresh[document.id] = content
-        elif known != content:
-            other = "another text" if known[0] != document.text else "other metadata"
-            raise CommitmentError(f"document {document.id!r} of tenant {tenant!r} is there with {other}")
-    if len(present) + len(fresh) > capacity:
-        raise CommitmentError(
-            f"tenant {tenant!r} would hold {len(present) + len(fresh)} documents, the circuit class has {capacity} "
-            "slots: nothing was added; use a larger class or split the corpus"
-        )
-    names = list(fresh)
-    rows = embed([fresh[name][0] for name in names]) if names else np.zeros((0, dimension), dtype=np.int8)
-    if rows.shape != (len(names), dimension) or rows.dtype != np.int8:
-        raise CommitmentError(f"the embedder gave {rows.shape} {rows.dtype}, not ({len(names)}, {dimension}) int8")
-    with state.transaction() as db:
-        found = db.execute("SELECT placement, counter FROM tenants WHERE name = ?", (tenant,)).fetchone()
-        placement, counter = found if found else (draw(32), 0)
-        taken = {slot for (slot,) in db.execute("SELECT slot FROM documents WHERE tenant = ?", (tenant,))}
-        free = [slot for slot in range(capacity) if slot not in taken]
-        for name, row in zip(names, rows, strict=True):
-            slot = choose_slot(placement, counter, free)
-            del free[bisect_left(free, slot)]
-            counter += 1
-            line = tenant, slot, name, *fresh[name], row.tobytes()
-            db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", line)
-        db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?)", (tenant, placement, counter))
-    return len(names), len(documents) - len(names)
+# --- the documents now ------------------------------------------------------------------------------------------------
 
 
 def tenants(state: State) -> list[tuple[str, int]]:
@@ -130,8 +53,8 @@ def current(state: State, tenant: str, capacity: int, dimension: int) -> tuple[M
     for slot, name, text, metadata, row in state.rows(query, (tenant,)):
         if slot >= capacity or len(row) != dimension:
             raise CommitmentError(
-                f"tenant {tenant!r} was ingested for another class or embedder (slot {slot}, {len(row)} entries): "
-                "make a new provider state and ingest again"
+                f"the documents of tenant {tenant!r} were put for another class or embedder (slot {slot}, {len(row)} "
+                "entries): make a new provider state and put them again"
             )
         matrix[slot] = np.frombuffer(row, dtype=np.int8)
         texts[slot] = _stored(name, text, metadata)
@@ -144,20 +67,6 @@ def _stored(document: str, text: str, metadata: bytes) -> SlotText:
     except AuditError as error:
         what = f"the stored metadata of document {document[:80]!r} is damaged"
         raise CommitmentError(f"{what} ({error}): restore state.db from a backup") from None
-
-
-def _check_name(name: str, what: str) -> None:
-    try:
-        NAME.write(name, bytearray())
-    except EncodingError as error:
-        raise CommitmentError(f"{what} name: {error}") from None
-
-
-def _check_document(document: Document) -> None:
-    try:
-        document.content.check()
-    except AuditError as error:
-        raise CommitmentError(f"document {document.id[:80]!r} fits no slot: {error}") from None
 
 
 # --- a window's version ----------------------------------------------------------------------------------------------

@@ -73,7 +73,8 @@ def prepare_window(
     strangers = [a for a in registry if a.tenant not in names]
     if strangers:
         raise CommitmentError(
-            f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: ingest them first"
+            f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: `ragseal-provider "
+            "documents put` adds some"
         )
     if policy.coined and thinning is None:
         raise ConfigurationError(

@@ -37,10 +37,14 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS tenants (
-    name TEXT PRIMARY KEY, placement BLOB NOT NULL, counter INTEGER NOT NULL);
+    name TEXT PRIMARY KEY, placement BLOB NOT NULL, counter INTEGER NOT NULL, capacity INTEGER NOT NULL,
+    block_slots INTEGER NOT NULL, revision INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS documents (
     tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL, metadata BLOB NOT NULL,
-    row BLOB NOT NULL, PRIMARY KEY (tenant, slot), UNIQUE (tenant, document));
+    row BLOB NOT NULL, content BLOB NOT NULL, source TEXT NOT NULL, PRIMARY KEY (tenant, slot),
+    UNIQUE (tenant, document));
+CREATE TABLE IF NOT EXISTS source_marks (
+    tenant TEXT NOT NULL, source TEXT NOT NULL, mark TEXT NOT NULL, PRIMARY KEY (tenant, source));
 CREATE TABLE IF NOT EXISTS windows (
     manifest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, signed BLOB NOT NULL, seed BLOB NOT NULL,
     nonce BLOB NOT NULL, blinding BLOB NOT NULL, coin_seed BLOB);
@@ -50,6 +54,8 @@ CREATE TABLE IF NOT EXISTS window_accounts (
 CREATE TABLE IF NOT EXISTS versions (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, tenant));
+CREATE TABLE IF NOT EXISTS throw_places (
+    manifest BLOB NOT NULL, tenant TEXT NOT NULL, placement BLOB NOT NULL, PRIMARY KEY (manifest, tenant));
 CREATE TABLE IF NOT EXISTS version_texts (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL,
     metadata BLOB NOT NULL, PRIMARY KEY (manifest, tenant, slot));

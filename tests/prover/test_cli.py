@@ -57,8 +57,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     lines = [json.dumps({"id": f"d{i}", "text": f"document number {i} about topic {i % 5}"}) for i in range(12)]
     corpus = folder / "corpus.jsonl"
     corpus.write_text("\n".join(lines) + "\n")
-    ingested = answer("ingest", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
-    assert ingested == {"tenant": "acme", "added": 12, "skipped": 0, "notes": []}
+    ingested = answer("documents", "put", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
+    assert ingested == {"tenant": "acme", "added": 12, "changed": 0, "deleted": 0, "unchanged": 0, "notes": []}
     public = _public("alice")
     answer("accounts", "add", "alice", "--state", state, "--tenant", "acme", "--key", public)
     assert answer("accounts", "list", "--state", state)["accounts"][0]["key"] == public
@@ -137,7 +137,7 @@ def test_refusals_are_one_line_with_a_way_out(prepared: Path, tmp_path: Path) ->
             "unknown embedder",
         ),
         (["status", "--state", tmp_path / "nowhere"], "ragseal-provider init"),
-        (["ingest", "--state", prepared, "--tenant", "acme", "--corpus", "pdf:x"], "jsonl:FILE"),
+        (["documents", "put", "--state", prepared, "--tenant", "acme", "--corpus", "pdf:x"], "jsonl:FILE"),
         (["accounts", "add", "b", "--state", prepared, "--tenant", "acme", "--key", "00"], "64 hexadecimal"),
         (["accounts", "add", "alice", "--state", prepared, "--tenant", "acme", "--key", public], "another key"),
         (["commit", "--state", prepared, "--policy", policy, "--window", "w2"], "class"),
@@ -153,11 +153,39 @@ def test_refusals_are_one_line_with_a_way_out(prepared: Path, tmp_path: Path) ->
         assert "Traceback" not in done.output
 
 
+def test_documents_are_put_listed_deleted_and_placed_afresh(prepared: Path, tmp_path: Path) -> None:
+    state, corpus = tmp_path / "state", tmp_path / "more.jsonl"
+    shutil.copytree(prepared, state, symlinks=True)
+    corpus.write_text('{"id": "d0", "text": "changed"}\n{"id": "e", "text": "new"}\n')
+    tenant = ("--state", state, "--tenant", "acme")
+    done = answer("documents", "put", *tenant, "--corpus", f"jsonl:{corpus}")
+    assert done == {"tenant": "acme", "added": 1, "changed": 1, "deleted": 0, "unchanged": 0, "notes": []}
+    assert answer("documents", "delete", *tenant, "--id", "d1", "--id", "d2") == {"tenant": "acme", "deleted": 2}
+    listed = answer("documents", "list", *tenant)["documents"]
+    assert len(listed) == 11
+    assert listed[0] == {"id": "d0", "bytes": 7, "source": ""}
+    refused = run("documents", "delete", *tenant, "--id", "d3", "--id", "d1")
+    assert refused.exit_code == 1
+    assert "nothing was deleted" in " ".join(refused.output.split())
+    assert answer("status", "--state", state)["tenants"] == {"acme": 11}
+    refused = run("documents", "new-period", *tenant)
+    assert refused.exit_code == 1
+    assert "window 'w1' is committed" in " ".join(refused.output.split())
+    fresh = tmp_path / "fresh"
+    answer("init", "--state", fresh, "--origin", "example.org/cli", "--class", "tiny")
+    answer("documents", "put", "--state", fresh, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
+    answer("documents", "delete", "--state", fresh, "--tenant", "acme", "--id", "e")
+    assert answer("documents", "new-period", "--state", fresh, "--tenant", "acme") == {"tenant": "acme", "placed": 1}
+
+
 def test_help_teaches(prepared: Path) -> None:
     shown = run("--help").output
-    order = [shown.index(f"ragseal-provider {c}") for c in ("init", "ingest", "fetch-keys", "commit", "serve", "close")]
+    order = [
+        shown.index(f"ragseal-provider {c}")
+        for c in ("init", "documents put", "fetch-keys", "commit", "serve", "close")
+    ]
     assert order == sorted(order)
-    formats = run("ingest", "--help").output
+    formats = run("documents", "put", "--help").output
     assert all(word in formats for word in ('{"id": "d1"', "csv", "standard input", "Links are not followed"))
 
 

@@ -29,10 +29,11 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.prover import assembly
-from ragseal.prover.commitment import index, manifest, registry
+from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage import window_secrets
@@ -42,6 +43,7 @@ from tests.simulator.provider import (
     AUDITOR_KEY,
     DIMENSION,
     NOW,
+    SHAPE,
     Asker,
     Clock,
     Participant,
@@ -170,7 +172,7 @@ def test_documents_of_two_tenants_are_said(tmp_path: Path, tiny: CircuitClass) -
     provider = open_provider(tmp_path / "p")
     both = [Document("in both", "acme report number 3 about topic 8"), Document("new", "nobody else has this")]
     embed = embed_with(TrigramEmbedder())
-    index.ingest(provider.state, "globex", tiny.N, DIMENSION, both, embed, secrets.token_bytes)
+    apply(provider.state, "globex", map(Put, both), embed, secrets.token_bytes, SHAPE)
     provider.commit(make_policy(), "w1")
     digest = provider.journal.history.named("w1").digest
     assert window_secrets.shared_documents(provider.state, digest) == [("acme", "globex", 1)]

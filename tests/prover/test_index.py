@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ingestion, slots, and what survives on disk."""
+"""The tree over a version's texts, and what survives on disk."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.commitment import text_leaf
-from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
-from ragseal.kernel.slot_text import MAX_TEXT_BYTES, NO_METADATA, Metadata, MetadataPair, SlotText
+from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
-from ragseal.prover.commitment import index
+from ragseal.prover.commitment import documents, index
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Put
 from ragseal.prover.commitment.index import Matrix
+from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.storage.state import SCHEMA_VERSION, Settings, State, create
 from ragseal.runtime.metadata import committed
 
@@ -38,105 +40,6 @@ def embed(texts: Sequence[str]) -> Matrix:
     return np.array([[len(t) % 127, 1, 2, 3] for t in texts], dtype=np.int8).reshape(len(texts), DIMENSION)
 
 
-def add(state: State, *documents: Document) -> tuple[int, int]:
-    return index.ingest(state, "acme", CAPACITY, DIMENSION, documents, embed, secrets.token_bytes)
-
-
-def many(count: int, start: int = 0) -> list[Document]:
-    return [Document(f"d{i}", "x" * (i + 1)) for i in range(start, start + count)]
-
-
-def test_rows_stand_in_their_slots_and_empty_ones_are_zero(state: State) -> None:
-    assert add(state, *many(6)) == (6, 0)
-    matrix, texts = index.current(state, "acme", CAPACITY, DIMENSION)
-    assert len(texts) == 6
-    for slot in range(CAPACITY):
-        expected = embed([texts[slot].text])[0] if slot in texts else np.zeros(DIMENSION)
-        assert (matrix[slot] == expected).all()
-    assert index.tenants(state) == [("acme", 6)]
-
-
-def test_a_second_corpus_fills_up_and_known_documents_are_skipped(state: State) -> None:
-    add(state, *many(6))
-    before = index.current(state, "acme", CAPACITY, DIMENSION)[1]
-    assert add(state, *many(8)) == (2, 6)
-    after = index.current(state, "acme", CAPACITY, DIMENSION)[1]
-    assert before.items() <= after.items()
-
-
-def test_full_is_refused_before_anything_is_written(state: State) -> None:
-    add(state, *many(6))
-    with pytest.raises(CommitmentError, match="10"):
-        add(state, *many(5, start=6))
-    assert index.tenants(state) == [("acme", 6)]
-
-
-def test_an_id_with_another_text_is_refused(state: State) -> None:
-    add(state, *many(2))
-    with pytest.raises(CommitmentError, match="another text"):
-        add(state, Document("d9", "new"), Document("d0", "changed"))
-    assert index.tenants(state) == [("acme", 2)]
-
-
-def test_an_id_with_other_metadata_is_refused(state: State) -> None:
-    kept = Document("d0", "x", committed({"source": "a", "page": 1}))
-    assert add(state, kept) == (1, 0)
-    assert add(state, Document("d0", "x", committed({"page": 1.0, "source": "a"}))) == (0, 1)
-    for other in ({}, {"source": "a"}, {"source": "a", "page": 2}, {"source": "a", "page": "1"}):
-        with pytest.raises(CommitmentError, match="'d0' of tenant 'acme' is there with other metadata"):
-            add(state, Document("d1", "new"), Document("d0", "x", committed(other)))
-    with pytest.raises(CommitmentError, match="other metadata"):
-        add(state, Document("d1", "new"), Document("d1", "new", committed({"a": 1})))
-    (found,) = index.current(state, "acme", CAPACITY, DIMENSION)[1].values()
-    assert found == kept.content
-
-
-def test_documents_that_no_leaf_can_hold_are_refused_before_they_are_embedded(state: State) -> None:
-    unsorted = Metadata((MetadataPair("b", True), MetadataPair("a", "x")))
-    for document, why in (
-        (Document("d0", "x" * (MAX_TEXT_BYTES + 1)), "oversized"),
-        (Document("d0", "\ud800"), "surrogate"),
-        (Document("d0" * 257, "x"), "514 characters"),
-        (Document("", "x"), "0 characters"),
-        (Document("d0", "x", unsorted), "sorted by key"),
-        (Document("d0", "x", Metadata((MetadataPair("k", "v" * 513),))), "513 characters"),
-        (Document("d0", "x", Metadata(tuple(MetadataPair(f"{i:02}", "") for i in range(17)))), "17 items"),
-    ):
-        with pytest.raises(CommitmentError, match=rf"fits no slot: .*{why}"):
-            index.ingest(state, "acme", CAPACITY, DIMENSION, [document], _never, secrets.token_bytes)
-    assert index.tenants(state) == []
-
-
-def _never(texts: Sequence[str]) -> Matrix:
-    raise AssertionError("embedded before it was checked")
-
-
-def test_damaged_metadata_is_named(state: State) -> None:
-    add(state, *many(2))
-    with state.transaction() as db:
-        db.execute("UPDATE documents SET metadata = substr(metadata, 2) WHERE document = 'd1'")
-    with pytest.raises(CommitmentError, match=r"metadata of document 'd1' is damaged.*restore"):
-        index.current(state, "acme", CAPACITY, DIMENSION)
-
-
-def test_an_embedder_of_another_shape_is_refused(state: State) -> None:
-    with pytest.raises(CommitmentError, match="embedder"):
-        index.ingest(
-            state, "acme", CAPACITY, DIMENSION, many(2), lambda t: np.zeros((2, 3), np.int8), secrets.token_bytes
-        )
-
-
-def test_slots_depend_on_key_and_counter_only() -> None:
-    free = list(range(100))
-    key = b"k" * 32
-    chosen = [index.choose_slot(key, n, free) for n in range(50)]
-    assert chosen == [index.choose_slot(key, n, free) for n in range(50)]
-    assert len(set(chosen)) > 25
-    assert chosen != [index.choose_slot(b"j" * 32, n, free) for n in range(50)]
-    with pytest.raises(CommitmentError, match="free"):
-        index.choose_slot(key, 0, [])
-
-
 def test_text_tree_opens_every_slot(state: State) -> None:
     secret = b"s" * 32
     texts = {3: SlotText("d3", "three", NO_METADATA), 7: SlotText("d7", "seven", committed({"n": 7}))}
@@ -148,7 +51,9 @@ def test_text_tree_opens_every_slot(state: State) -> None:
 
 
 def test_secret_files_are_private(state: State) -> None:
-    add(state, *many(2))
+    documents.apply(
+        state, "acme", [Put(Document("d0", "x"))], embed, secrets.token_bytes, IndexShape(CAPACITY, DIMENSION)
+    )
     for name in ("state.db", "provider.pem", "log.pem", "provider.toml"):
         assert stat.S_IMODE(os.stat(state.directory / name).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(state.directory).st_mode) == 0o700

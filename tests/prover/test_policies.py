@@ -155,7 +155,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     public = signature.public_bytes(account_key("alice")).hex()
     for command in (
         ["init", "--origin", "example.org/policies", "--class", "tiny"],
-        ["ingest", "--tenant", "acme", "--corpus", f"jsonl:{corpus}"],
+        ["documents", "put", "--tenant", "acme", "--corpus", f"jsonl:{corpus}"],
         ["accounts", "add", "alice", "--tenant", "acme", "--key", public],
     ):
         assert CliRunner().invoke(main, [*command, "--state", str(state)]).exit_code == 0

@@ -102,7 +102,7 @@ def test_a_window_without_the_native_module(tmp_path: Path, plain: Machine, buil
         plain.run("prover", "accounts", "add", account, "--tenant", "acme", "--key", key["public_key"])
     documents = [{"id": f"d{i}", "text": f"note {i}: how to rotate log file number {i}"} for i in range(40)]
     (tmp_path / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
-    plain.run("prover", "ingest", "--tenant", "acme", "--corpus", "jsonl:documents.jsonl")
+    plain.run("prover", "documents", "put", "--tenant", "acme", "--corpus", "jsonl:documents.jsonl")
     (tmp_path / "policy.toml").write_text(POLICY)
     with auditor.running(
         "verifier", "serve", "--listen", service, "--provider", provider, "--log-key", log_key

@@ -47,6 +47,8 @@ from ragseal.prover.attestation.retrieval import encode_embedding
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Put, apply
+from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.keys.keyring import KeyRing
 from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions, Serving
@@ -58,6 +60,7 @@ from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of
 NOW = 1_800_000_000
 HIDDEN = 60  #: of 256: about a quarter
 DIMENSION = 24
+SHAPE = IndexShape(TINY.N, DIMENSION)
 ORIGIN = "example.org/rag"
 SEAL_SECRET = b"s" * 32
 
@@ -122,7 +125,7 @@ def new_state(
     embedder = TrigramEmbedder()
     for tenant, names in tenants.items():
         own = (texts or documents)(tenant)
-        index.ingest(state, tenant, TINY.N, DIMENSION, own, embed_with(embedder), Environment().draw)
+        apply(state, tenant, map(Put, own), embed_with(embedder), Environment().draw, SHAPE)
         new = [registry.Registration(name, tenant, signature.public_bytes(account_key(name))) for name in names]
         registry.add_accounts(state, new)
     return state

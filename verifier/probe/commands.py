@@ -321,8 +321,8 @@ def register(
         \b
         Then, with the provider's operator (who knows that this is a test):
           ragseal-client keygen --state inside --account probe-in      and the same for "outside", probe-out
-          ragseal-provider ingest --tenant probe-in --corpus jsonl:probe/in.jsonl
-          ragseal-provider ingest --tenant probe-out --corpus jsonl:probe/out.jsonl
+          ragseal-provider documents put --tenant probe-in --corpus jsonl:probe/in.jsonl
+          ragseal-provider documents put --tenant probe-out --corpus jsonl:probe/out.jsonl
           ragseal-provider accounts add probe-in --tenant probe-in --key ...       and probe-out
           a window is committed and opened as ever; then `ragseal-verifier probe`
         """

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A tenant's documents as the next committed version will hold them: put, changed, deleted.  SPEC A.3.1, A.3.2.
+
+A window answers from the version that was committed for it, so nothing here touches a window that runs.  A document
+keeps its place while it is edited; a deleted one's place stays empty until the period ends, also for a document that
+is put under the same id again (see :mod:`ragseal.prover.commitment.placement`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ragseal.kernel.encoding import NAME
+from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
+from ragseal.prover.randomness import Draw
+from ragseal.prover.storage.history import History, Stage
+from ragseal.prover.storage.state import State
+
+Row = npt.NDArray[np.int8]  #: (d,), one document's quantised vector
+Embed = Callable[[Sequence[str]], npt.NDArray[np.int8]]  #: n texts -> quantised rows, (n, d)
+
+
+class ChangedMeanwhile(CommitmentError):
+    """Somebody else changed a tenant's documents while these were embedded: nothing was done, doing it again may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A document that is to be there with this content."""
+
+    document: Document
+    row: Row | None = None  #: its quantised vector, where that is not to be computed from the text
+
+    def content(self) -> bytes:
+        """SHA-256 of all that the index takes of it; a document with the same one is unchanged."""
+        said = self.document.content.encode()
+        return hashlib.sha256(said + (b"" if self.row is None else b"\0" + self.row.tobytes())).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A document that is not to be there; one that is not is none the worse for it."""
+
+    id: str
+
+
+Change = Put | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a source was read, kept with what was read."""
+
+    source: str  #: the source's identity
+    value: str  #: what the source itself calls this moment
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What changes did, in documents."""
+
+    added: int = 0
+    changed: int = 0
+    deleted: int = 0
+    unchanged: int = 0  #: there with the same content, or to be deleted and not there
+
+    def __add__(self, other: Applied) -> Applied:
+        """Of one run of changes after another."""
+        return Applied(
+            self.added + other.added,
+            self.changed + other.changed,
+            self.deleted + other.deleted,
+            self.unchanged + other.unchanged,
+        )
+
+    @property
+    def any(self) -> bool:
+        """Whether the next version differs."""
+        return bool(self.added or self.changed or self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One document, as ``documents list`` shows it."""
+
+    id: str
+    source: str  #: identity of the source that it was read from; empty for one that was put
+    bytes: int  #: of its text
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is to be done, once every change was looked at."""
+
+    inserted: dict[str, Put] = field(default_factory=dict)  #: in the order of insertion
+    edited: dict[str, Put] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    same: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
+
+    def take(self, change: Change, present: Mapping[str, bytes]) -> None:
+        """One change after another; of an id that occurs more than once, in their order."""
+        if isinstance(change, Delete):
+            if self.inserted.pop(change.id, None) is not None:
+                return  # put and deleted before any version could show it: it needs no place
+            if change.id in present:
+                self.deleted.add(change.id)
+                self.edited.pop(change.id, None)
+                self.same.discard(change.id)
+            else:
+                self.absent.add(change.id)
+            return
+        name = change.document.id
+        if name not in present or name in self.deleted:
+            self.inserted[name] = change
+        elif present[name] == change.content():
+            self.edited.pop(name, None)
+            self.same.add(name)
+        else:
+            self.same.discard(name)
+            self.edited[name] = change
+
+
+def apply(
+    state: State,
+    tenant: str,
+    changes: Iterable[Change],
+    embed: Embed,
+    draw: Draw,
+    shape: IndexShape,
+    *,
+    source: str = "",
+    mark: Mark | None = None,
+) -> Applied:
+    """Make changes to a tenant's documents, all of them or none, in one transaction.
+
+    Args:
+        changes: read once; of one id several times, the order counts.
+        embed: called once, with the texts that are new or changed and came without a row.
+        shape: as the period was begun with; of a new tenant, as it begins with.
+        source: identity of the source that documents are put from; remembered with each.
+        mark: how far that source was read; in the same transaction.
+
+    Raises:
+        CommitmentError: the period has too few unused places (before anything is embedded or written), an oversized or
+            malformed name or text, a row of another shape, another shape of the index, or documents that were changed
+            by somebody else meanwhile.
+    """
+    check_name(tenant)
+    begun = _begun(state, tenant)
+    stored = state.rows("SELECT document, content, source FROM documents WHERE tenant = ?", (tenant,))
+    present = {name: content for name, content, _ in stored}
+    plan = _Plan()
+    for change in changes:
+        if isinstance(change, Put):
+            _check_put(change, shape)
+        plan.take(change, present)
+    placement, used, revision = begun.continued(tenant, shape) if begun else (draw(KEY_BYTES), 0, 0)
+    _require_places(tenant, shape, used, len(plan.inserted), len(present))
+    written = [*plan.inserted.values(), *plan.edited.values()]
+    rows = _rows(written, embed, shape.dimension)
+    slots = next_slots(placement, used, len(plan.inserted), shape)
+    moved = [name for name, _, owner in stored if name in plan.same and owner != source]
+    line = (tenant, placement, used + len(slots), shape.capacity, shape.block_slots, revision + 1)
+    with state.transaction() as db:
+        _require_revision(db, tenant, revision)
+        for name in plan.deleted:
+            db.execute("DELETE FROM documents WHERE tenant = ? AND document = ?", (tenant, name))
+        for put, row, slot in zip(plan.inserted.values(), rows, slots, strict=False):
+            _insert(db, tenant, slot, put, row, source)
+        for put, row in zip(plan.edited.values(), rows[len(slots) :], strict=True):
+            _edit(db, tenant, put, row, source)
+        for name in moved:
+            db.execute("UPDATE documents SET source = ? WHERE tenant = ? AND document = ?", (source, tenant, name))
+        db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
+        if mark is not None:
+            db.execute("INSERT OR REPLACE INTO source_marks VALUES (?, ?, ?)", (tenant, mark.source, mark.value))
+    return Applied(
+        added=len(plan.inserted.keys() - plan.deleted),
+        changed=len(plan.edited) + len(plan.inserted.keys() & plan.deleted),
+        deleted=len(plan.deleted - plan.inserted.keys()),
+        unchanged=len(plan.same) + len(plan.absent - plan.inserted.keys()),
+    )
+
+
+def new_period(state: State, tenant: str, shape: IndexShape, draw: Draw) -> None:
+    """Draw a new placement key and place all of a tenant's documents afresh; deleted ones' places are free again.
+
+    Every version that is committed from now on belongs to the new period.  Callers see to it that none of the old one
+    follows, and that no window under the old one's coins still runs (:func:`require_no_window`): a document under a
+    coin that was an earlier one's could be told visible by what that one returned.
+
+    Raises:
+        CommitmentError: no such tenant, or more documents than places.
+    """
+    begun = _begun(state, tenant)
+    if begun is None:
+        raise CommitmentError(f"tenant {tenant!r} has no documents: `ragseal-provider documents put` adds some")
+    placement = draw(KEY_BYTES)
+    old = [slot for (slot,) in state.rows("SELECT slot FROM documents WHERE tenant = ? ORDER BY slot", (tenant,))]
+    if len(old) > shape.places:
+        raise CommitmentError(
+            f"tenant {tenant!r} has {len(old)} documents, a period of this class {shape.places} places"
+        )
+    moves = zip(next_slots(placement, 0, len(old), shape), old, strict=True)
+    line = (tenant, placement, len(old), shape.capacity, shape.block_slots, begun.revision + 1)
+    with state.transaction() as db:
+        _require_revision(db, tenant, begun.revision)
+        db.execute("UPDATE documents SET slot = -1 - slot WHERE tenant = ?", (tenant,))  # out of each other's way
+        for slot, before in moves:
+            db.execute("UPDATE documents SET slot = ? WHERE tenant = ? AND slot = ?", (slot, tenant, -1 - before))
+        db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
+
+
+def replaced_since(state: State, throw: bytes) -> bool:
+    """Whether a tenant's documents were placed afresh since a window threw its coins: they have other coins now.
+
+    Args:
+        throw: digest of that window's manifest.
+    """
+    query = (
+        "SELECT 1 FROM throw_places p LEFT JOIN tenants t ON t.name = p.tenant "
+        "WHERE p.manifest = ? AND p.placement IS NOT t.placement LIMIT 1"
+    )
+    return state.row(query, (throw,)) is not None
+
+
+def require_no_window(history: History) -> None:
+    """Raises CommitmentError: a window is committed or open, whose period a new placement would break."""
+    newest = history.newest
+    if newest is not None and newest.stage is not Stage.CLOSED:
+        raise CommitmentError(
+            f"window {newest.manifest.window!r} is {newest.stage.name.lower()}: documents are placed afresh between "
+            "windows only; close it first"
+        )
+
+
+def delete(state: State, tenant: str, names: Sequence[str], draw: Draw, shape: IndexShape) -> Applied:
+    """Delete documents by id, all of them or none.
+
+    Raises:
+        CommitmentError: an id that is not there, or as :func:`apply`.
+    """
+    present = {name for (name,) in state.rows("SELECT document FROM documents WHERE tenant = ?", (tenant,))}
+    missing = [name for name in names if name not in present]
+    if missing:
+        shown = ", ".join(repr(name[:80]) for name in missing[:5]) + (" and more" if len(missing) > 5 else "")
+        raise CommitmentError(
+            f"tenant {tenant!r} has no document {shown}: nothing was deleted; `documents list` shows what is there"
+        )
+    return apply(state, tenant, map(Delete, names), _nothing_to_embed, draw, shape)
+
+
+def listed(state: State, tenant: str) -> list[Listed]:
+    """A tenant's documents by id, of which the order tells nothing."""
+    query = "SELECT document, source, LENGTH(CAST(text AS BLOB)) FROM documents WHERE tenant = ? ORDER BY document"
+    return [Listed(str(name), str(source), int(size)) for name, source, size in state.rows(query, (tenant,))]
+
+
+def of_source(state: State, tenant: str, source: str) -> set[str]:
+    """Ids of a tenant's documents that were last read from this source."""
+    query = "SELECT document FROM documents WHERE tenant = ? AND source = ?"
+    return {str(name) for (name,) in state.rows(query, (tenant, source))}
+
+
+def mark_of(state: State, tenant: str, source: str) -> str | None:
+    """How far a source was read for a tenant; None if it never was."""
+    found = state.row("SELECT mark FROM source_marks WHERE tenant = ? AND source = ?", (tenant, source))
+    return None if found is None else str(found[0])
+
+
+def check_name(tenant: str) -> None:
+    """Raises CommitmentError: no name that a tenant can have."""
+    try:
+        NAME.write(tenant, bytearray())
+    except EncodingError as error:
+        raise CommitmentError(f"tenant name: {error}") from None
+
+
+# --- parts of apply --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A tenant's running period."""
+
+    placement: bytes
+    used: int
+    capacity: int
+    block_slots: int
+    revision: int
+
+    def continued(self, tenant: str, shape: IndexShape) -> tuple[bytes, int, int]:
+        """Placement key, places used and revision; CommitmentError: it was begun with another shape."""
+        if (self.capacity, self.block_slots) != (shape.capacity, shape.block_slots):
+            raise CommitmentError(
+                f"tenant {tenant!r} is in a period of {self.capacity} slots, {self.block_slots} a document, not of "
+                f"{shape.capacity} and {shape.block_slots}: begin a new period first (`documents new-period`)"
+            )
+        return self.placement, self.used, self.revision
+
+
+def _begun(state: State, tenant: str) -> _Begun | None:
+    query = "SELECT placement, counter, capacity, block_slots, revision FROM tenants WHERE name = ?"
+    found = state.row(query, (tenant,))
+    return None if found is None else _Begun(*found)
+
+
+def _require_revision(db: sqlite3.Connection, tenant: str, revision: int) -> None:
+    """Whoever embeds for an hour does not write over what was changed since: raises ChangedMeanwhile."""
+    found = db.execute("SELECT revision FROM tenants WHERE name = ?", (tenant,)).fetchone()
+    if (found[0] if found else 0) != revision:
+        raise ChangedMeanwhile(f"documents of tenant {tenant!r} were changed meanwhile: nothing was done, do it again")
+
+
+def _require_places(tenant: str, shape: IndexShape, used: int, wanted: int, present: int) -> None:
+    if used + wanted > shape.places:
+        raise CommitmentError(
+            f"{wanted} new documents for tenant {tenant!r}, and {shape.places - used} of {shape.places} places are "
+            f"unused in this period ({used - present} rest: their documents were deleted). Nothing was changed. Begin "
+            "a new period, which frees those that rest and throws new coins with the next window (`ragseal-provider "
+            "documents new-period`), use a larger class, or split the corpus into tenants"
+        )
+
+
+def _check_put(put: Put, shape: IndexShape) -> None:
+    try:
+        put.document.content.check()
+    except AuditError as error:
+        raise CommitmentError(f"document {put.document.id[:80]!r} fits no slot: {error}") from None
+    if put.row is not None and (put.row.shape != (shape.dimension,) or put.row.dtype != np.int8):
+        raise CommitmentError(
+            f"document {put.document.id[:80]!r} has a row {put.row.dtype} {put.row.shape}, not {shape.dimension} int8"
+        )
+
+
+def _rows(puts: Sequence[Put], embed: Embed, dimension: int) -> list[bytes]:
+    """Every put's row; those that have none are embedded together."""
+    texts = [put.document.text for put in puts if put.row is None]
+    rows = embed(texts) if texts else np.zeros((0, dimension), dtype=np.int8)
+    if rows.shape != (len(texts), dimension) or rows.dtype != np.int8:
+        raise CommitmentError(f"the embedder gave {rows.shape} {rows.dtype}, not ({len(texts)}, {dimension}) int8")
+    made = iter(rows)
+    return [(next(made) if put.row is None else put.row).tobytes() for put in puts]
+
+
+def _insert(db: sqlite3.Connection, tenant: str, slot: int, put: Put, row: bytes, source: str) -> None:
+    one = put.document
+    values = (tenant, slot, one.id, one.text, one.metadata.encode(), row, put.content(), source)
+    db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _edit(db: sqlite3.Connection, tenant: str, put: Put, row: bytes, source: str) -> None:
+    one = put.document
+    values = (one.text, one.metadata.encode(), row, put.content(), source, tenant, one.id)
+    query = "UPDATE documents SET text = ?, metadata = ?, row = ?, content = ?, source = ?"
+    db.execute(f"{query} WHERE tenant = ? AND document = ?", values)
+
+
+def _nothing_to_embed(texts: Sequence[str]) -> npt.NDArray[np.int8]:
+    raise CommitmentError(f"{len(texts)} texts to embed where documents are only deleted")

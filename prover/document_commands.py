@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-provider documents``: what the next committed version of a tenant's index will hold."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+
+from ragseal.embedder import load_embedder, quantise
+from ragseal.kernel import signature
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.log import Log
+from ragseal.prover import assembly
+from ragseal.prover.commitment import documents as index
+from ragseal.prover.commitment.corpora import DEFAULT_FIELDS, KINDS, open_corpus
+from ragseal.prover.commitment.corpus_metadata import field_names
+from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.prover.commitment.documents import Applied, Embed, Put
+from ragseal.prover.commitment.index import Matrix
+from ragseal.prover.commitment.placement import IndexShape
+from ragseal.prover.options import STATE
+from ragseal.prover.sources import opening
+from ragseal.prover.sources.interface import Installable, Source
+from ragseal.prover.sources.sync import Target, follow, sync
+from ragseal.prover.sources.vectors import VectorRule
+from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.state import Settings, State
+from ragseal.runtime.terminal import JSON, Teaching, progress_bars, tell_result
+
+EMBED_BATCH = 256  #: texts between two updates of the progress bar
+
+TENANT = click.option("--tenant", required=True, help="Whose documents these are.")
+CHUNK = click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most this length.")
+METADATA = click.option(
+    "--metadata-fields", metavar="NAME,...", help="Members or columns that answers bring beside the text."
+)
+
+
+@click.group(cls=Teaching)
+def documents() -> None:
+    """What the next committed window will find: documents are put, changed, deleted.
+
+    A window answers from the version that it was committed with; nothing here changes one that runs.
+    """
+
+
+@documents.command("put")
+@STATE
+@TENANT
+@click.option("--corpus", required=True, help=f"{KINDS}.")
+@CHUNK
+@METADATA
+@JSON
+def put_documents(
+    directory: Path, tenant: str, corpus: str, chunk: int | None, metadata_fields: str | None, as_json: bool
+) -> None:
+    """Put documents into a tenant's index: new ones at random places, changed ones where they stand.
+
+    All of the corpus or nothing.  What is there already and unchanged is left alone, and so is what the corpus does not
+    name (`documents sync` deletes it).
+
+    \b
+    jsonl  one JSON object per line, UTF-8:
+             {"id": "d1", "title": "may be left out", "text": "what is retrieved"}
+           id (or _id) is text or an integer, unique in the corpus; the title is put before the text.
+    csv    the same by columns: the first row names them (id, title, text), RFC 4180, UTF-8.
+    beir   a folder with corpus.jsonl: _id, title, text.
+    text   every .txt and .md file below a folder; its path is its id. Links are not followed.
+
+    \b
+    --metadata-fields source,title,url   takes these members or columns along, text, true, false or numbers; of JSON
+           also those inside an object "metadata", which come first. At most 16, of at most 512 characters each.
+
+    Whoever is handed a document's text reads its id and metadata, too; nobody else does. Other members, columns and
+    links are not kept; a note names them.
+    """
+    notes, fields = Notes(), replace(DEFAULT_FIELDS, metadata=field_names(metadata_fields))
+    with State(directory) as state, progress_bars() as bars:
+        embed = embedding(bars, state.settings, tenant)
+        found = open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes)
+        puts = [Put(document) for document in found]
+        done = index.apply(state, tenant, puts, embed, secrets.token_bytes, shape_of(state.settings))
+    tell_applied(as_json, tenant, done, notes)
+
+
+@documents.command("delete")
+@STATE
+@TENANT
+@click.option("--id", "names", required=True, multiple=True, help="A document's id. Repeatable; all of them or none.")
+@JSON
+def delete_documents(directory: Path, tenant: str, names: tuple[str, ...], as_json: bool) -> None:
+    """Delete documents: they are in no version that is committed from now on.
+
+    Their places stay empty until the period ends.  Versions of windows that were committed before keep the texts, which
+    proofs and audits of those windows need.
+    """
+    with State(directory) as state:
+        done = index.delete(state, tenant, names, secrets.token_bytes, shape_of(state.settings))
+    tell_result(as_json, {"tenant": tenant, "deleted": done.deleted}, f"{tenant}: {done.deleted} documents deleted")
+
+
+@documents.command("list")
+@STATE
+@TENANT
+@JSON
+def list_documents(directory: Path, tenant: str, as_json: bool) -> None:
+    """A tenant's documents by id: how many bytes of text, and which source they were read from."""
+    with State(directory) as state:
+        found = index.listed(state, tenant)
+    values = {"tenant": tenant, "documents": [{"id": d.id, "bytes": d.bytes, "source": d.source} for d in found]}
+    lines = "\n".join(f"{d.id}  {d.bytes}  {d.source}".rstrip() for d in found)
+    tell_result(as_json, values, lines or f"tenant {tenant} has no documents")
+
+
+@documents.command("sync")
+@STATE
+@TENANT
+@click.option("--source", "spec", required=True, help=f"{opening.KINDS}; see below.")
+@click.option("--vectors", default="embed", show_default=True, metavar="embed|check:N",
+              help="Embed all texts, or take the source's vectors and embed N of them anew to compare.")  # fmt: skip
+@click.option("--keep-missing", is_flag=True, help="Keep documents that the source no longer has.")
+@click.option("--follow", is_flag=True, help="Go on as the source changes, until Ctrl-C or SIGTERM.")
+@click.option("--every", type=click.FloatRange(min=0.5), default=60.0, show_default=True,
+              help="With --follow: seconds between two looks at a source that does not tell of changes.")  # fmt: skip
+@click.option("--install-trigger", is_flag=True,
+              help="PostgreSQL: first make the outbox and triggers that --follow reads. Takes TRIGGER on the table and "
+              "CREATE on its schema.")  # fmt: skip
+@CHUNK
+@METADATA
+@JSON
+def sync_documents(
+    directory: Path,
+    tenant: str,
+    spec: str,
+    vectors: str,
+    keep_missing: bool,
+    follow: bool,
+    every: float,
+    install_trigger: bool,
+    chunk: int | None,
+    metadata_fields: str | None,
+    as_json: bool,
+) -> None:
+    """Bring a tenant's documents to what a source holds: put what is new or changed, delete what it no longer has.
+
+    A snapshot is taken whole or not at all.  Only documents that were last read from this source are deleted.  A row
+    that is refused changes nothing and is named.
+
+    \b
+    postgres:postgresql://reader@host/db?table=chunks&text=body&metadata=source,title
+    qdrant:https://host:6333?collection=docs     key in QDRANT_API_KEY
+    lancedb:FOLDER?table=chunks
+    chroma:http://host:8000?collection=docs      or a folder
+    milvus:http://host:19530?collection=docs     or FILE.db; token in MILVUS_TOKEN
+    parquet:FILE  vdf:FOLDER  faiss:FILE?texts=FILE.jsonl
+    jsonl:FILE  csv:FILE  beir:FOLDER  text:FOLDER
+
+    id, text, title, vector and metadata name columns.  A PostgreSQL source also takes where=SQL, which is SQL of your
+    own and runs as it is; leave passwords to PGPASSWORD or ~/.pgpass, since others can see a command line.  In a
+    source, "&" is written %26, "?" %3F and "%" %25.
+    """
+    rule = VectorRule.parse(vectors)
+    taken = rule.check is not None
+    notes, names = Notes(), field_names(metadata_fields)
+    if install_trigger:
+        installing(spec)
+    with State(directory) as state, progress_bars() as bars:
+        task = bars.add_task(f"reading for {tenant}", total=None)
+        target = Target(
+            state,
+            tenant,
+            shape_of(state.settings),
+            load_embedder(state.settings.embedder),
+            embedding(bars, state.settings, tenant),
+            secrets.token_bytes,
+            rule,
+            keep_missing,
+            reading=lambda count: bars.update(task, completed=count),
+        )
+        if follow:
+            with stopped_by_signals() as stop:
+                opened = partial(opening.open_source, spec, taken, Notes(), chunk, names)
+                done = following(target, opened, stop, every, bars.console)
+        else:
+            with closing(opening.open_source(spec, taken, notes, chunk, names)) as source:
+                done = sync(target, source)
+    tell_applied(as_json, tenant, done, notes)
+
+
+@documents.command("new-period")
+@STATE
+@TENANT
+@JSON
+def new_period(directory: Path, tenant: str, as_json: bool) -> None:
+    """Place all of a tenant's documents afresh; places of deleted documents are free again.
+
+    Between windows only: refused while a committed window is not closed.  The next window throws new coins then, which
+    costs unseen once more (SPEC A.11.10).
+    """
+    with State(directory) as state:
+        ledger = Log.open(state.ledger_directory, state.log_signer)
+        try:
+            index.require_no_window(Journal(ledger, signature.public_bytes(state.key)).history)
+        finally:
+            ledger.close()
+        index.new_period(state, tenant, shape_of(state.settings), secrets.token_bytes)
+        count = len(index.listed(state, tenant))
+    tell_result(as_json, {"tenant": tenant, "placed": count}, f"{tenant}: {count} documents are placed afresh")
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def tell_applied(as_json: bool, tenant: str, done: Applied, notes: Notes) -> None:
+    """What changes did, and what of their source was not taken."""
+    told = [f"{done.added} documents added", f"{done.changed} changed", f"{done.deleted} deleted"]
+    text = f"{tenant}: {', '.join(told)}, {done.unchanged} as they were"
+    values = {"tenant": tenant, **asdict(done), "notes": notes.lines()}
+    tell_result(as_json, values, text + "".join(f"\nnote: {line}" for line in notes.lines()))
+
+
+def installing(spec: str) -> None:
+    """Make the outbox of a PostgreSQL source; ConfigurationError for any other."""
+    with closing(opening.open_source(spec)) as source:
+        if not isinstance(source, Installable):
+            raise ConfigurationError("--install-trigger is for PostgreSQL; other sources are compared row by row")
+        source.install_trigger()
+
+
+def following(
+    target: Target, open_source: Callable[[], Source], stop: threading.Event, every: float, out: Console
+) -> Applied:
+    """Follow a source to its end, saying what each batch changed; all of it together."""
+    total = Applied()
+
+    def tell(done: Applied) -> None:
+        nonlocal total
+        total += done
+        out.print(f"{done.added} added, {done.changed} changed, {done.deleted} deleted", markup=False)
+
+    follow(target, open_source, stop, every, tell)
+    return total
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the process as ever."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def shape_of(settings: Settings) -> IndexShape:
+    """What the provider's class and embedder make of an index."""
+    return IndexShape(assembly.circuit_class(settings.class_name).N, load_embedder(settings.embedder).dimension)
+
+
+def embedding(bars: Progress, settings: Settings, tenant: str) -> Embed:
+    """The provider's embedder as :func:`documents.apply` calls it, with a bar on the terminal."""
+    embedder = load_embedder(settings.embedder)
+
+    def embed(texts: Sequence[str]) -> Matrix:
+        task = bars.add_task(f"embedding for {tenant}", total=len(texts))
+        parts = [np.zeros((0, embedder.dimension), dtype=np.int8)]
+        for at in range(0, len(texts), EMBED_BATCH):
+            parts.append(quantise(embedder.embed(list(texts[at : at + EMBED_BATCH]))))
+            bars.update(task, completed=at + len(parts[-1]))
+        bars.update(task, visible=False)
+        return np.concatenate(parts)
+
+    return embed

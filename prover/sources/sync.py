@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring a tenant's documents to what a source holds: once, all or nothing, or again and again as the source changes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+
+from ragseal.embedder import Embedder
+from ragseal.kernel.errors import EncodingError, TransportError
+from ragseal.prover.commitment import documents
+from ragseal.prover.commitment.corpora import DEFAULT_LIMITS, check_document
+from ragseal.prover.commitment.corpus_files import Limits
+from ragseal.prover.commitment.documents import Applied, Change, ChangedMeanwhile, Delete, Embed, Mark, Put
+from ragseal.prover.commitment.placement import IndexShape
+from ragseal.prover.randomness import Draw
+from ragseal.prover.sources.interface import Feed, Item, Source, StaleMark, Versioned
+from ragseal.prover.sources.reading import checked
+from ragseal.prover.sources.vectors import EMBED, VectorCheck, VectorRule
+from ragseal.prover.storage.state import State
+
+BATCH = 256  #: rows whose vectors are checked and quantised together
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds before a lost source is opened again; doubled each time
+
+log = logging.getLogger("ragseal.sources")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whose documents are brought up to date, and by what rules."""
+
+    state: State
+    tenant: str
+    shape: IndexShape
+    embedder: Embedder
+    embed: Embed  #: the same one as the index calls it
+    draw: Draw
+    rule: VectorRule = EMBED
+    keep_missing: bool = False  #: what the source no longer has stays
+    limits: Limits = DEFAULT_LIMITS
+    reading: Callable[[int], None] = field(default=lambda count: None)  #: told how many rows were read so far
+
+
+def sync(target: Target, source: Source) -> Applied:
+    """Take in a snapshot of a source, all of it or nothing.
+
+    New and changed documents are put; those that were last read from this source and that it no longer has are
+    deleted.  What other sources or people put is left alone unless the source has the same id.
+
+    Raises:
+        EncodingError: a row that is refused (names it), an id that occurs twice, or no rows at all.
+        ConfigurationError, TransportError: the source cannot be read, or was lost on the way.
+        CommitmentError: as :func:`documents.apply`.
+    """
+    identity = source.identity()
+    documents.check_name(target.tenant)
+    owned = documents.of_source(target.state, target.tenant, identity)
+    items, mark = source.snapshot()
+
+    def changes() -> Iterator[Change]:
+        seen: set[str] = set()
+        for put in _puts(target, _counted(checked(items, target.limits), target.reading)):
+            seen.add(put.document.id)
+            yield put
+        if not seen:
+            raise EncodingError(
+                f"{identity} has no rows: nothing was changed. If its documents are to go, delete them by id "
+                "(`documents delete`)"
+            )
+        if not target.keep_missing:
+            yield from map(Delete, sorted(owned - seen))
+
+    return _apply(target, changes(), identity, mark)
+
+
+def catch_up(target: Target, source: Source) -> Applied:
+    """Take in what changed since the mark that was kept; a snapshot where there is none or the source forgot it.
+
+    Raises:
+        As :func:`sync`.
+    """
+    identity = source.identity()
+    kept = documents.mark_of(target.state, target.tenant, identity)
+    if isinstance(source, Feed):
+        source.ready()
+    if isinstance(source, Versioned) and kept is not None and source.version() == kept:
+        return Applied()
+    if kept is None or not isinstance(source, Feed):
+        return sync(target, source)
+    total = Applied()
+    while True:
+        try:
+            found, mark = source.changes(kept)
+        except StaleMark as reason:
+            log.warning("%s: %s; reading all of it", identity, reason)
+            return total + sync(target, source)
+        if mark == kept:
+            return total
+        total += _apply(target, _fed(target, identity, found), identity, mark)
+        kept = mark
+
+
+def follow(
+    target: Target,
+    open_source: Callable[[], Source],
+    stop: threading.Event,
+    every: float,
+    tell: Callable[[Applied], None] = lambda done: None,
+) -> None:
+    """Keep a tenant's documents up to date until ``stop`` is set; a batch is taken whole or not at all.
+
+    Each batch is stored with the mark that it reaches, so that a run that breaks off anywhere goes on from there.  A
+    source that is lost is opened again, after waits that double up to :data:`LONGEST_WAIT` seconds.
+
+    Args:
+        open_source: opens it; called again after a loss.
+        every: seconds between two looks at a source that has no feed, and the most between two looks at one that has.
+        tell: told what each batch changed.
+
+    Raises:
+        As :func:`sync`; a source that cannot be reached only where it never could.
+    """
+    wait, reached = FIRST_WAIT, False
+    while not stop.is_set():
+        try:
+            with closing(open_source()) as source:
+                while not stop.is_set():
+                    done = catch_up(target, source)
+                    wait, reached = FIRST_WAIT, True
+                    if done.any:
+                        tell(done)
+                    if isinstance(source, Feed):
+                        source.wait(every, stop)
+                    else:
+                        stop.wait(every)
+        except ChangedMeanwhile:
+            continue  # somebody put or deleted documents beside this: look again
+        except TransportError as error:
+            if not reached:
+                raise
+            log.warning("%s; trying again in %.0f s", error, wait)
+            stop.wait(wait)
+            wait = min(2 * wait, LONGEST_WAIT)
+
+
+def _apply(target: Target, changes: Iterable[Change], identity: str, mark: str) -> Applied:
+    return documents.apply(
+        target.state,
+        target.tenant,
+        changes,
+        target.embed,
+        target.draw,
+        target.shape,
+        source=identity,
+        mark=Mark(identity, mark),
+    )
+
+
+def _puts(target: Target, items: Iterator[Item]) -> Iterator[Put]:
+    """Puts of items, with the rows of their vectors where those are taken; checked when the last one is drawn."""
+    if target.rule.check is None:
+        for item in items:
+            yield Put(item.document())
+        return
+    check = VectorCheck(target.embedder, target.rule.check)
+    while batch := list(islice(items, BATCH)):
+        for item, row in zip(batch, check.rows(batch), strict=True):
+            yield Put(item.document(), row)
+    check.finish()
+
+
+def _fed(target: Target, identity: str, found: Iterator[Item | Delete]) -> Iterator[Change]:
+    """A feed's changes; the last state of an id counts, so puts and deletes need no common order."""
+    owned = documents.of_source(target.state, target.tenant, identity)
+    items: list[Item] = []
+    for change in found:
+        if isinstance(change, Item):
+            check_document(change.where, change.document(), target.limits)
+            items.append(change)
+        elif change.id in owned and not target.keep_missing:
+            yield change
+    yield from _puts(target, _counted(iter(items), target.reading))
+
+
+def _counted(items: Iterator[Item], reading: Callable[[int], None]) -> Iterator[Item]:
+    count = 0
+    for count, item in enumerate(items, 1):
+        if count % BATCH == 0:
+            reading(count)
+        yield item
+    reading(count)
