@@ -185,7 +185,7 @@ def test_help_teaches(prepared: Path) -> None:
         for c in ("init", "documents put", "fetch-keys", "commit", "serve", "close")
     ]
     assert order == sorted(order)
-    formats = run("documents", "put", "--help").output
+    formats = " ".join(run("documents", "put", "--help").output.split())
     assert all(word in formats for word in ('{"id": "d1"', "csv", "standard input", "Links are not followed"))
 
 

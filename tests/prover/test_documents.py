@@ -146,13 +146,13 @@ def test_changes_of_one_id_count_in_their_order(state: State) -> None:
 def test_a_new_period_places_everything_afresh(state: State) -> None:
     apply(state, *many(8))
     apply(state, *map(Delete, ("d6", "d7")))
-    before = {texts: slot for slot, texts in index.current(state, "acme", CAPACITY, DIMENSION)[1].items()}
+    before = {one.text: slot for slot, one in index.current(state, "acme", CAPACITY, DIMENSION)[1].items()}
     seen = Counter()
     for _ in range(60):
         documents.new_period(state, "acme", SHAPE, secrets.token_bytes)
         matrix, texts = index.current(state, "acme", CAPACITY, DIMENSION)
-        assert sorted(texts.values()) == sorted(before)
-        assert all((matrix[slot] == embed([text])[0]).all() for slot, text in texts.items())
+        assert sorted(one.text for one in texts.values()) == sorted(before)
+        assert all((matrix[slot] == embed([one.text])[0]).all() for slot, one in texts.items())
         seen.update(texts.keys())
     assert set(seen) == set(range(CAPACITY))  # each slot is missed with probability 0.4^60
     assert state.row("SELECT counter FROM tenants") == (6,)

@@ -47,8 +47,8 @@ def matrix_is_right(state: State) -> bool:
     """Whether every slot holds the embedder's vector of its text, up to one step of rounding."""
     matrix, texts = index.current(state, "acme", SHAPE.capacity, DIMENSION)
     wanted = np.zeros_like(matrix)
-    for slot, text in texts.items():
-        wanted[slot] = embed_with(EMBEDDER)([text])[0]
+    for slot, one in texts.items():
+        wanted[slot] = embed_with(EMBEDDER)([one.text])[0]
     return bool((np.abs(wanted.astype(int) - matrix.astype(int)) <= 1).all())
 
 

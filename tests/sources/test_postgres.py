@@ -168,7 +168,7 @@ def test_a_snapshot_is_of_one_moment(uri: str) -> None:
         ("ALTER TABLE chunks ALTER embedding TYPE real[] USING CASE WHEN page = 7 THEN "
          "array_fill('NaN'::real, ARRAY[24]) ELSE embedding::real[] END", r"\(id 'doc-7'\): its vector holds NaN"),
         ("UPDATE chunks SET embedding = (SELECT embedding FROM chunks WHERE page = 0)", "cosine"),
-        ("UPDATE chunks SET source = repeat('x', 600) WHERE page = 7", "metadata 'source' has 513 characters"),
+        ("UPDATE chunks SET source = repeat('x', 600) WHERE page = 7", "metadata 'source'.*513 characters"),
         ("ALTER TABLE chunks ALTER embedding TYPE text", "no vector of numbers"),
     ],
 )  # fmt: skip
