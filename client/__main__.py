@@ -99,7 +99,8 @@ def connection(command: Callable[..., None]) -> Callable[..., None]:
             "--embedder",
             default="minilm",
             show_default=True,
-            help='"minilm", "sentence-transformers:NAME", or "none": the provider embeds, and records say unchecked.',
+            help='"minilm", "sentence-transformers:NAME", "declared:PROVIDER/MODEL@DIMENSION", or "none": the provider '
+            "embeds, and records say unchecked.",
         ),
         client_tls,
         click.option("--timeout", default=60.0, show_default=True, help="Seconds for one call."),

@@ -88,8 +88,8 @@ class Client:
             provider: ``host:port``, or a link.
             account: the folder made by ``ragseal-client keygen``, or an opened one.
             log_key: the log's verifier key, ``name+id+base64``; pinned at first use, may then be left out.
-            embedder: "minilm", "sentence-transformers:...", an Embedder, or None: then the provider computes e, and
-                records say "unchecked".
+            embedder: "minilm", "sentence-transformers:...", "declared:...", an Embedder, or None: then the provider
+                computes e, and records say "unchecked".
             ledger: ``host:port`` of the ledger, by default the provider's.
             provider_key: 32 bytes; pinned at first use (or on first contact, where it is left out).
             auditor_key: 32 bytes; only windows that name this auditor are used.  By default any.

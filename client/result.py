@@ -7,7 +7,8 @@ holds with the public embedder costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ragseal.client.attestation import decode_embedding
 from ragseal.client.window import Exchange
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.attestation import Answer, Receipt, Record
-from ragseal.kernel.errors import AuditError
+from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.runtime.metadata import Plain, mapping_of
 
@@ -52,7 +53,7 @@ class Result:
     receipt: Receipt
     record: Record
     checked: bool  #: the committed e is this client's own, entry by entry
-    ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder
+    ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder, or where a declared one is away
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -111,16 +112,10 @@ def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -
         for slot in answer.openings.slots
         if (found := slot.content) is not None
     )
-    ranked: tuple[Ranked, ...] | None = None
+    ranked = None
     if embedder is not None:
-        scores: list[int] = []
-        if opened:
-            e = np.asarray(decode_embedding(exchange.prepared.embedding), dtype=np.int64)
-            rows = quantise(embedder.embed([one.text for one in opened], role="document"))
-            scores = [int(x) for x in rows.astype(np.int64) @ e]
-        pairs = zip(scores, opened, strict=True)
-        scored = (Ranked(one.slot, one.id, one.text, one.metadata, score) for score, one in pairs)
-        ranked = tuple(sorted(scored, key=lambda r: (-r.score, r.slot)))
+        with suppress(TransportError):  # the answer is here, checked and paid for
+            ranked = _ranked(exchange, opened, embedder)
     return Result(
         opened=opened,
         returned=tuple(slot.slot for slot in answer.openings.slots),
@@ -129,3 +124,15 @@ def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -
         checked=exchange.signed.request.checked,
         ranked=ranked,
     )
+
+
+def _ranked(exchange: Exchange, opened: Sequence[Opened], embedder: Embedder) -> tuple[Ranked, ...]:
+    """Best first.  Raises TransportError: a declared embedder is away."""
+    scores: list[int] = []
+    if opened:
+        e = np.asarray(decode_embedding(exchange.prepared.embedding), dtype=np.int64)
+        rows = quantise(embedder.embed([one.text for one in opened], role="document"))
+        scores = [int(x) for x in rows.astype(np.int64) @ e]
+    pairs = zip(scores, opened, strict=True)
+    scored = (Ranked(one.slot, one.id, one.text, one.metadata, score) for score, one in pairs)
+    return tuple(sorted(scored, key=lambda r: (-r.score, r.slot)))

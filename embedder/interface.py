@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.kernel.encoding import HASH, NAME, U32, Codec, Message, Text
+from ragseal.kernel.encoding import FLAG, HASH, NAME, U32, Codec, Message, Text
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.transcript import tagged_hash
 
@@ -25,6 +25,9 @@ Role = Literal["query", "document"]
 
 #: The one quantisation of the protocol (SPEC M.1): see :func:`ragseal.embedder.quantise`.
 QUANTISATION = "int8/127/half-even"
+
+#: How the vectors of declared embedders are brought to length 1: by division by their Euclidean norm.
+UNIT = "unit"
 
 #: Longest text that an embedder reads.  Models cut far earlier; this only bounds the work a hostile text can cause.
 MAX_TEXT_CHARACTERS = 1 << 20
@@ -63,6 +66,39 @@ class EmbedderIdentity(Message):
         return tagged_hash("embedder", self.encode())
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredIdentity(Message):
+    """What is declared of an embedder that runs elsewhere.  Nobody sees its weights, so nobody can check more.
+
+    Neither URL nor key is part of it: an account may reach the same model on another way.
+    """
+
+    TAG: ClassVar[str] = "declared-embedder"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, NAME, U32, FLAG, NAME, NAME)
+
+    provider: str  #: who runs it
+    model: str  #: what the provider calls it
+    dimension: int  #: d, entries of a vector
+    shortened: bool  #: whether the provider is asked to shorten vectors to that dimension
+    normalisation: str  #: UNIT
+    quantisation: str  #: QUANTISATION
+
+    def validate(self) -> None:
+        if (self.normalisation, self.quantisation) != (UNIT, QUANTISATION):
+            raise EncodingError(
+                f"declared embedder: this program knows normalisation {UNIT!r} and quantisation {QUANTISATION!r}"
+            )
+        if not 1 <= self.dimension <= 65535:
+            raise EncodingError("declared embedder: the dimension is positive and below 65536")
+
+    def digest(self) -> bytes:
+        """C_emb, 32 bytes, as of an :class:`EmbedderIdentity`; the tags inside keep both apart."""
+        return tagged_hash("embedder", self.encode())
+
+
+Identity = EmbedderIdentity | DeclaredIdentity
+
+
 class Embedder(Protocol):
     """Turns texts into vectors.  Implementations load their model at first use and may be called from many threads."""
 
@@ -71,7 +107,7 @@ class Embedder(Protocol):
         """d, entries of a vector."""
         ...
 
-    def identity(self) -> EmbedderIdentity:
+    def identity(self) -> Identity:
         """The description whose digest is C_emb; reads (and remembers) the weights' digest.
 
         Raises:
@@ -87,6 +123,7 @@ class Embedder(Protocol):
         Raises:
             EncodingError: a text is no valid Unicode or longer than MAX_TEXT_CHARACTERS.
             ConfigurationError: the model cannot be loaded or run.
+            TransportError: (of a declared embedder) its server cannot be reached, or gives no embeddings.
         """
         ...
 

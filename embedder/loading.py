@@ -7,6 +7,7 @@ import functools
 import os
 from pathlib import Path
 
+from ragseal.embedder.declared import PREFIX, DeclaredModel
 from ragseal.embedder.interface import Embedder, Quantised
 from ragseal.embedder.minilm import MiniLM
 from ragseal.embedder.quantisation import quantise
@@ -27,7 +28,8 @@ def default_cache_dir() -> Path:
 
 
 def load_embedder(name: str = DEFAULT, cache_dir: Path | None = None, threads: int | None = None) -> Embedder:
-    """The embedder called ``name``: "minilm", or "sentence-transformers:" and a folder or model name.
+    """The embedder called ``name``: "minilm", "sentence-transformers:" and a folder or model name, or "declared:" and
+    PROVIDER/MODEL@DIMENSION of one that is asked over the network.
 
     Cheap: weights are read at first use.  ``cache_dir`` defaults to :func:`default_cache_dir`.  ``threads`` of one run
     (minilm only) default to all cores, which suits documents; for a service that embeds queries take 1: threads that
@@ -40,7 +42,12 @@ def load_embedder(name: str = DEFAULT, cache_dir: Path | None = None, threads: i
         return MiniLM(default_cache_dir() if cache_dir is None else Path(cache_dir), intra_threads=threads)
     if name.startswith(_SENTENCE) and len(name) > len(_SENTENCE):
         return SentenceModel(name.removeprefix(_SENTENCE))
-    raise ConfigurationError(f"unknown embedder {name!r}; known: {DEFAULT!r}, '{_SENTENCE}<folder or model name>'")
+    if name.startswith(PREFIX):
+        return DeclaredModel.from_environment(name.removeprefix(PREFIX))
+    raise ConfigurationError(
+        f"unknown embedder {name!r}; known: {DEFAULT!r}, '{_SENTENCE}<folder or model name>', "
+        f"'{PREFIX}<provider>/<model>@<dimension>'"
+    )
 
 
 @functools.lru_cache(maxsize=4)

@@ -80,7 +80,9 @@ def main() -> None:
     show_default=True,
     help="Circuit class: capacity, K, noise law.",
 )
-@click.option("--embedder", default="minilm", show_default=True, help="Embedder of documents and queries.")
+@click.option("--embedder", default="minilm", show_default=True,
+              help='Of documents and queries: "minilm", "sentence-transformers:NAME" or '
+              '"declared:PROVIDER/MODEL@DIMENSION", which is asked over the network.')  # fmt: skip
 @JSON
 def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: bool) -> None:
     """Make a provider: state folder, signing keys, an empty ledger.

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import noise_key
 from ragseal.embedder import Embedder
+from ragseal.embedder.declared import DeclaredModel
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import fixedpoint, signature
 from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
@@ -30,6 +31,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.prover.attestation.admission import Admission, spent
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.group_commit import Batches
+from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
 from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fixed, PrepareJob
 from ragseal.prover.attestation.retrieval import (
@@ -126,7 +128,8 @@ class Attestation:
         self._accounts: dict[tuple[bytes, str], Account] = {}
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
         self._fixing_secrets: Batches[_Job, QuerySecrets] = Batches(self._compute_all, MAX_ANSWERED)
-        self._fixer = EmbeddingCommitter(tools.group, tools.embedder)
+        kept = KeptEmbeddings(state) if isinstance(tools.embedder, DeclaredModel) else None
+        self._fixer = EmbeddingCommitter(tools.group, tools.embedder, kept)
         self._fixing: Batches[PrepareJob, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
         self._unpaid = TokenBuckets(REPEATS, REPEATS_A_SECOND, "this account sends what is no next query too often")
         self._prepares = Prepares()

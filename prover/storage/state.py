@@ -65,6 +65,8 @@ CREATE TABLE IF NOT EXISTS thinnings (
 CREATE TABLE IF NOT EXISTS queries (
     manifest BLOB NOT NULL, account TEXT NOT NULL, ctr INTEGER NOT NULL, request BLOB NOT NULL, secrets BLOB NOT NULL,
     PRIMARY KEY (manifest, account, ctr, request));
+CREATE TABLE IF NOT EXISTS prepared (
+    prepare BLOB PRIMARY KEY, manifest BLOB NOT NULL, embedding BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS proofs (
     manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
 CREATE TABLE IF NOT EXISTS estimates (

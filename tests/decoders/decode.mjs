@@ -196,6 +196,10 @@ const rules = {
     if (quantisation !== "int8/127/half-even") refuse("quantisation");
     if (BigInt(dimension) < 1n || BigInt(dimension) > 65535n || BigInt(tokens) < 1n) refuse("dimension");
   },
+  "declared-embedder"(f) {
+    if (f[4] !== "unit" || f[5] !== "int8/127/half-even") refuse("normalisation or quantisation");
+    if (BigInt(f[2]) < 1n || BigInt(f[2]) > 65535n) refuse("dimension");
+  },
   "tenant-links"(f) {
     const [, records, , complete, packed] = f;
     if (packed.length % 16) refuse("links are pairs of u32");
@@ -242,6 +246,7 @@ const MESSAGES = {
   "window-close": [hash, u64, u64],
   "index-file": [blob(64 * DIMENSIONS), opening],
   embedder: [hash, hash, text(1024), text(1024), u32, text(4096), text(4096), u32, name],
+  "declared-embedder": [name, name, u32, flag, name, name],
   // phase B
   prepare: [hash, name, fixed(16), fixed(32), text(65536), blob(DIMENSIONS)],
   prepared: [fixed(16), blob(DIMENSIONS), point, element, hash],

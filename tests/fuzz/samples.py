@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import ragseal
 from ragseal.client.window import Exchange
-from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity
+from ragseal.embedder.interface import QUANTISATION, UNIT, DeclaredIdentity, EmbedderIdentity
 from ragseal.kernel import encoding, signature, slot_text
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.commitment import CoinCommitment, Manifest
@@ -176,5 +176,8 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     slot_text.Metadata: _metadata,
     Record: _record,
     EmbedderIdentity: _identity,
+    DeclaredIdentity: lambda made, rng: replace(
+        made, normalisation=UNIT, quantisation=QUANTISATION, dimension=rng.randrange(1, 999)
+    ),
     Exchange: _exchange,
 }

@@ -13,6 +13,7 @@ from typing import Any
 from ragseal.backends.mechanism import Engine
 from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
+from ragseal.embedder import Embedder
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider import Provider, ServeOptions
@@ -36,6 +37,7 @@ class Live:
         tenants: Mapping[str, Sequence[str]] = scene.TENANTS,
         texts: Callable[[str], list[Document]] | None = None,
         engine: Callable[[Engine], Engine] = lambda real: real,
+        embedder: Embedder = scene.TRIGRAMS,
         **policy: Any,
     ) -> None:
         """Bring it up.
@@ -46,6 +48,7 @@ class Live:
             opened: through its beacon; else :meth:`open` is the test's.
             tenants, texts: of the state folder.
             engine: what selects, from the real one.
+            embedder: of queries.
             policy: as in a policy file.
         """
         self._loop = asyncio.new_event_loop()
@@ -53,7 +56,7 @@ class Live:
         self._thread.start()
         self.clock, self.folder, self._publish = scene.Clock(), folder, publish
         self._make = lambda state=None: scene.open_provider(
-            folder / "provider", self.clock, coins=coins, estimate=True, state=state, engine=engine
+            folder / "provider", self.clock, coins=coins, estimate=True, state=state, engine=engine, embedder=embedder
         )
         self.provider: Provider = self._make(scene.new_state(folder / "provider", tenants, texts))
         self.provider.commit((scene.coined_policy if coins else scene.make_policy)(**policy), name)

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.circuits.circuit import class_digest
-from ragseal.embedder import quantise
+from ragseal.embedder import Embedder, quantise
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
@@ -83,6 +83,9 @@ class TrigramEmbedder:
                 row[digest[0] % DIMENSION] += 1 if digest[1] & 1 else -1
             row[0] += 0.5
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+TRIGRAMS = TrigramEmbedder()
 
 
 @dataclass
@@ -167,6 +170,7 @@ def open_provider(
     estimate: bool = False,
     state: State | None = None,
     engine: Callable[[Engine], Engine] = lambda real: real,
+    embedder: Embedder = TRIGRAMS,
 ) -> Provider:
     """A provider on a state folder that is made where it is missing, as after a restart where it is not.
 
@@ -175,6 +179,7 @@ def open_provider(
         estimate: with a key of the smallest circuit of the coalition estimate.
         state: the folder's state, opened or made already.
         engine: what selects, from the real one.
+        embedder: of queries.
     """
     keys = keys_of(TINY)
     if state is None:
@@ -185,7 +190,7 @@ def open_provider(
     thinning = assembly.open_thinning_keys(state, TINY, lambda _: None) if coins else None
     if thinning is not None:
         install(thinning, keys_of(THINNING))
-    tools = Backends(default_group(), engine(open_engine(TINY)), ring, TrigramEmbedder(), thinning_keys=thinning)
+    tools = Backends(default_group(), engine(open_engine(TINY)), ring, embedder, thinning_keys=thinning)
     if estimate:
         rings = assembly.open_estimate_keys(state, lambda _: None)
         install(next(one for one in rings if one.cls == ESTIMATE), keys_of(ESTIMATE))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity
+from ragseal.embedder.interface import QUANTISATION, UNIT, DeclaredIdentity, EmbedderIdentity
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel import encoding, inquiry, signature
 from ragseal.kernel.attestation import (
@@ -164,6 +164,7 @@ SAMPLES: tuple[Message, ...] = (
     EmbedderIdentity(
         digest("weights"), digest("tokenizer"), '{"kind":"bert"}', "mean", 256, "query: ", "", 384, QUANTISATION
     ),
+    DeclaredIdentity("openai", "text-embedding-3-small", 1536, False, UNIT, QUANTISATION),
     PREPARE, REQUEST, SIGNED_REQUEST,
     Prepared(PREPARE.request_id, PREPARE.embedding, REQUEST.c_e, scalar("r"), REQUEST.index_digest),
     RECORD, SLOT_TEXT.metadata.pairs[0], SLOT_TEXT.metadata, SLOT_TEXT,
@@ -359,6 +360,11 @@ def _rules(book: Book) -> None:
     ):
         text = "quantisation" if "quantisation" in changes else "dimension"
         wrong(BY_TAG["embedder"], name, "A.2", "EncodingError", text, about, **changes)
+        wrong(BY_TAG["declared-embedder"], name, "A.2", "EncodingError", text, about, **changes)
+    wrong(
+        BY_TAG["declared-embedder"], "other-normalisation", "A.2", "EncodingError", "normalisation 'unit'",
+        "a normalisation that nobody knows", normalisation="none",
+    )  # fmt: skip
 
 
 def asks() -> tuple[Message, ...]:

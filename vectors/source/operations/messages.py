@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ragseal.embedder.interface import EmbedderIdentity
+from ragseal.embedder.interface import DeclaredIdentity, EmbedderIdentity
 from ragseal.kernel import (
     attestation,
     sealing,
@@ -44,6 +44,7 @@ DIGESTS: dict[str, tuple[str, Callable[[Any], bytes]]] = {
     "tenant-index": ("index-version", lambda m: m.digest()),
     "folded-opening": ("columns-opening", lambda m: IndexFile(b"", m).opening_digest()),
     "embedder": ("embedder", EmbedderIdentity.digest),
+    "declared-embedder": ("embedder", DeclaredIdentity.digest),
     "request": ("request", lambda m: m.digest()),
     "record": ("record", lambda m: m.digest()),
     "openings": ("openings", lambda m: m.digest()),
