@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
@@ -211,7 +212,8 @@ def new_period(directory: Path, tenant: str, as_json: bool) -> None:
     with State(directory) as state:
         ledger = Log.open(state.ledger_directory, state.log_signer)
         try:
-            index.require_no_window(Journal(ledger, signature.public_bytes(state.key)).history)
+            history = Journal(ledger, signature.public_bytes(state.key)).history
+            index.require_no_window(history, time.time())
         finally:
             ledger.close()
         index.new_period(state, tenant, shape_of(state.settings), secrets.token_bytes)

@@ -233,10 +233,12 @@ def replaced_since(state: State, throw: bytes) -> bool:
     return state.row(query, (throw,)) is not None
 
 
-def require_no_window(history: History) -> None:
-    """Raises CommitmentError: a window is committed or open, whose period a new placement would break."""
+def require_no_window(history: History, now: float) -> None:
+    """Raises CommitmentError: a window is open, or may still open, whose period a new placement would break."""
     newest = history.newest
-    if newest is not None and newest.stage is not Stage.CLOSED:
+    if newest is None or newest.stage is Stage.CLOSED:
+        return
+    if newest.stage is Stage.OPEN or now <= newest.manifest.policy.closes:
         raise CommitmentError(
             f"window {newest.manifest.window!r} is {newest.stage.name.lower()}: documents are placed afresh between "
             "windows only; close it first"

@@ -77,8 +77,11 @@ def sync(target: Target, source: Source) -> Applied:
     return _apply(target, changes(), identity, mark)
 
 
-def catch_up(target: Target, source: Source) -> Applied:
+def catch_up(target: Target, source: Source, stop: threading.Event | None = None) -> Applied:
     """Take in what changed since the mark that was kept; a snapshot where there is none or the source forgot it.
+
+    Args:
+        stop: no further batch is begun once it is set; a source that changes all the time has always one more.
 
     Raises:
         As :func:`sync`.
@@ -92,16 +95,17 @@ def catch_up(target: Target, source: Source) -> Applied:
     if kept is None or not isinstance(source, Feed):
         return sync(target, source)
     total = Applied()
-    while True:
+    while stop is None or not stop.is_set():
         try:
             found, mark = source.changes(kept)
         except StaleMark as reason:
             log.warning("%s: %s; reading all of it", identity, reason)
             return total + sync(target, source)
         if mark == kept:
-            return total
+            break
         total += _apply(target, _fed(target, identity, found), identity, mark)
         kept = mark
+    return total
 
 
 def follow(
@@ -129,7 +133,7 @@ def follow(
         try:
             with closing(open_source()) as source:
                 while not stop.is_set():
-                    done = catch_up(target, source)
+                    done = catch_up(target, source, stop)
                     wait, reached = FIRST_WAIT, True
                     if done.any:
                         tell(done)

@@ -18,7 +18,7 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.kernel import commitment as kernel
 from ragseal.kernel import field, signature, statement
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest
+from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest, WindowClose
 from ragseal.kernel.errors import (
     AttestationError,
     CommitmentError,
@@ -33,7 +33,7 @@ from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.commitment.documents import Put, apply
+from ragseal.prover.commitment.documents import Put, apply, require_no_window
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import Provider, ServeOptions, Serving
 from ragseal.prover.storage import window_secrets
@@ -177,6 +177,24 @@ def test_documents_of_two_tenants_are_said(tmp_path: Path, tiny: CircuitClass) -
     provider.commit(make_policy(), "w1")
     digest = provider.journal.history.named("w1").digest
     assert window_secrets.shared_documents(provider.state, digest) == [("acme", "globex", 1)]
+    provider.close()
+
+
+def test_documents_are_placed_afresh_only_where_no_window_can_still_answer(tmp_path: Path) -> None:
+    provider = open_provider(tmp_path / "p")
+    history = provider.journal.history
+    require_no_window(history, NOW)
+    provider.commit(make_policy(), "w1")
+    closes = history.named("w1").manifest.policy.closes
+    for now in (NOW, closes):
+        with pytest.raises(CommitmentError, match="'w1' is committed"):
+            require_no_window(history, now)
+    require_no_window(history, closes + 1)  # it was never opened, and now it cannot be
+    history.named("w1").beacon = 1
+    with pytest.raises(CommitmentError, match="'w1' is open"):
+        require_no_window(history, closes + 1)
+    history.named("w1").close = WindowClose(bytes(32), 0, closes)
+    require_no_window(history, NOW)
     provider.close()
 
 

@@ -306,6 +306,27 @@ def test_following_survives_losses_and_ends_when_it_is_asked_to(
     assert held(target.state).keys() == {*list(TEXTS)[:10], "doc-20"}
 
 
+def test_following_ends_although_the_source_never_stops_changing(target: Target) -> None:
+    stop = threading.Event()
+
+    class Restless(Fed):
+        def changes(self, mark: str) -> tuple[Iterator[Item | Delete], str]:
+            if int(mark) == 3:
+                stop.set()
+            return iter([item("doc-1")]), str(int(mark) + 1)
+
+        def wait(self, seconds: float, stop: threading.Event) -> None:
+            pass
+
+    worker = threading.Thread(
+        target=follow, args=(target, lambda: Restless(*ALL[:3], changed=[]), stop, 0.01), daemon=True
+    )
+    worker.start()
+    worker.join(10)
+    assert not worker.is_alive()
+    assert documents.mark_of(target.state, "acme", "fed") == "4"
+
+
 def test_a_source_that_never_answered_is_an_error_at_once(target: Target) -> None:
     def opening() -> Fed:
         raise TransportError("no such host")
