@@ -10,14 +10,17 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import COARSE_TIME, EAGER, ON_DEMAND
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.commitment import CoinCommitment, Thinning, WindowClose
+from ragseal.kernel.commitment import CoinCommitment, SignedManifest, Thinning, WindowClose
+from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import (
     AttestationError,
     AuditError,
@@ -43,13 +46,18 @@ from ragseal.prover.estimate import Estimates
 from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, ThinningKeys
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import window_secrets
-from ragseal.prover.storage.history import Stage, Window, coarse
+from ragseal.prover.storage.history import Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
-KEPT_WINDOWS = 2  #: windows whose matrices, and whose registries, stay in memory
+FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
+KEPT_WINDOWS = 1  #: whose matrices, and whose registries, stay in memory beside those in force
+
+ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
+
+T = TypeVar("T")
 
 log = logging.getLogger("ragseal.provider")
 
@@ -106,12 +114,13 @@ class Provider:
             self.ledger.close()
             raise
         self.turns = Turns()  #: of proofs and blocks: each takes every core
-        self.windows = Loaded(self._load_window, self._newest, KEPT_WINDOWS)
-        self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._newest, KEPT_WINDOWS)
+        self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
+        self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
 
-    def _newest(self) -> bytes | None:
-        newest = self.journal.history.newest
-        return None if newest is None else newest.digest
+    def _in_force(self) -> frozenset[bytes]:
+        """The newest window and the one that is open: what concerns them waits for no other's."""
+        history = self.journal.history
+        return frozenset(one.digest for one in (history.newest, history.open) if one is not None)
 
     def _refuse_rollback(self) -> None:
         """The ledger still holds the newest checkpoint that left this provider.
@@ -175,9 +184,20 @@ class Provider:
             new_coins: throw coins although the newest throw of the budget period could be carried on.
 
         Raises:
-            CommitmentError: the window's name was used, another window is open or overlaps, nothing to commit to.
+            CommitmentError: the window's name was used, it overlaps another, nothing to commit to.
             ConfigurationError: no auditor's key is known.
             PolicyError, ProofError, LedgerError: as they say.
+        """
+        made = self.prepare(policy, window, progress, auditor_key)
+        progress("entering the manifest in the ledger")
+        return self.journal.append_now(lambda: made)
+
+    def prepare(
+        self, policy: Policy, window: str, progress: Progress = lambda _: None, auditor_key: bytes | None = None
+    ) -> SignedManifest:
+        """The manifest of a new window, all of whose secrets are durable by then.  Blocks; raises as :meth:`commit`.
+
+        Nothing of it is in the ledger yet: made again under the same name, this one is forgotten.
         """
         for known in self.journal.history.windows.values():
             if known.manifest.window == window:
@@ -199,8 +219,16 @@ class Provider:
         )
         self.journal.history.check_manifest(made.signed)
         window_secrets.store_window(self.state, made)
-        progress("entering the manifest in the ledger")
-        return self.journal.append_now(lambda: made.signed)
+        return made.signed
+
+    def closing(self, window: Window) -> WindowClose:
+        """The closing entry of a window, as it stands in the writer's turn."""
+        now = max(coarse(self.environment.clock()), window.time)
+        return WindowClose(window.digest, len(window.records), now)
+
+    def end(self, window: Window) -> Entry:
+        """Close a window of a provider that does not serve.  CommitmentError: it is not open."""
+        return self.journal.append_now(lambda: self.closing(window))
 
     def carried(self, policy: Policy, auditor_key: bytes | None = None) -> Window | None:
         """The window whose coins the next one of this policy carries on; None where it throws its own.
@@ -330,11 +358,20 @@ class Serving:
         )
         self.estimates = provider.new_estimates()
         self.beacon = Beacon(
-            journal, provider.window_secrets, state.key, serve_options.beacon, environment.clock, provider.thin
+            journal,
+            provider.window_secrets,
+            state.key,
+            serve_options.beacon,
+            environment.clock,
+            provider.thin,
+            serve_options.publish,
         )
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
         journal.public.live = serve_options.publish <= 0
         self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
+        self.warns_of_ends = True  #: the operator, who commits the next window
+        self.committing = asyncio.Lock()  #: one window at a time
+        self._aside = ThreadPoolExecutor(ASIDE, "aside")
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -344,22 +381,23 @@ class Serving:
         return self.provider.journal
 
     async def start(self) -> None:
-        """Load what the newest window needs, then start beacon and proof worker.
+        """Load what the open window and the following one need, then start beacon and proof worker.
 
         Raises:
             AuditError: the window cannot be served (missing secrets or key); better now than at the first query.
         """
-        newest = self.journal.history.newest
-        if newest is not None:
-            await asyncio.to_thread(self.provider.window_secrets, newest.digest)
-            await asyncio.to_thread(self.provider.backends.keys.backend, newest.manifest.key_digest)
-            if newest.stage in (Stage.COMMITTED, Stage.SEALED):
-                await asyncio.to_thread(self.provider.load_thinning_key, newest)
+        history = self.journal.history
+        for window in {one.digest: one for one in (history.current, history.newest) if one is not None}.values():
+            await asyncio.to_thread(self.provider.window_secrets, window.digest)
+            await asyncio.to_thread(self.provider.backends.keys.backend, window.manifest.key_digest)
+        if history.following is not None:
+            await asyncio.to_thread(self.provider.load_thinning_key, history.following)
         if self.serve_options.eager:
-            self.proofs.start(newest.digest if newest is not None else None)
+            self.proofs.start(history.current.digest if history.current is not None else None)
         self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
-        self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
+        if self.warns_of_ends:
+            self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
 
     async def _publish(self) -> None:
         """Show the public what is in the log, on the coarse tick (SPEC B.3)."""
@@ -369,12 +407,22 @@ class Serving:
             self.journal.public.reveal()
 
     async def _drive(self) -> None:
-        try:
-            await self.beacon.run()
-        except AuditError as error:
-            log.error("the window cannot be opened: %s", error)
-        except Exception:
-            log.exception("the window cannot be opened")
+        """Bring every window that is committed to its opening."""
+        given_up: Window | None = None
+        while True:
+            await self.beacon.pending()
+            following = self.journal.history.following
+            if following is given_up:
+                await asyncio.sleep(FOLLOWING_SECONDS)
+                continue
+            try:
+                await self.beacon.run()
+            except AuditError as error:
+                log.error("the window cannot be opened: %s", error)
+                given_up = following
+            except Exception:
+                log.exception("the window cannot be opened")
+                given_up = following
 
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""
@@ -384,6 +432,7 @@ class Serving:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         self.deliveries.stop()
+        self._aside.shutdown(wait=False, cancel_futures=True)
         await self.attestation.drain()
         await asyncio.to_thread(self.proofs.stop)
 
@@ -409,7 +458,7 @@ class Serving:
         return await asyncio.to_thread(lambda: [(index, self.journal.data(index)) for index in wanted])
 
     async def close_window(self, manifest: bytes, proof: bytes) -> tuple[int, Window]:
-        """End a window; asked again, the same answer.
+        """End a window, and open the following one behind it if that is ready; asked again, the same answer.
 
         Raises:
             AttestationError: not signed by the provider key for this window.
@@ -420,12 +469,25 @@ class Serving:
         if window.close is not None:
             return await asyncio.to_thread(self._close_index, window), window
 
-        def build() -> WindowClose:
-            now = max(coarse(self.provider.environment.clock()), window.time)
-            return WindowClose(window.digest, len(window.records), now)
+        return (await self.turn(window)).index, window
 
-        entry = await self.journal.append(build)
-        return entry.index, window
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Long work of the operator's, in a thread of its own: answers never wait for a free one."""
+        return await asyncio.get_running_loop().run_in_executor(self._aside, work)
+
+    async def turn(self, window: Window) -> Entry:
+        """Close a window and open the following one, if it is ready, with nothing in between."""
+        following = self.journal.history.following
+        makes: list[Callable[[], Message]] = [lambda: self.provider.closing(window)]
+        if following is not None and self.beacon.ready(following):
+            makes.append(lambda: self.beacon.opening(following))
+        closed, *opened = await self.journal.append_all(*makes)
+        self.beacon.wake()
+        if isinstance(closed, BaseException):
+            raise closed
+        if opened and isinstance(opened[0], AuditError):
+            log.warning("the following window does not open with this one's end: %s", opened[0])
+        return closed
 
     def _close_index(self, window: Window) -> int:
         assert window.close is not None

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provider's folder for a command: its lock where nobody serves, the process that serves otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import click
+
+from ragseal.embedder import load_embedder
+from ragseal.kernel.errors import LedgerError, MismatchError, TransportError
+from ragseal.ledger.log import Log
+from ragseal.prover import assembly, committing
+from ragseal.prover.administration import backup, operations, place
+from ragseal.prover.administration.operations import Progress
+from ragseal.prover.administration.remote import Remote
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.registry import Registration
+from ragseal.prover.committing import Told
+from ragseal.prover.provider import Provider
+from ragseal.prover.storage.state import State
+
+
+class Administration(Protocol):
+    """What an operator does.  Every method raises the AuditErrors of what it does."""
+
+    def status(self) -> Told: ...
+
+    def add_accounts(self, new: Sequence[Registration]) -> Told: ...
+
+    def remove_account(self, name: str) -> Told: ...
+
+    def list_accounts(self) -> Told: ...
+
+    def ingest(self, tenant: str, documents: Iterable[Document], progress: Progress) -> Told: ...
+
+    def commit(
+        self, policy: bytes, window: str, agreed: float | None, auditor_key: bytes | None, progress: Progress
+    ) -> Told: ...
+
+    def close(self, window: str) -> Told: ...
+
+    def backup(self, folder: Path, progress: Progress) -> Told: ...
+
+
+class Local:
+    """A folder whose lock this process holds."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @contextmanager
+    def _provider(self) -> Iterator[Provider]:
+        """The provider on this folder, its state left open at the end."""
+        tools = assembly.assemble(self._state, lambda text: click.echo(text, err=True))
+        provider = Provider(self._state, tools)
+        try:
+            yield provider
+        finally:
+            provider.ledger.close()
+
+    def status(self) -> Told:
+        with self._provider() as provider:
+            return operations.status(provider)
+
+    def add_accounts(self, new: Sequence[Registration]) -> Told:
+        return operations.add_accounts(self._state, new)
+
+    def remove_account(self, name: str) -> Told:
+        return operations.remove_account(self._state, name)
+
+    def list_accounts(self) -> Told:
+        return operations.list_accounts(self._state)
+
+    def ingest(self, tenant: str, documents: Iterable[Document], progress: Progress) -> Told:
+        embedder = load_embedder(self._state.settings.embedder)
+        return operations.ingest(self._state, embedder, tenant, list(documents), progress)
+
+    def commit(
+        self, policy: bytes, window: str, agreed: float | None, auditor_key: bytes | None, progress: Progress
+    ) -> Told:
+        with self._provider() as provider:
+            say = lambda text: progress(text, 0, 0)  # noqa: E731
+            return committing.commit(provider, policy, window, agreed, auditor_key, say)
+
+    def close(self, window: str) -> Told:
+        with self._provider() as provider:
+            name = operations.name_to_close(provider, window)
+            return operations.closed(provider, name, provider.end(provider.journal.history.named(name)).index)
+
+    def backup(self, folder: Path, progress: Progress) -> Told:
+        with Log.open(self._state.ledger_directory, self._state.log_signer) as ledger:
+            return backup.make(self._state, ledger, folder, progress)
+
+
+@contextmanager
+def administration(directory: Path) -> Iterator[Administration]:
+    """The folder's provider, for the block.
+
+    Raises:
+        ConfigurationError: no provider there, or something that is not its socket stands in that place.
+        LedgerError: another process holds the folder that does not serve.
+    """
+    try:
+        state = State(directory)
+    except LedgerError as held:
+        if not place.found(directory):
+            raise
+        remote = Remote(directory)
+        try:
+            remote.list_accounts()
+        except MismatchError:
+            raise
+        except TransportError:
+            raise held from None
+        yield remote
+        return
+    with state:
+        yield Local(state)
