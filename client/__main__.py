@@ -138,8 +138,8 @@ def ask(text: str, as_json: bool, **where: Any) -> None:
     _show(result, as_json)
     for window in result.unanswered:
         click.echo(
-            f"window {window} ended on this question, so it was asked again in the next one; the provider says that the "
-            "first one was not recorded and cost nothing: `ragseal-client resume` asks for its answer",
+            f"window {window} ended on this question, so it was asked again in the next one; the provider says that "
+            "the first one was not recorded and cost nothing: `ragseal-client resume` asks for its answer",
             err=True,
         )
     for window in owing:

@@ -62,7 +62,7 @@ def main() -> None:
       ragseal-provider policy > policy.toml                          (edit: this is the guarantee)
       ragseal-provider commit --policy policy.toml --window w1       (says what it gives and costs, and may ask)
       ragseal-provider serve --listen 127.0.0.1:7800                 (opens once the auditor has taken part)
-      ragseal-provider close --provider localhost:7800               (then the auditor audits)
+      ragseal-provider close                                         (then the auditor audits)
     """
 
 

@@ -77,9 +77,10 @@ class Backends:
     group: Group
     engine: Engine
     keys: AttestationKeys
-    embedder: Embedder
+    embedder: Embedder  #: of queries
     estimate_keys: Sequence[BlockKeys] = ()
     thinning_keys: ThinningKeys | None = None  #: needed by windows whose claim has a coin
+    documents: Callable[[], Embedder] | None = None  #: makes one of documents' own: texts of one embedder queue up
 
 
 @dataclass(frozen=True)

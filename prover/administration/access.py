@@ -109,14 +109,14 @@ def administration(directory: Path) -> Iterator[Administration]:
     except LedgerError as held:
         if not place.found(directory):
             raise
-        remote = Remote(directory)
-        try:
-            remote.list_accounts()
-        except MismatchError:
-            raise
-        except TransportError:
-            raise held from None
-        yield remote
+        with Remote(directory) as remote:
+            try:
+                remote.list_accounts()
+            except MismatchError:
+                raise
+            except TransportError:  # of a crash; whoever holds the folder does something else with it
+                raise held from None
+            yield remote
         return
     with state:
         yield Local(state)

@@ -23,7 +23,7 @@ from ragseal.prover.committing import Told
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage.state import State
 
-EMBED_BATCH = 16  #: texts between two breaths: a query that comes meanwhile waits for one of them at most
+EMBED_BATCH = 16  #: texts between two words to whoever waits
 MAX_LINE = 1 << 22  #: bytes of one document as a line
 MAX_CORPUS = 1 << 31  #: bytes of all that come in one call
 

@@ -3,22 +3,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import grpc
 
 from ragseal.kernel.errors import TransportError
+from ragseal.ledger.remote import Connection
 from ragseal.prover.administration import place
 from ragseal.prover.administration.operations import Progress, lines_of
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told
-from ragseal.runtime.rpc import call, open_channel
+from ragseal.runtime.rpc import call
 from ragseal.runtime.statuses import error_of
+from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import admin_pb2, admin_pb2_grpc
 
 PIECE = 1 << 18  #: bytes of documents in a message
@@ -27,10 +29,25 @@ SECONDS = 60.0
 
 
 class Remote:
-    """A provider that serves, on the socket of its folder."""
+    """A provider that serves, on the socket of its folder.  :meth:`end` the connection."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        """Raises ConfigurationError: the folder cannot be opened."""
+        self._open = ExitStack()
+        address = self._open.enter_context(place.address(directory))
+        self._connection = Connection(address, ClientTls(plain=True), SECONDS, "ragseal-provider")
+        self._open.callback(self._connection.close)
+        self._stub = admin_pb2_grpc.AdminServiceStub(self._connection.channel)  # type: ignore[no-untyped-call]
+
+    def end(self) -> None:
+        """Close the connection; again is harmless."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def status(self) -> Told:
         return self._once("GetStatus", admin_pb2.GetStatusRequest())
@@ -70,35 +87,25 @@ class Remote:
     # --- calls ---
 
     def _once(self, method: str, request: Any) -> Told:
-        async def run(stub: Any) -> Told:
-            return _told(await call(getattr(stub, method), request, PEER, SECONDS))
-
-        return self._run(run)
+        return _told(self._connection.run(call(getattr(self._stub, method), request, PEER, SECONDS)))
 
     def _long(self, method: str, request: Any, progress: Progress) -> Told:
         """A call that tells how far it is; it may take hours, and ends when this program does."""
+        return self._connection.run(self._followed(getattr(self._stub, method), request, progress))
 
-        async def run(stub: Any) -> Told:
-            try:
-                async for said in getattr(stub, method)(request):
-                    if said.HasField("result"):
-                        return _told(said.result)
-                    progress(said.doing, said.done, said.total)
-            except grpc.RpcError as error:
-                raise error_of(error, PEER) from None
-            raise TransportError(f"{PEER} ended before it was done: look at its log, and try again")
-
-        return self._run(run)
-
-    def _run(self, action: Callable[[Any], Any]) -> Told:
-        async def run() -> Told:
-            with place.address(self._directory) as address:
-                async with open_channel(address) as channel:
-                    stub = admin_pb2_grpc.AdminServiceStub(channel)  # type: ignore[no-untyped-call]
-                    told: Told = await action(stub)
-                    return told
-
-        return asyncio.run(run())
+    @staticmethod
+    async def _followed(method: Callable[[Any], Any], request: Any, progress: Progress) -> Told:
+        stream = method(request)
+        try:
+            async for said in stream:
+                if said.HasField("result"):
+                    return _told(said.result)
+                progress(said.doing, said.done, said.total)
+        except grpc.RpcError as error:
+            raise error_of(error, PEER) from None
+        finally:
+            stream.cancel()
+        raise TransportError(f"{PEER} ended before it was done: look at its log, and try again")
 
 
 def _told(result: Any) -> Told:

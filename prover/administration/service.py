@@ -75,11 +75,14 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             raise EncodingError("name the tenant whose documents these are")
         provider = self._serving.provider
 
+        def bring(tell: Progress) -> Told:
+            make = provider.backends.documents
+            embedder = provider.backends.embedder if make is None else make()  # let go of afterwards
+            return operations.ingest(provider.state, embedder, tenant, lines.all(), tell)
+
         async def work(tell: Progress) -> Told:
             async with self._documents:
-                return await self._serving.aside(
-                    lambda: operations.ingest(provider.state, provider.backends.embedder, tenant, lines.all(), tell)
-                )
+                return await self._serving.aside(lambda: bring(tell))
 
         async for said in _telling(work):
             yield said

@@ -196,6 +196,28 @@ def test_a_window_that_was_opened_without_a_complete_beacon(bench: Any, lie: str
     assert bench.client().state.windows()[-1].opened is False
 
 
+NO_OTHER_OPEN = Guard(opening.Opening, "opens", "another one took queries")
+NO_NEWER = Guard(opening.Opening, "opens", "a newer window was committed")
+
+
+@pytest.mark.parametrize(
+    ("lie", "check"),
+    [
+        ("another window takes queries", NO_OTHER_OPEN),
+        ("another window takes queries to the end", NO_OTHER_OPEN),
+        ("a newer window is committed", NO_NEWER),
+    ],
+)
+def test_what_only_the_look_at_other_windows_finds(bench: Any, lie: str, check: Guard) -> None:
+    tell, why = LIES[lie]
+    bench.provider.shape = lambda entries: tell(bench.provider, entries)
+    bench.provider.open("w2")
+    with pytest.raises(CommitmentError, match=why):
+        bench.client().ask("json")
+    with without_check(check):
+        assert bench.client().ask("json").record.signed.request.window == "w2"
+
+
 def test_the_beacon_that_all_those_differ_from_is_accepted(bench: Any) -> None:
     for window, owners in (("w2", EVERYBODY), ("w3", EVERYBODY[::2])):
         bench.provider.shape = lambda entries, owners=owners: bench.provider.beacon(owners)

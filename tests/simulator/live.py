@@ -88,6 +88,10 @@ class Live:
     def restart(self) -> None:
         """The same provider from what its folder holds."""
         self.stop()
+        self.restart_after_stop()
+
+    def restart_after_stop(self) -> None:
+        """The second half of :meth:`restart`."""
         self.provider = self._make()
         self.start()
 
