@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from ragseal.client.link import Announced, Retrieved
 from ragseal.kernel.inquiry import Ask
 from ragseal.ledger.published import PublicLog
-from ragseal.prover.provider import Provider, ServeOptions, Serving
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import Stage
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 

@@ -30,8 +30,9 @@ from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
-from ragseal.prover.provider import Provider, ServeOptions
+from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import Schedule, seconds_of
+from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.terminal import (
@@ -178,7 +179,7 @@ def commit(
     """
     named = None if auditor_key is None else hexadecimal(auditor_key, 32, "--auditor-key")
     with administration(directory) as admin, named_bars() as progress:
-        told = admin.commit(policy_bytes(policy_file), window, agreed, named, progress)
+        told = admin.commit(policy_bytes(policy_file), window, agreed, named, progress, new_coins)
     tell_result(as_json, told.values, told.text)
 
 

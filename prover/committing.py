@@ -21,7 +21,8 @@ from ragseal.prover import assembly, spending
 from ragseal.prover.commitment import consent, registry
 from ragseal.prover.commitment.manifest import Progress
 from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy
-from ragseal.prover.provider import Provider, Serving
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import Serving
 from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.history import Window
 
@@ -50,16 +51,25 @@ class Proposal:
     cls: AttestationClass
     terms: dict[str, Any]  #: of :func:`ragseal.prover.commitment.consent.terms`
     spent: dict[str, Any]  #: of :func:`ragseal.prover.spending.spending`
+    carried: str  #: the window whose coins are carried on; "" without one
     passed_over: str  #: a window that is committed, has not opened, and never will; "" without one
 
 
-def propose(provider: Provider, policy_file: bytes, agreed: float | None, times: Times | None = None) -> Proposal:
+def propose(
+    provider: Provider,
+    policy_file: bytes,
+    agreed: float | None,
+    times: Times | None = None,
+    auditor_key: bytes | None = None,
+    new_coins: bool = False,
+) -> Proposal:
     """Read a policy and find out what it gives and costs.  Blocks.
 
     Args:
         policy_file: TOML.
         agreed: the epsilon that was named (``--yes-epsilon-is``).
         times: of a window whose times the file leaves to its provider.
+        auditor_key: as of Provider.commit, and ``new_coins``.
 
     Raises:
         PolicyError: it cannot be kept, promises too much, or comes to a larger epsilon than was named.
@@ -90,11 +100,14 @@ def propose(provider: Provider, policy_file: bytes, agreed: float | None, times:
     accounts = len(registry.accounts(provider.state))
     rules = read_policy(values, binding, partial(assembly.advertised_epsilon, accounts=accounts))
     assembly.check_promises(rules, cls, accounts)
-    spent = spending.spending(list(history.windows.values()), assembly.circuit_class, rules, accounts)
+    first = None if new_coins else provider.carried(rules, auditor_key)
+    coins = b"" if first is None else first.digest
+    spent = spending.spending(list(history.windows.values()), assembly.circuit_class, rules, accounts, coins)
     terms = consent.terms(rules, cls, spent)
     consent.require(terms, agreed, spent.get("error"))
     following = history.following
-    return Proposal(rules, cls, terms, spent, "" if following is None else following.manifest.window)
+    carried = "" if first is None else first.manifest.window
+    return Proposal(rules, cls, terms, spent, carried, "" if following is None else following.manifest.window)
 
 
 def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
@@ -107,12 +120,15 @@ def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -
         "ledger_index": made.index,
         "auditor_key": made.manifest.auditor_key.hex(),
         "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
-        "passed_over": proposal.passed_over,
+        "carries_on_coins_of": proposal.carried or None,
+        "passed_over": proposal.passed_over or None,
         **proposal.terms,
         "budget": proposal.spent,
         "seconds": round(seconds, 2),
     }
     said = [f"window {name} is committed, manifest {made.digest.hex()}"]
+    if proposal.carried:
+        said.append(f"it carries on the coins of window {proposal.carried}")
     if proposal.passed_over:
         said.append(
             f"window {proposal.passed_over}, committed before it, had not opened and never will; coins that its "
@@ -134,12 +150,13 @@ def commit(
     agreed: float | None,
     auditor_key: bytes | None = None,
     progress: Progress = lambda _: None,
+    new_coins: bool = False,
 ) -> Told:
     """Commit to a window of a provider that does not serve.  Raises what :func:`propose` and Provider.commit do."""
     started = time.monotonic()
     progress("checking the policy")
-    proposal = propose(provider, policy_file, agreed)
-    provider.commit(proposal.policy, name, progress, auditor_key)
+    proposal = propose(provider, policy_file, agreed, None, auditor_key, new_coins)
+    provider.commit(proposal.policy, name, progress, auditor_key, new_coins)
     return told(provider, provider.journal.history.named(name), proposal, time.monotonic() - started)
 
 
@@ -151,6 +168,7 @@ async def commit_while_serving(
     times: Times | None = None,
     auditor_key: bytes | None = None,
     progress: Progress = lambda _: None,
+    new_coins: bool = False,
 ) -> Told:
     """Commit to the following window of a provider that serves; its beacon begins at once.
 
@@ -160,8 +178,8 @@ async def commit_while_serving(
     provider, started = serving.provider, time.monotonic()
     async with serving.committing:
         progress("checking the policy")
-        proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times))
-        signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, progress, auditor_key))
+        proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times, auditor_key, new_coins))
+        signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, progress, auditor_key, new_coins))
         made = Window(signed, signed.manifest.digest(), 0)
         await asyncio.to_thread(provider.load_thinning_key, made)  # or its beacon ends in nothing
         await asyncio.to_thread(provider.backends.keys.backend, signed.manifest.key_digest)

@@ -20,7 +20,7 @@ from ragseal.kernel.encoding import NAME
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.committing import Times, commit_while_serving
-from ragseal.prover.provider import Serving
+from ragseal.prover.serving import Serving
 from ragseal.prover.storage.history import Window
 from ragseal.runtime.face import when
 

@@ -18,8 +18,9 @@ from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, Registry
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
 from ragseal.prover.administration.service import AdminServer
-from ragseal.prover.provider import Provider, ServeOptions, Serving
+from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import RollOver, Schedule
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health

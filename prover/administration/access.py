@@ -38,7 +38,13 @@ class Administration(Protocol):
     def ingest(self, tenant: str, documents: Iterable[Document], progress: Progress) -> Told: ...
 
     def commit(
-        self, policy: bytes, window: str, agreed: float | None, auditor_key: bytes | None, progress: Progress
+        self,
+        policy: bytes,
+        window: str,
+        agreed: float | None,
+        auditor_key: bytes | None,
+        progress: Progress,
+        new_coins: bool = False,
     ) -> Told: ...
 
     def close(self, window: str) -> Told: ...
@@ -80,11 +86,17 @@ class Local:
         return operations.ingest(self._state, embedder, tenant, list(documents), progress)
 
     def commit(
-        self, policy: bytes, window: str, agreed: float | None, auditor_key: bytes | None, progress: Progress
+        self,
+        policy: bytes,
+        window: str,
+        agreed: float | None,
+        auditor_key: bytes | None,
+        progress: Progress,
+        new_coins: bool = False,
     ) -> Told:
         with self._provider() as provider:
             say = lambda text: progress(text, 0, 0)  # noqa: E731
-            return committing.commit(provider, policy, window, agreed, auditor_key, say)
+            return committing.commit(provider, policy, window, agreed, auditor_key, say, new_coins)
 
     def close(self, window: str) -> Told:
         with self._provider() as provider:

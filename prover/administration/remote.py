@@ -71,10 +71,16 @@ class Remote:
         return self._long("Ingest", requests(), progress)
 
     def commit(
-        self, policy: bytes, window: str, agreed: float | None, auditor_key: bytes | None, progress: Progress
+        self,
+        policy: bytes,
+        window: str,
+        agreed: float | None,
+        auditor_key: bytes | None,
+        progress: Progress,
+        new_coins: bool = False,
     ) -> Told:
         request = admin_pb2.CommitWindowRequest(
-            policy=policy, window=window, auditor_key=auditor_key or b"", agreed=agreed
+            policy=policy, window=window, auditor_key=auditor_key or b"", agreed=agreed, new_coins=new_coins
         )
         return self._long("CommitWindow", request, progress)
 

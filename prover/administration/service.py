@@ -15,7 +15,7 @@ from ragseal.prover.administration import backup, operations, place
 from ragseal.prover.administration.operations import Lines, Progress
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told, commit_while_serving
-from ragseal.prover.provider import Serving
+from ragseal.prover.serving import Serving
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.v1 import admin_pb2, admin_pb2_grpc
 
@@ -96,7 +96,14 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
         async def work(tell: Progress) -> Told:
             return await commit_while_serving(
-                self._serving, request.policy, request.window, agreed, None, key, lambda text: tell(text, 0, 0)
+                self._serving,
+                request.policy,
+                request.window,
+                agreed,
+                None,
+                key,
+                lambda text: tell(text, 0, 0),
+                request.new_coins,
             )
 
         async for said in _telling(work):

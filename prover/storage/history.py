@@ -244,8 +244,8 @@ class History:
         """Whether a manifest may follow what the ledger holds.
 
         Raises:
-            CommitmentError: a window name or seed commitment that occurred before, coins that may not be carried on, or an
-                overlap.
+            CommitmentError: a window name or seed commitment that occurred before, coins that may not be carried on,
+                or an overlap.
         """
         manifest = signed.manifest
         signed.verify()

@@ -239,7 +239,7 @@ def test_who_gets_what(stage: Stage, call: str) -> None:
         operator = call in OPERATOR and caller == "P"
         if call in OPERATOR and not operator:  # none of them: who may enter the folder is P
             assert not TABLE[call][caller]
-            with pytest.raises(TransportError, match="does not offer this call|Internal error from Core"):
+            with pytest.raises(TransportError, match=r"does not offer this call|Internal error from Core"):
                 stage.send(call, request)
         elif not TABLE[call][caller]:
             with pytest.raises(AttestationError, match=r"signature|no account of this name and key"):

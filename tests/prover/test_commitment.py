@@ -34,7 +34,8 @@ from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
-from ragseal.prover.provider import Provider, ServeOptions, Serving
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.history import History, Stage, Window
 from tests.simulator.provider import (

@@ -15,7 +15,7 @@ from ragseal.kernel.commitment import BeaconOpening, WindowClose, WindowOpen
 from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.prover.committing import commit_while_serving
-from ragseal.prover.provider import Serving
+from ragseal.prover.serving import Serving
 from ragseal.prover.storage import journal
 from ragseal.prover.storage.history import Stage, Window
 from tests.simulator import provider as scene

@@ -15,8 +15,9 @@ from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.provider import Provider, ServeOptions
+from ragseal.prover.provider import Provider
 from ragseal.prover.service import Listening, Server
+from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage.history import Window
 from ragseal.runtime.keyfile import save_key
 from tests.simulator import provider as scene

@@ -49,7 +49,8 @@ from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.keys.keyring import KeyRing
-from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions, Serving
+from ragseal.prover.provider import Backends, Environment, Provider
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.state import Settings, State, create
 from tests.simulator.entries import beacon_commit

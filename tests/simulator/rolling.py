@@ -13,9 +13,10 @@ from pathlib import Path
 
 from ragseal.kernel.errors import AuditError
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Provider, ServeOptions
+from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import Schedule
 from ragseal.prover.service import Listening, Server
+from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage.history import Window
 from tests.simulator import provider as scene
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16ragseal/v1/admin.proto\x12\nragseal.v1\")\n\x0b\x41\x64minResult\x12\x0c\n\x04json\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"d\n\rAdminProgress\x12\r\n\x05\x64oing\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x04\x12\r\n\x05total\x18\x03 \x01(\x04\x12\'\n\x06result\x18\x04 \x01(\x0b\x32\x17.ragseal.v1.AdminResult\"\x12\n\x10GetStatusRequest\"?\n\x0b\x41\x63\x63ountLine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x12\n\npublic_key\x18\x03 \x01(\x0c\"?\n\x12\x41\x64\x64\x41\x63\x63ountsRequest\x12)\n\x08\x61\x63\x63ounts\x18\x01 \x03(\x0b\x32\x17.ragseal.v1.AccountLine\"$\n\x14RemoveAccountRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13ListAccountsRequest\".\n\rIngestRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\r\n\x05lines\x18\x02 \x01(\x0c\"j\n\x13\x43ommitWindowRequest\x12\x0e\n\x06policy\x18\x01 \x01(\x0c\x12\x0e\n\x06window\x18\x02 \x01(\t\x12\x13\n\x0b\x61uditor_key\x18\x03 \x01(\x0c\x12\x13\n\x06\x61greed\x18\x04 \x01(\x01H\x00\x88\x01\x01\x42\t\n\x07_agreed\"\"\n\x10\x45ndWindowRequest\x12\x0e\n\x06window\x18\x01 \x01(\t\"\x1f\n\rBackupRequest\x12\x0e\n\x06\x66older\x18\x01 \x01(\t2\xc8\x04\n\x0c\x41\x64minService\x12\x42\n\tGetStatus\x12\x1c.ragseal.v1.GetStatusRequest\x1a\x17.ragseal.v1.AdminResult\x12\x46\n\x0b\x41\x64\x64\x41\x63\x63ounts\x12\x1e.ragseal.v1.AddAccountsRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rRemoveAccount\x12 .ragseal.v1.RemoveAccountRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0cListAccounts\x12\x1f.ragseal.v1.ListAccountsRequest\x1a\x17.ragseal.v1.AdminResult\x12\x42\n\x06Ingest\x12\x19.ragseal.v1.IngestRequest\x1a\x19.ragseal.v1.AdminProgress(\x01\x30\x01\x12L\n\x0c\x43ommitWindow\x12\x1f.ragseal.v1.CommitWindowRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12\x42\n\tEndWindow\x12\x1c.ragseal.v1.EndWindowRequest\x1a\x17.ragseal.v1.AdminResult\x12@\n\x06\x42\x61\x63kup\x12\x19.ragseal.v1.BackupRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16ragseal/v1/admin.proto\x12\nragseal.v1\")\n\x0b\x41\x64minResult\x12\x0c\n\x04json\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"d\n\rAdminProgress\x12\r\n\x05\x64oing\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x04\x12\r\n\x05total\x18\x03 \x01(\x04\x12\'\n\x06result\x18\x04 \x01(\x0b\x32\x17.ragseal.v1.AdminResult\"\x12\n\x10GetStatusRequest\"?\n\x0b\x41\x63\x63ountLine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x12\n\npublic_key\x18\x03 \x01(\x0c\"?\n\x12\x41\x64\x64\x41\x63\x63ountsRequest\x12)\n\x08\x61\x63\x63ounts\x18\x01 \x03(\x0b\x32\x17.ragseal.v1.AccountLine\"$\n\x14RemoveAccountRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13ListAccountsRequest\".\n\rIngestRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\r\n\x05lines\x18\x02 \x01(\x0c\"}\n\x13\x43ommitWindowRequest\x12\x0e\n\x06policy\x18\x01 \x01(\x0c\x12\x0e\n\x06window\x18\x02 \x01(\t\x12\x13\n\x0b\x61uditor_key\x18\x03 \x01(\x0c\x12\x13\n\x06\x61greed\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\tnew_coins\x18\x05 \x01(\x08\x42\t\n\x07_agreed\"\"\n\x10\x45ndWindowRequest\x12\x0e\n\x06window\x18\x01 \x01(\t\"\x1f\n\rBackupRequest\x12\x0e\n\x06\x66older\x18\x01 \x01(\t2\xc8\x04\n\x0c\x41\x64minService\x12\x42\n\tGetStatus\x12\x1c.ragseal.v1.GetStatusRequest\x1a\x17.ragseal.v1.AdminResult\x12\x46\n\x0b\x41\x64\x64\x41\x63\x63ounts\x12\x1e.ragseal.v1.AddAccountsRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rRemoveAccount\x12 .ragseal.v1.RemoveAccountRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0cListAccounts\x12\x1f.ragseal.v1.ListAccountsRequest\x1a\x17.ragseal.v1.AdminResult\x12\x42\n\x06Ingest\x12\x19.ragseal.v1.IngestRequest\x1a\x19.ragseal.v1.AdminProgress(\x01\x30\x01\x12L\n\x0c\x43ommitWindow\x12\x1f.ragseal.v1.CommitWindowRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12\x42\n\tEndWindow\x12\x1c.ragseal.v1.EndWindowRequest\x1a\x17.ragseal.v1.AdminResult\x12@\n\x06\x42\x61\x63kup\x12\x19.ragseal.v1.BackupRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,11 +48,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INGESTREQUEST']._serialized_start=394
   _globals['_INGESTREQUEST']._serialized_end=440
   _globals['_COMMITWINDOWREQUEST']._serialized_start=442
-  _globals['_COMMITWINDOWREQUEST']._serialized_end=548
-  _globals['_ENDWINDOWREQUEST']._serialized_start=550
-  _globals['_ENDWINDOWREQUEST']._serialized_end=584
-  _globals['_BACKUPREQUEST']._serialized_start=586
-  _globals['_BACKUPREQUEST']._serialized_end=617
-  _globals['_ADMINSERVICE']._serialized_start=620
-  _globals['_ADMINSERVICE']._serialized_end=1204
+  _globals['_COMMITWINDOWREQUEST']._serialized_end=567
+  _globals['_ENDWINDOWREQUEST']._serialized_start=569
+  _globals['_ENDWINDOWREQUEST']._serialized_end=603
+  _globals['_BACKUPREQUEST']._serialized_start=605
+  _globals['_BACKUPREQUEST']._serialized_end=636
+  _globals['_ADMINSERVICE']._serialized_start=639
+  _globals['_ADMINSERVICE']._serialized_end=1223
 # @@protoc_insertion_point(module_scope)

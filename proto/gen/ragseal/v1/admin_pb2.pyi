@@ -65,16 +65,18 @@ class IngestRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., lines: _Optional[bytes] = ...) -> None: ...
 
 class CommitWindowRequest(_message.Message):
-    __slots__ = ("policy", "window", "auditor_key", "agreed")
+    __slots__ = ("policy", "window", "auditor_key", "agreed", "new_coins")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     AUDITOR_KEY_FIELD_NUMBER: _ClassVar[int]
     AGREED_FIELD_NUMBER: _ClassVar[int]
+    NEW_COINS_FIELD_NUMBER: _ClassVar[int]
     policy: bytes
     window: str
     auditor_key: bytes
     agreed: float
-    def __init__(self, policy: _Optional[bytes] = ..., window: _Optional[str] = ..., auditor_key: _Optional[bytes] = ..., agreed: _Optional[float] = ...) -> None: ...
+    new_coins: bool
+    def __init__(self, policy: _Optional[bytes] = ..., window: _Optional[str] = ..., auditor_key: _Optional[bytes] = ..., agreed: _Optional[float] = ..., new_coins: _Optional[bool] = ...) -> None: ...
 
 class EndWindowRequest(_message.Message):
     __slots__ = ("window",)
