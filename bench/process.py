@@ -26,7 +26,8 @@ import click
 from bench.scene import ROOT, TableEmbedder, table_path
 from ragseal.prover import assembly, service
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Provider, ServeOptions
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.state import State
 

@@ -138,7 +138,15 @@ def ask(text: str, as_json: bool, **where: Any) -> None:
         result = client.ask(text)
         owing = client.owing()
     _show(result, as_json)
+    for window in result.unanswered:
+        click.echo(
+            f"window {window} ended on this question, so it was asked again in the next one; the provider says that "
+            "the first one was not recorded and cost nothing: `ragseal-client resume` asks for its answer",
+            err=True,
+        )
     for window in owing:
+        if window in result.unanswered:
+            continue
         click.echo(f"an answer of window {window} is owed from before: `ragseal-client resume` fetches it", err=True)
 
 
@@ -203,6 +211,7 @@ def _show(result: Result, as_json: bool) -> None:
         "documents": len(result.slots),
         "checked": result.checked,
         "window": request.window,
+        "unanswered": list(result.unanswered),
         "ctr": request.ctr,
         "seq": body.seq,
         "ledger_index": body.index,

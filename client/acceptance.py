@@ -14,11 +14,11 @@ from ragseal.client.commitment import ClassOf, check_manifest, check_window
 from ragseal.client.evidence import Evidence
 from ragseal.client.history import History, Shown
 from ragseal.client.link import Announced, ProviderLink, Stage, refusable
-from ragseal.client.opening import MOST_ENTRIES, find_opening
+from ragseal.client.opening import MOST_BYTES, MOST_ENTRIES, Opening
 from ragseal.client.window import WindowState
 from ragseal.embedder import Embedder
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.commitment import AccountAsk, Membership, SignedManifest, WindowOpen
+from ragseal.kernel.commitment import AccountAsk, Membership, SignedManifest
 from ragseal.kernel.encoding import peek_tag
 from ragseal.kernel.errors import CommitmentError, LedgerError
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
@@ -102,20 +102,34 @@ class Acceptance:
     def _find_opening(self, announced: Announced, window: Window, memory: WindowState, evidence: Evidence) -> Stage:
         """Look for the window's opening in the log that everybody sees, and check the beacon that it rests on."""
         shown = self._history.latest(evidence)
-        entry = self._opening(announced.ledger_index + 1, shown, window, evidence)
+        found = self._opening(announced, shown, window, evidence)
         self._history.remember(shown)
-        if entry is None:
+        if found is None:
             return "preparing"
-        memory.remember_opening(entry)
+        memory.remember_opening(*found)
         return "open"
 
-    def _opening(self, start: int, shown: Shown, window: Window, evidence: Evidence) -> bytes | None:
-        """The entry that opens the window, None if the log holds none yet."""
-        entries: list[bytes] = []
-        for entry in self._history.entries(start, min(shown.checkpoint.size, start + MOST_ENTRIES), shown):
-            entries.append(evidence.add(f"entry-{start + len(entries)}", entry))
-            if peek_tag(entry) in (WindowOpen.TAG, Record.TAG):
-                found = find_opening(window.manifest, window.digest, entries)
-                if found is not None:
-                    return entries[found]
+    def _opening(
+        self, announced: Announced, shown: Shown, window: Window, evidence: Evidence
+    ) -> tuple[bytes, int] | None:
+        """The entry that opens the window and its index, None if the log holds none yet."""
+        opening, left = Opening(window.manifest, window.digest), MOST_BYTES
+        start, size = announced.ledger_index, shown.checkpoint.size
+        if start >= size:
+            return None
+        stop = min(size, start + MOST_ENTRIES)
+        following = self._history.following(announced.manifest, start, stop, shown)
+        for index, entry in enumerate(following, start + 1):
+            left -= len(entry)
+            if left < 0:
+                break
+            if peek_tag(entry) != Record.TAG:
+                evidence.add(f"entry-{index}", entry)
+            if opening.opens(entry):
+                return entry, index
+        if left < 0 or stop < size:
+            raise CommitmentError(
+                f"more than {MOST_ENTRIES} entries or {MOST_BYTES} bytes lie between the window's manifest and its "
+                "opening: nobody reads that much for a query; ask again in the next window"
+            )
         return None

@@ -22,6 +22,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -57,6 +58,8 @@ from ragseal.kernel.errors import (
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
+
+AGAIN = 2  #: windows into which a question is taken along when the provider goes on to the next one
 
 __all__ = ["Client", "Owed", "Ranked", "Result", "Resumed"]
 
@@ -161,6 +164,10 @@ class Client:
         A request that is pending from before (a crash, a lost connection, a refused answer) is completed first; if it
         asked the same text, its answer is the result and nothing new is spent.
 
+        Where the provider refuses because another window is open by now, the question is asked there, at most twice.
+        What was signed in the window before may have cost a query there all the same: the result names such windows
+        (``unanswered``), and :meth:`resume` asks for those answers.
+
         Raises:
             AttestationError: an empty text; nothing was sent.
             ConfigurationError: the client is closed, or its folder damaged.
@@ -174,16 +181,20 @@ class Client:
         with self._mutex:
             self._check_open()
             window, memory = self._window(renew=self._stage != "open")
-            try:
-                return self._ask(window, memory, text)
-            except RefusedError as refusal:
-                renewed, memory = self._window(renew=True)
-                if renewed.digest == window.digest:
-                    raise refusal.reason from None
-            try:  # the window changed under us; what the old one still owes is left to resume()
-                return self._ask(renewed, memory, text)
-            except RefusedError as refusal:
-                raise refusal.reason from None
+            unanswered: list[str] = []
+            for left in reversed(range(1 + AGAIN)):
+                try:
+                    return replace(self._ask(window, memory, text), unanswered=tuple(unanswered))
+                except RefusedError as refusal:
+                    renewed, renewed_memory = self._window(renew=True)
+                    if renewed.digest == window.digest or not left:
+                        raise refusal.reason from None
+                # the window changed under us; what the old one still owes is left to resume()
+                pending = memory.pending()
+                if pending is not None and pending.prepare.query == text:
+                    unanswered.append(window.manifest.window)
+                window, memory = renewed, renewed_memory
+            raise AssertionError  # the last turn returns or raises
 
     def _ask(self, window: Window, memory: WindowState, text: str) -> Result:
         pending = memory.pending()
@@ -267,8 +278,7 @@ class Client:
         """
         own = memory.manifest
         over = self._clock() >= own.policy.closes or any(
-            one.opened and one.manifest.origin == own.origin and one.manifest.policy.opens > own.policy.opens
-            for one in windows
+            one.manifest.origin == own.origin and one.opened_at > memory.opened_at for one in windows
         )
         return over and isinstance(reason, AttestationError)
 

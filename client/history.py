@@ -15,10 +15,10 @@ from ragseal.client.evidence import Evidence
 from ragseal.client.link import LedgerLink
 from ragseal.kernel.errors import AuditError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusion
+from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, verify_consistency
 from ragseal.ledger.note import NoteVerifier
 
-PAGE = 64  #: entries that are asked for at once
+PAGE = 1024  #: entries that are asked for at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +63,44 @@ class History:
         """The ledger's inclusion path of entry ``index`` among the first ``size``, unverified."""
         return self._ledger.inclusion(index, size)
 
-    def entries(self, start: int, stop: int, shown: Shown) -> Iterator[bytes]:
-        """Entries [start, stop) of a checkpoint, each proven to stand there when it comes.
+    def following(self, entry: bytes, index: int, stop: int, shown: Shown) -> Iterator[bytes]:
+        """Entries [index + 1, stop) of a checkpoint behind ``entry``, which is entry ``index``.
+
+        Each page is proven before any of it comes: hashed on from what stands before it, it gives a root that the
+        ledger proves to be a beginning of the checkpoint.  So is ``entry``.
 
         Raises:
             LedgerError: an entry that the checkpoint does not cover, or none where there should be one.
             TransportError: the ledger is out of reach.
         """
-        at, size, root = start, shown.checkpoint.size, shown.checkpoint.root
-        while at < stop:
-            page = self._ledger.entries(at, min(PAGE, stop - at))
+        size, root = shown.checkpoint.size, shown.checkpoint.root
+        frontier = self._frontier(index)
+        frontier.add(leaf_hash(entry))
+        while frontier.size < stop:
+            at = frontier.size
+            page = self._ledger.entries(at, min(PAGE, stop - at))[: stop - at]
             if not page:
                 raise LedgerError(f"the ledger keeps back entry {at} of the {size} that it has signed")
-            for entry in page[: stop - at]:
-                verify_inclusion(leaf_hash(entry), at, size, self.path(at, size), root)
-                at += 1
-                yield entry
+            for one in page:
+                frontier.add(leaf_hash(one))
+            path = self._ledger.consistency(frontier.size, size) if frontier.size < size else []
+            try:
+                verify_consistency(frontier.size, size, path, frontier.root(), root)
+            except LedgerError as error:
+                raise LedgerError(
+                    f"entries {at} to {frontier.size - 1} are not those that were signed: {error}"
+                ) from None
+            yield from page
+
+    def _frontier(self, index: int) -> Frontier:
+        """The perfect subtrees of the first ``index`` entries, as the ledger says: wrong ones give a wrong root.
+
+        They are the path of the entry behind them in the tree that ends with it (RFC 9162).
+        """
+        roots = list(reversed(self.path(index, index + 1)))
+        if len(roots) != index.bit_count() or any(len(one) != HASH_SIZE for one in roots):
+            raise LedgerError(f"the ledger gives no path of entry {index}")
+        return Frontier(index, roots)
 
     def agrees(self, checkpoint: Checkpoint, evidence: Evidence, given: Sequence[bytes] = ()) -> bool:
         """The checkpoint and the remembered one are of one history; True if the new one is to be remembered.

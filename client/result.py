@@ -54,6 +54,7 @@ class Result:
     record: Record
     checked: bool  #: the committed e is this client's own, entry by entry
     ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder, or where a declared one is away
+    unanswered: tuple[str, ...] = ()  #: windows that ended on this question: signed there, refused, asked again here
 
     @property
     def slots(self) -> tuple[int, ...]:

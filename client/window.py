@@ -75,9 +75,20 @@ class WindowState:
         """Whether this account has read the window's opening in the log."""
         return (self.folder / "opening").exists()
 
-    def remember_opening(self, entry: bytes) -> None:
-        """Keep the log's entry that opens the window, once it was found complete."""
-        write(self.folder / "opening", entry)
+    @property
+    def opened_at(self) -> int:
+        """The ledger index of the entry that opened the window; -1 before it was found.
+
+        Raises:
+            ConfigurationError: a damaged file.
+        """
+        if not self.opened:
+            return -1
+        return intact(lambda: int.from_bytes(need(self.folder / "opening")[:8], "big"), str(self.folder / "opening"))
+
+    def remember_opening(self, entry: bytes, index: int) -> None:
+        """Keep where the log opens the window, and by which entry, once it was found complete."""
+        write(self.folder / "opening", index.to_bytes(8, "big") + entry)
 
     @property
     def answered(self) -> int:

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from ragseal.client.link import Announced, Retrieved
 from ragseal.kernel.inquiry import Ask
 from ragseal.ledger.published import PublicLog
-from ragseal.prover.provider import Provider, ServeOptions, Serving
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import Stage
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 
@@ -65,7 +66,7 @@ class ProviderForAccounts:
         self._call, self._serving = running.call, running.serving
 
     def announced(self) -> Announced:
-        window = self._serving.journal.history.named("")
+        window = self._serving.journal.shown("")
         is_open = window.stage is Stage.OPEN
         return Announced(window.signed.encode(), window.index, "open" if is_open else "preparing")
 
@@ -96,7 +97,7 @@ class ProviderForAuditor:
         return self._serving.journal.public.entries(start, stop - start)
 
     def manifest(self, window: str) -> bytes:
-        return self._serving.journal.history.named(window).signed.encode()
+        return self._serving.journal.shown(window).signed.encode()
 
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         return window_index(self._serving.provider.state, manifest, tenant)
@@ -104,11 +105,11 @@ class ProviderForAuditor:
     def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
         return thinned_index(self._serving.provider.state, manifest, tenant)
 
-    def commit_beacon(self, canonical: bytes) -> int:
-        return self._call(self._serving.beacon.commit(canonical))
+    def commit_beacon(self, canonical: bytes) -> None:
+        self._call(self._serving.beacon.commit(canonical))
 
-    def open_beacon(self, canonical: bytes) -> int:
-        return self._call(self._serving.beacon.open(canonical))[0]
+    def open_beacon(self, canonical: bytes) -> None:
+        self._call(self._serving.beacon.open(canonical))
 
     def deliver(self, ask: Ask, proof: bytes) -> bytes:
         return self._call(self._serving.deliveries.answer(ask, proof))

@@ -33,7 +33,8 @@ from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.commitment.registry import Registration, add_accounts
-from ragseal.prover.provider import Provider, ServeOptions
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage import state as provider_folder
 from ragseal.verifier.audit import class_build, estimate_build, thinning_build
 from ragseal.verifier.evidence import AUDITOR, ReceiptFile

@@ -5,25 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.circuits.circuit import class_digest
 from ragseal.embedder import load_embedder
-from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
-from ragseal.prover import assembly, remote, service, spending
+from ragseal.prover import assembly, remote, service
 from ragseal.prover.account_commands import accounts
-from ragseal.prover.commitment import consent, index, registry
+from ragseal.prover.administration import operations
+from ragseal.prover.administration.access import administration
+from ragseal.prover.backup_commands import backup, restore
+from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.commitment.policy_file import Binding, load_policy
+from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.document_commands import documents
 from ragseal.prover.key_commands import fetch_keys, release_key
 from ragseal.prover.options import STATE, hexadecimal
@@ -31,8 +29,10 @@ from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
-from ragseal.prover.provider import Provider, ServeOptions
-from ragseal.prover.storage import fsck, window_secrets
+from ragseal.prover.provider import Provider
+from ragseal.prover.rollover import Schedule, seconds_of
+from ragseal.prover.serving import ServeOptions
+from ragseal.prover.storage import fsck
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.terminal import (
     CONTEXT,
@@ -41,7 +41,6 @@ from ragseal.runtime.terminal import (
     client_tls,
     log_to_stderr,
     named_bars,
-    progress_bars,
     server_tls,
     tell_result,
     version,
@@ -63,7 +62,7 @@ def main() -> None:
       ragseal-provider policy > policy.toml                          (edit: this is the guarantee)
       ragseal-provider commit --policy policy.toml --window w1       (says what it gives and costs, and may ask)
       ragseal-provider serve --listen 127.0.0.1:7800                 (opens once the auditor has taken part)
-      ragseal-provider close --provider localhost:7800               (then the auditor audits)
+      ragseal-provider close                                         (then the auditor audits)
     """
 
 
@@ -95,21 +94,10 @@ def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: 
         directory, Settings(origin, class_name, embedder), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     )
     with State(directory) as state:
-        found = _identity(state)
+        found = operations.identity(state)
     tell_result(
         as_json, found, f"made {directory}\nprovider key  {found['provider_key']}\nledger key    {found['ledger_key']}"
     )
-
-
-def _identity(state: State) -> dict[str, Any]:
-    return {
-        "state": str(state.directory),
-        "origin": state.settings.origin,
-        "class": state.settings.class_name,
-        "embedder": state.settings.embedder,
-        "provider_key": signature.public_bytes(state.key).hex(),
-        "ledger_key": state.log_signer.verifier.vkey(),
-    }
 
 
 main.add_command(documents)
@@ -158,57 +146,13 @@ def commit(
 ) -> None:
     """Phase A: commit to a window before it opens.
 
-    Every index, the seed, the policy and the accounts are committed to, and the manifest enters the ledger.
+    Every index, the seed, the policy and the accounts are committed to, and the manifest enters the ledger.  A provider
+    that serves draws the window's beacon while the open one goes on, and opens it when that one is closed.
     """
-    started = time.monotonic()
     named = None if auditor_key is None else hexadecimal(auditor_key, 32, "--auditor-key")
-    with _running(directory) as provider, progress_bars() as bars:
-        cls = assembly.circuit_class(provider.state.settings.class_name)
-        before = provider.journal.history.newest
-        binding = Binding(
-            cls,
-            class_digest(cls),
-            provider.backends.embedder.dimension,
-            int(provider.environment.clock()),
-            None if before is None else before.manifest.policy.period_start,
-        )
-        task = bars.add_task("checking the policy", total=None)
-        accounts = len(registry.accounts(provider.state))
-        rules = load_policy(policy_file, binding, partial(assembly.advertised_epsilon, accounts=accounts))
-        assembly.check_promises(rules, cls, accounts)
-        known = list(provider.journal.history.windows.values())
-        first = None if new_coins else provider.carried(rules, named)
-        coins = b"" if first is None else first.digest
-        spent = spending.spending(known, assembly.circuit_class, rules, accounts, coins)
-        terms = consent.terms(rules, cls, spent)
-        consent.require(terms, agreed, spent.get("error"))
-        entry = provider.commit(rules, window, lambda text: bars.update(task, description=text), named, new_coins)
-        made = provider.journal.history.named(window)
-        shared = window_secrets.shared_documents(provider.state, made.digest)
-    values = {
-        "window": window,
-        "manifest": made.digest.hex(),
-        "ledger_index": entry.index,
-        "auditor_key": made.manifest.auditor_key.hex(),
-        "carries_on_coins_of": None if first is None else first.manifest.window,
-        "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
-        **terms,
-        "budget": spent,
-        "seconds": round(time.monotonic() - started, 2),
-    }
-    tell_result(
-        as_json,
-        values,
-        f"window {window} is committed, manifest {made.digest.hex()}\n"
-        + ("" if first is None else f"it carries on the coins of window {first.manifest.window}\n")
-        + "".join(f"{line}\n" for line in (*spending.lines(spent), *consent.lines(terms, rules, cls)))
-        + "".join(
-            f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "
-            "accounts of both that work together learn about these documents twice as much\n"
-            for one, other, count in shared
-        )
-        + "now `serve` it",
-    )
+    with administration(directory) as admin, named_bars() as progress:
+        told = admin.commit(policy_bytes(policy_file), window, agreed, named, progress, new_coins)
+    tell_result(as_json, told.values, told.text)
 
 
 @main.command()
@@ -227,6 +171,16 @@ def commit(
               "Repeatable.")  # fmt: skip
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
               help="An observer's public key: strangers cannot displace its cosignatures. Repeatable.")  # fmt: skip
+@click.option("--next", "next_policy", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Commit, draw and open windows of this policy one after the other, by itself.")  # fmt: skip
+@click.option("--every", default="24h", show_default=True, help="With --next: from one opening to the next "
+              "(30m, 24h, 7d).")  # fmt: skip
+@click.option("--name", "pattern", default="w{n}", show_default=True,
+              help="With --next: names of the windows; {n} is a number, %Y-%m-%d the day (UTC).")  # fmt: skip
+@click.option("--yes-epsilon-is", "agreed", type=float, metavar="N",
+              help="With --next: the largest epsilon over the budget period that is committed to "
+              f"(default {consent.ASK_ABOVE}); above it no window follows.")  # fmt: skip
+@click.option("--auditor-key", help="With --next: as of `commit`.")
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
@@ -239,15 +193,26 @@ def serve(
     tick: float,
     observers: tuple[str, ...],
     witnesses: tuple[str, ...],
+    next_policy: Path | None,
+    every: str,
+    pattern: str,
+    agreed: float | None,
+    auditor_key: str | None,
     own: ServerTls,
     reflection: bool,
     as_json: bool,
 ) -> None:
-    """Run the newest window: beacon, queries, proofs.  Ends cleanly on Ctrl-C or SIGTERM, and goes on where it stopped.
+    """Run the windows: beacon, queries, proofs.  Ends cleanly on Ctrl-C or SIGTERM, and goes on where it stopped.
 
-    Without TLS it listens on loopback only (or with --listen-plain).
+    Without TLS it listens on loopback only (or with --listen-plain).  Other commands on the same state folder talk to
+    it through a socket in there.
     """
     log_to_stderr()
+    schedule = None
+    if next_policy is not None:
+        key = None if auditor_key is None else hexadecimal(auditor_key, 32, "--auditor-key")
+        schedule = Schedule(next_policy, seconds_of(every), pattern, agreed, key)
+        schedule.check()
     rules = BeaconRules(participants, beacon_wait, _observers(observers))
     serve_options = ServeOptions(
         proofs == "eager", tick, rules, witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses]
@@ -261,19 +226,22 @@ def serve(
         with named_bars() as progress:
             fsck.check_start(provider, progress)
         options = service.Listening(listen, own, reflection)
-        asyncio.run(service.run(provider, serve_options, options, ready))
+        asyncio.run(service.run(provider, serve_options, options, ready, schedule))
 
 
 @main.command()
 @STATE
-@click.option("--provider", "address", default="127.0.0.1:7800", show_default=True, help="host:port where it serves.")
-@click.option("--window", default="", help="Default: the newest.")
+@click.option("--provider", "address", help="host:port where it serves; default: this folder's own.")
+@click.option("--window", default="", help="Default: the open one.")
 @client_tls
 @JSON
-def close(directory: Path, address: str, window: str, tls: ClientTls, as_json: bool) -> None:
-    """Close a window of the running provider: no query follows, the audit may begin."""
-    key = assembly.signing_key(directory)
-    closed = remote.close_window(address, tls, key, window)
+def close(directory: Path, address: str | None, window: str, tls: ClientTls, as_json: bool) -> None:
+    """Close the open window: no query follows in it, the audit may begin.  The next one opens if it is ready."""
+    if address is None:
+        with administration(directory) as admin:
+            told = admin.close(window)
+        return tell_result(as_json, told.values, told.text)
+    closed = remote.close_window(address, tls, assembly.signing_key(directory), window)
     tell_result(
         as_json,
         {"window": closed.window, "ledger_index": closed.ledger_index, "records": closed.records},
@@ -285,36 +253,14 @@ def close(directory: Path, address: str, window: str, tls: ClientTls, as_json: b
 @STATE
 @JSON
 def status(directory: Path, as_json: bool) -> None:
-    """What this provider holds.  It must not be serving; one that serves is asked by GetManifest."""
-    with _running(directory) as provider:
-        proven = {
-            digest: provider.state.row("SELECT COUNT(*) FROM proofs WHERE manifest = ?", (digest,))
-            for digest in provider.journal.history.windows
-        }
-        values: dict[str, Any] = {
-            **_identity(provider.state),
-            "ledger_size": provider.ledger.size,
-            "tenants": dict(index.tenants(provider.state)),
-            "accounts": len(registry.accounts(provider.state)),
-            "windows": [
-                {
-                    "window": w.manifest.window,
-                    "manifest": w.digest.hex(),
-                    "stage": w.stage.name.lower(),
-                    "records": len(w.records),
-                    "proven": int((proven[w.digest] or (0,))[0]),
-                }
-                for w in provider.journal.history.windows.values()
-            ],
-            "budget": spending.spending(provider.journal.history.windows.values(), assembly.circuit_class),
-        }
-    lines = [f"{key:13} {value}" for key, value in values.items() if key not in ("windows", "budget")]
-    for w in values["windows"]:
-        lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven")
-    lines += spending.lines(values["budget"])
-    tell_result(as_json, values, "\n".join(lines))
+    """What this provider holds, and what its windows cost so far."""
+    with administration(directory) as admin:
+        told = admin.status()
+    tell_result(as_json, told.values, told.text)
 
 
+main.add_command(backup)
+main.add_command(restore)
 for command in (release_key, plan, calibrate, fsck.fsck):
     main.add_command(command)
 

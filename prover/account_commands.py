@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.commitment import registry
+from ragseal.prover.administration.access import administration
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.options import STATE, hexadecimal
-from ragseal.prover.storage.state import State
 from ragseal.runtime.terminal import (
     JSON,
     Teaching,
@@ -34,11 +33,9 @@ def accounts() -> None:
 def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool) -> None:
     """Register an account for the windows committed from now on."""
     public = hexadecimal(key, 32, "--key")
-    with State(directory) as state:
-        registry.add_accounts(state, [Registration(name, tenant, public)])
-        known = state.rows("SELECT 1 FROM tenants WHERE name = ?", (tenant,))
-    note = "" if known else f"; tenant {tenant} has no documents yet, and no window can be committed until it has some"
-    tell_result(as_json, {"account": name, "tenant": tenant}, f"account {name} of tenant {tenant} is registered{note}")
+    with administration(directory) as admin:
+        told = admin.add_accounts([Registration(name, tenant, public)])
+    tell_result(as_json, told.values, told.text)
 
 
 @accounts.command("remove")
@@ -47,9 +44,9 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
 @JSON
 def remove_account(directory: Path, name: str, as_json: bool) -> None:
     """Take an account out of the windows committed from now on; a window that has it keeps it."""
-    with State(directory) as state:
-        registry.remove_account(state, name)
-    tell_result(as_json, {"removed": name}, f"account {name} is in no window that is committed from now on")
+    with administration(directory) as admin:
+        told = admin.remove_account(name)
+    tell_result(as_json, told.values, told.text)
 
 
 @accounts.command("load")
@@ -80,10 +77,9 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
         ):
             raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
         found.append(Registration(name, values["tenant"], hexadecimal(values["key"], 32, f"key of [{name}]")))
-    with State(directory) as state:
-        added = registry.add_accounts(state, found)
-    values = {"added": added, "skipped": len(found) - added}
-    tell_result(as_json, values, f"{added} accounts added, {len(found) - added} were there already")
+    with administration(directory) as admin:
+        told = admin.add_accounts(found)
+    tell_result(as_json, told.values, told.text)
 
 
 @accounts.command("list")
@@ -91,7 +87,6 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
 @JSON
 def list_accounts(directory: Path, as_json: bool) -> None:
     """The registered accounts, by name."""
-    with State(directory) as state:
-        found = [{"name": a.name, "tenant": a.tenant, "key": a.public_key.hex()} for a in registry.accounts(state)]
-    lines = "\n".join(f"{a['name']}  {a['tenant']}  {a['key']}" for a in found)
-    tell_result(as_json, {"accounts": found}, lines or "no accounts")
+    with administration(directory) as admin:
+        told = admin.list_accounts()
+    tell_result(as_json, told.values, told.text)

@@ -116,6 +116,7 @@ def assemble(state: State, progress: Progress) -> Backends:
         embedder=load_embedder(state.settings.embedder, threads=1),
         estimate_keys=open_estimate_keys(state, progress),
         thinning_keys=open_thinning_keys(state, cls, progress),
+        documents=lambda: load_embedder(state.settings.embedder, threads=1),
     )
 
 

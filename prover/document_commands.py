@@ -7,37 +7,30 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import click
-import numpy as np
-from rich.console import Console
-from rich.progress import Progress
 
-from ragseal.embedder import load_embedder, quantise
+from ragseal.embedder import load_embedder
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.log import Log
-from ragseal.prover import assembly
+from ragseal.prover.administration.access import administration
+from ragseal.prover.administration.operations import Reading, shape_of
 from ragseal.prover.commitment import documents as index
 from ragseal.prover.commitment.corpora import DEFAULT_FIELDS, KINDS, open_corpus
 from ragseal.prover.commitment.corpus_metadata import field_names
 from ragseal.prover.commitment.corpus_notes import Notes
-from ragseal.prover.commitment.documents import Applied, Embed, Put
-from ragseal.prover.commitment.index import Matrix
-from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.options import STATE
 from ragseal.prover.sources import opening
-from ragseal.prover.sources.interface import Installable, Source
-from ragseal.prover.sources.sync import Target, follow, sync
+from ragseal.prover.sources.interface import Installable
 from ragseal.prover.sources.vectors import VectorRule
 from ragseal.prover.storage.journal import Journal
-from ragseal.prover.storage.state import Settings, State
-from ragseal.runtime.terminal import JSON, Teaching, progress_bars, tell_result
+from ragseal.prover.storage.state import State
+from ragseal.runtime.terminal import JSON, Teaching, named_bars, tell_result
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
 
@@ -87,12 +80,11 @@ def put_documents(
     links are not kept; a note names them.
     """
     notes, fields = Notes(), replace(DEFAULT_FIELDS, metadata=field_names(metadata_fields))
-    with State(directory) as state, progress_bars() as bars:
-        embed = embedding(bars, state.settings, tenant)
-        found = open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes)
-        puts = [Put(document) for document in found]
-        done = index.apply(state, tenant, puts, embed, secrets.token_bytes, shape_of(state.settings))
-    tell_applied(as_json, tenant, done, notes)
+    found = list(open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes))
+    with administration(directory) as admin, named_bars() as progress:
+        told = admin.put_documents(tenant, found, progress)
+    noted = "".join(f"\nnote: {line}" for line in notes.lines())
+    tell_result(as_json, {**told.values, "notes": notes.lines()}, told.text + noted)
 
 
 @documents.command("delete")
@@ -106,9 +98,9 @@ def delete_documents(directory: Path, tenant: str, names: tuple[str, ...], as_js
     Their places stay empty until the period ends.  Versions of windows that were committed before keep the texts, which
     proofs and audits of those windows need.
     """
-    with State(directory) as state:
-        done = index.delete(state, tenant, names, secrets.token_bytes, shape_of(state.settings))
-    tell_result(as_json, {"tenant": tenant, "deleted": done.deleted}, f"{tenant}: {done.deleted} documents deleted")
+    with administration(directory) as admin:
+        told = admin.delete_documents(tenant, names)
+    tell_result(as_json, told.values, told.text)
 
 
 @documents.command("list")
@@ -117,11 +109,9 @@ def delete_documents(directory: Path, tenant: str, names: tuple[str, ...], as_js
 @JSON
 def list_documents(directory: Path, tenant: str, as_json: bool) -> None:
     """A tenant's documents by id: how many bytes of text, and which source they were read from."""
-    with State(directory) as state:
-        found = index.listed(state, tenant)
-    values = {"tenant": tenant, "documents": [{"id": d.id, "bytes": d.bytes, "source": d.source} for d in found]}
-    lines = "\n".join(f"{d.id}  {d.bytes}  {d.source}".rstrip() for d in found)
-    tell_result(as_json, values, lines or f"tenant {tenant} has no documents")
+    with administration(directory) as admin:
+        told = admin.list_documents(tenant)
+    tell_result(as_json, told.values, told.text)
 
 
 @documents.command("sync")
@@ -171,32 +161,18 @@ def sync_documents(
     own and runs as it is; leave passwords to PGPASSWORD or ~/.pgpass, since others can see a command line.  In a
     source, "&" is written %26, "?" %3F and "%" %25.
     """
-    rule = VectorRule.parse(vectors)
-    taken = rule.check is not None
-    notes, names = Notes(), field_names(metadata_fields)
+    VectorRule.parse(vectors)
     if install_trigger:
         installing(spec)
-    with State(directory) as state, progress_bars() as bars:
-        task = bars.add_task(f"reading for {tenant}", total=None)
-        target = Target(
-            state,
-            tenant,
-            shape_of(state.settings),
-            load_embedder(state.settings.embedder),
-            embedding(bars, state.settings, tenant),
-            secrets.token_bytes,
-            rule,
-            keep_missing,
-            reading=lambda count: bars.update(task, completed=count),
-        )
+    names = field_names(metadata_fields)
+    reading = Reading(tenant, opening.absolute(spec), vectors, keep_missing, chunk, names, follow, every)
+    with administration(directory) as admin, named_bars() as progress:
         if follow:
             with stopped_by_signals() as stop:
-                opened = partial(opening.open_source, spec, taken, Notes(), chunk, names)
-                done = following(target, opened, stop, every, bars.console)
+                told = admin.sync_documents(reading, progress, stop)
         else:
-            with closing(opening.open_source(spec, taken, notes, chunk, names)) as source:
-                done = sync(target, source)
-    tell_applied(as_json, tenant, done, notes)
+            told = admin.sync_documents(reading, progress, threading.Event())
+    tell_result(as_json, told.values, told.text)
 
 
 @documents.command("new-period")
@@ -216,20 +192,13 @@ def new_period(directory: Path, tenant: str, as_json: bool) -> None:
             index.require_no_window(history, time.time())
         finally:
             ledger.close()
-        index.new_period(state, tenant, shape_of(state.settings), secrets.token_bytes)
+        shape = shape_of(state, load_embedder(state.settings.embedder))
+        index.new_period(state, tenant, shape, secrets.token_bytes)
         count = len(index.listed(state, tenant))
     tell_result(as_json, {"tenant": tenant, "placed": count}, f"{tenant}: {count} documents are placed afresh")
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
-
-
-def tell_applied(as_json: bool, tenant: str, done: Applied, notes: Notes) -> None:
-    """What changes did, and what of their source was not taken."""
-    told = [f"{done.added} documents added", f"{done.changed} changed", f"{done.deleted} deleted"]
-    text = f"{tenant}: {', '.join(told)}, {done.unchanged} as they were"
-    values = {"tenant": tenant, **asdict(done), "notes": notes.lines()}
-    tell_result(as_json, values, text + "".join(f"\nnote: {line}" for line in notes.lines()))
 
 
 def installing(spec: str) -> None:
@@ -238,21 +207,6 @@ def installing(spec: str) -> None:
         if not isinstance(source, Installable):
             raise ConfigurationError("--install-trigger is for PostgreSQL; other sources are compared row by row")
         source.install_trigger()
-
-
-def following(
-    target: Target, open_source: Callable[[], Source], stop: threading.Event, every: float, out: Console
-) -> Applied:
-    """Follow a source to its end, saying what each batch changed; all of it together."""
-    total = Applied()
-
-    def tell(done: Applied) -> None:
-        nonlocal total
-        total += done
-        out.print(f"{done.added} added, {done.changed} changed, {done.deleted} deleted", markup=False)
-
-    follow(target, open_source, stop, every, tell)
-    return total
 
 
 @contextmanager
@@ -272,24 +226,3 @@ def stopped_by_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def shape_of(settings: Settings) -> IndexShape:
-    """What the provider's class and embedder make of an index."""
-    return IndexShape(assembly.circuit_class(settings.class_name).N, load_embedder(settings.embedder).dimension)
-
-
-def embedding(bars: Progress, settings: Settings, tenant: str) -> Embed:
-    """The provider's embedder as :func:`documents.apply` calls it, with a bar on the terminal."""
-    embedder = load_embedder(settings.embedder)
-
-    def embed(texts: Sequence[str]) -> Matrix:
-        task = bars.add_task(f"embedding for {tenant}", total=len(texts))
-        parts = [np.zeros((0, embedder.dimension), dtype=np.int8)]
-        for at in range(0, len(texts), EMBED_BATCH):
-            parts.append(quantise(embedder.embed(list(texts[at : at + EMBED_BATCH]))))
-            bars.update(task, completed=at + len(parts[-1]))
-        bars.update(task, visible=False)
-        return np.concatenate(parts)
-
-    return embed

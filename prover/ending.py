@@ -17,7 +17,7 @@ log = logging.getLogger("ragseal.provider")
 
 
 class Ending:
-    """Says of the newest window, once each, that its time is nearly over and that it is over."""
+    """Says of the window that accounts are told of, once each, that its time is nearly over and that it is over."""
 
     def __init__(self, history: History, clock: Callable[[], float]) -> None:
         self._history, self._clock = history, clock
@@ -31,7 +31,7 @@ class Ending:
 
     def look(self) -> None:
         """Log what is due now."""
-        window = self._history.newest
+        window = self._history.current
         if window is None or window.stage is Stage.CLOSED:
             return
         name, closes = window.manifest.window, window.manifest.policy.closes

@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One provider, put together: state, ledger, keys, the three parts of phases A and B, and the order they start in."""
+"""One provider, put together: state, ledger, keys, and what becomes of its windows without an event loop."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import hmac
 import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import COARSE_TIME, EAGER, ON_DEMAND
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.commitment import CoinCommitment, Thinning, WindowClose
+from ragseal.kernel.commitment import CoinCommitment, SignedManifest, Thinning, WindowClose
 from ragseal.kernel.errors import (
-    AttestationError,
-    AuditError,
     CommitmentError,
     ConfigurationError,
     LedgerError,
@@ -28,29 +22,23 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
-from ragseal.ledger.note import NoteVerifier
-from ragseal.prover.attestation.answering import AnsweringContext, Attestation
-from ragseal.prover.attestation.deliveries import Deliveries
-from ragseal.prover.attestation.own_lines import OwnLines
-from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
+from ragseal.prover.attestation.proofs import stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import documents, index, manifest, registry
-from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.thinning import thin_window
-from ragseal.prover.ending import Ending
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, ThinningKeys
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import window_secrets
-from ragseal.prover.storage.history import Stage, Window, coarse
+from ragseal.prover.storage.history import Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
-KEPT_WINDOWS = 2  #: windows whose matrices, and whose registries, stay in memory
+KEPT_WINDOWS = 1  #: whose matrices, and whose registries, stay in memory beside those in force
 
 log = logging.getLogger("ragseal.provider")
 
@@ -70,20 +58,10 @@ class Backends:
     group: Group
     engine: Engine
     keys: AttestationKeys
-    embedder: Embedder
+    embedder: Embedder  #: of queries
     estimate_keys: Sequence[BlockKeys] = ()
     thinning_keys: ThinningKeys | None = None  #: needed by windows whose claim has a coin
-
-
-@dataclass(frozen=True)
-class ServeOptions:
-    """How a provider serves."""
-
-    eager: bool = True  #: prove in the background; otherwise when an audit asks
-    tick: float = 0.1  #: seconds; answers leave at multiples of it
-    beacon: BeaconRules = field(default_factory=BeaconRules)
-    publish: float = COARSE_TIME  #: seconds; the public log shows new records at multiples of it, 0: at once
-    witnesses: Sequence[NoteVerifier] = ()  #: whose cosignatures strangers' can neither displace nor hide
+    documents: Callable[[], Embedder] | None = None  #: makes one of documents' own: texts of one embedder queue up
 
 
 class Provider:
@@ -107,12 +85,13 @@ class Provider:
             self.ledger.close()
             raise
         self.turns = Turns()  #: of proofs and blocks: each takes every core
-        self.windows = Loaded(self._load_window, self._newest, KEPT_WINDOWS)
-        self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._newest, KEPT_WINDOWS)
+        self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
+        self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
 
-    def _newest(self) -> bytes | None:
-        newest = self.journal.history.newest
-        return None if newest is None else newest.digest
+    def _in_force(self) -> frozenset[bytes]:
+        """The newest window and the one that is open: what concerns them waits for no other's."""
+        history = self.journal.history
+        return frozenset(one.digest for one in (history.newest, history.open) if one is not None)
 
     def _refuse_rollback(self) -> None:
         """The ledger still holds the newest checkpoint that left this provider.
@@ -176,9 +155,25 @@ class Provider:
             new_coins: throw coins although the newest throw of the budget period could be carried on.
 
         Raises:
-            CommitmentError: the window's name was used, another window is open or overlaps, nothing to commit to.
+            CommitmentError: the window's name was used, it overlaps another, nothing to commit to.
             ConfigurationError: no auditor's key is known.
             PolicyError, ProofError, LedgerError: as they say.
+        """
+        made = self.prepare(policy, window, progress, auditor_key, new_coins)
+        progress("entering the manifest in the ledger")
+        return self.journal.append_now(lambda: made)
+
+    def prepare(
+        self,
+        policy: Policy,
+        window: str,
+        progress: Progress = lambda _: None,
+        auditor_key: bytes | None = None,
+        new_coins: bool = False,
+    ) -> SignedManifest:
+        """The manifest of a new window, all of whose secrets are durable by then.  Blocks; raises as :meth:`commit`.
+
+        Nothing of it is in the ledger yet: made again under the same name, this one is forgotten.
         """
         for known in self.journal.history.windows.values():
             if known.manifest.window == window:
@@ -202,8 +197,16 @@ class Provider:
         )
         self.journal.history.check_manifest(made.signed)
         window_secrets.store_window(self.state, made)
-        progress("entering the manifest in the ledger")
-        return self.journal.append_now(lambda: made.signed)
+        return made.signed
+
+    def closing(self, window: Window) -> WindowClose:
+        """The closing entry of a window, as it stands in the writer's turn."""
+        now = max(coarse(self.environment.clock()), window.time)
+        return WindowClose(window.digest, len(window.records), now)
+
+    def end(self, window: Window) -> Entry:
+        """Close a window of a provider that does not serve.  CommitmentError: it is not open."""
+        return self.journal.append_now(lambda: self.closing(window))
 
     def carried(self, policy: Policy, auditor_key: bytes | None = None) -> Window | None:
         """The window whose coins the next one of this policy carries on; None where it throws its own.
@@ -295,152 +298,3 @@ class Provider:
     def close(self) -> None:
         self.ledger.close()
         self.state.close()
-
-
-class Serving:
-    """A provider that serves: phases A (beacon) and B in one event loop, proofs in a thread."""
-
-    def __init__(self, provider: Provider, serve_options: ServeOptions) -> None:
-        self.provider = provider
-        self.serve_options = serve_options
-        state, journal, backends, environment = (
-            provider.state,
-            provider.journal,
-            provider.backends,
-            provider.environment,
-        )
-        self.proofs = Proofs(
-            state,
-            journal,
-            backends.group,
-            backends.engine,
-            backends.keys.view,
-            backends.keys.backend,
-            provider.window_secrets,
-            environment.draw,
-            provider.turns,
-        )
-        tools = AnsweringContext(
-            group=backends.group,
-            key_of=backends.keys.view,
-            engine=backends.engine,
-            embedder=backends.embedder,
-            signing_key=state.key,
-            draw=environment.draw,
-            clock=environment.clock,
-        )
-        self.attestation = Attestation(
-            state,
-            journal,
-            tools,
-            provider.windows,
-            EAGER if serve_options.eager else ON_DEMAND,
-            self._on_record,
-            serve_options.tick,
-        )
-        self.estimates = provider.new_estimates()
-        self.beacon = Beacon(
-            journal, provider.window_secrets, state.key, serve_options.beacon, environment.clock, provider.thin
-        )
-        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
-        journal.public.live = serve_options.publish <= 0
-        self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
-        self._driver: asyncio.Task[None] | None = None
-        self._publisher: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[None] | None = None
-
-    @property
-    def journal(self) -> Journal:
-        return self.provider.journal
-
-    async def start(self) -> None:
-        """Load what the newest window needs, then start beacon and proof worker.
-
-        Raises:
-            AuditError: the window cannot be served (missing secrets or key); better now than at the first query.
-        """
-        newest = self.journal.history.newest
-        if newest is not None:
-            await asyncio.to_thread(self.provider.window_secrets, newest.digest)
-            await asyncio.to_thread(self.provider.backends.keys.backend, newest.manifest.key_digest)
-            if newest.stage in (Stage.COMMITTED, Stage.SEALED):
-                await asyncio.to_thread(self.provider.load_thinning_key, newest)
-        if self.serve_options.eager:
-            self.proofs.start(newest.digest if newest is not None else None)
-        self._driver = asyncio.create_task(self._drive())
-        self._publisher = asyncio.create_task(self._publish())
-        self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
-
-    async def _publish(self) -> None:
-        """Show the public what is in the log, on the coarse tick (SPEC B.3)."""
-        tick = self.serve_options.publish
-        while tick > 0:
-            await asyncio.sleep(tick - time.time() % tick)
-            self.journal.public.reveal()
-
-    async def _drive(self) -> None:
-        try:
-            await self.beacon.run()
-        except AuditError as error:
-            log.error("the window cannot be opened: %s", error)
-        except Exception:
-            log.exception("the window cannot be opened")
-
-    async def stop(self) -> None:
-        """Finish the answers under way and the proof at hand."""
-        for task in (self._driver, self._publisher, self._ending):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-        self.deliveries.stop()
-        await self.attestation.drain()
-        await asyncio.to_thread(self.proofs.stop)
-
-    def _on_record(self, manifest: bytes, seq: int) -> None:
-        if self.serve_options.eager:
-            self.proofs.submit(manifest, seq)
-
-    def consistency(self, known: int, size: int) -> list[bytes]:
-        """The path between the size that an account knows and that of its receipt, which need not be public yet.
-
-        Empty where there is nothing to prove, or where an account names a size that it cannot have seen: else it could
-        find out, by trying, how far the log is.
-        """
-        old, new = sorted((known, size))
-        if not 0 < old < new or new > max(size, self.journal.public.size):
-            return []
-        return self.provider.ledger.consistency(old, new)
-
-    async def records(self, manifest: bytes, start: int, count: int) -> list[tuple[int, bytes]]:
-        """(ledger index, record) of at most ``count`` published records from seq ``start`` on."""
-        window = self.journal.history.window(manifest)
-        wanted = window.records[start : min(start + count, self.journal.published_records(window))]
-        return await asyncio.to_thread(lambda: [(index, self.journal.data(index)) for index in wanted])
-
-    async def close_window(self, manifest: bytes, proof: bytes) -> tuple[int, Window]:
-        """End a window; asked again, the same answer.
-
-        Raises:
-            AttestationError: not signed by the provider key for this window.
-            CommitmentError: the window is not open.
-        """
-        window = self.journal.history.window(manifest)
-        signature.verify(self.provider.public_key, "close", manifest, proof)
-        if window.close is not None:
-            return await asyncio.to_thread(self._close_index, window), window
-
-        def build() -> WindowClose:
-            now = max(coarse(self.provider.environment.clock()), window.time)
-            return WindowClose(window.digest, len(window.records), now)
-
-        entry = await self.journal.append(build)
-        return entry.index, window
-
-    def _close_index(self, window: Window) -> int:
-        assert window.close is not None
-        closing = window.close.encode()
-        for at in range(window.records[-1] if window.records else window.index, self.provider.ledger.size):
-            if hmac.compare_digest(self.journal.data(at), closing):
-                return at
-        raise AttestationError("the closing entry is not durable yet: try again")

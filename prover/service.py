@@ -17,7 +17,10 @@ from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
-from ragseal.prover.provider import Provider, ServeOptions, Serving
+from ragseal.prover.administration.service import AdminServer
+from ragseal.prover.provider import Provider
+from ragseal.prover.rollover import RollOver, Schedule
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
@@ -61,7 +64,7 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
 
     @answers
     async def GetManifest(self, request: provider_pb2.GetManifestRequest, context: Any) -> Any:
-        window = self._serving.journal.history.named(request.window)
+        window = self._serving.journal.shown(request.window)
         return provider_pb2.GetManifestResponse(
             canonical=window.signed.encode(),
             state=_STATES[window.stage],
@@ -89,14 +92,13 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
 
     @answers
     async def CommitBeacon(self, request: provider_pb2.CommitBeaconRequest, context: Any) -> Any:
-        return provider_pb2.CommitBeaconResponse(
-            ledger_index=await asyncio.shield(self._serving.beacon.commit(request.canonical))
-        )
+        await asyncio.shield(self._serving.beacon.commit(request.canonical))
+        return provider_pb2.CommitBeaconResponse()
 
     @answers
     async def OpenBeacon(self, request: provider_pb2.OpenBeaconRequest, context: Any) -> Any:
-        index, window = await asyncio.shield(self._serving.beacon.open(request.canonical))
-        return provider_pb2.OpenBeaconResponse(ledger_index=index, state=_STATES[window.stage])
+        window = await asyncio.shield(self._serving.beacon.open(request.canonical))
+        return provider_pb2.OpenBeaconResponse(state=_STATES[window.stage])
 
     @answers
     async def GetRecords(self, request: provider_pb2.GetRecordsRequest, context: Any) -> Any:
@@ -180,8 +182,18 @@ class Listening:
 class Server:
     """A provider's running gRPC server: provider and ledger services, health, reflection where asked for."""
 
-    def __init__(self, provider: Provider, serve_options: ServeOptions, listening: Listening) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        serve_options: ServeOptions,
+        listening: Listening,
+        schedule: Schedule | None = None,
+    ) -> None:
+        """``schedule``: of windows that follow each other by themselves; without one the operator commits each."""
         self.serving = Serving(provider, serve_options)
+        self.rollover = None if schedule is None else RollOver(self.serving, schedule)
+        self._admin = AdminServer(self.serving, lambda: None if self.rollover is None else self.rollover.status())
+        self._rolling: asyncio.Task[None] | None = None
         self._provider = provider
         self._listening = listening
         self._health = health.Health(*SERVICES)
@@ -207,7 +219,10 @@ class Server:
             reflection.enable_server_reflection(names, self._server)
         port = bind(self._server, listening.address, credentials, listening.tls.plain)
         await self.serving.start()
+        await self._admin.start()
         await self._server.start()
+        if self.rollover is not None:
+            self._rolling = asyncio.create_task(self.rollover.run())
         self._health.say(True)
         self._watching = asyncio.create_task(self._watch())
         self.address = f"{listening.address.rpartition(':')[0]}:{port}"
@@ -223,15 +238,23 @@ class Server:
         """Take nothing new, finish what runs, then stop the workers."""
         self._watching.cancel()
         self._health.say(False)
-        await self._server.stop(GRACE)
+        if self._rolling is not None:
+            self._rolling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._rolling
+        await asyncio.gather(self._server.stop(GRACE), self._admin.stop(GRACE))
         await self.serving.stop()
 
 
 async def run(
-    provider: Provider, serve_options: ServeOptions, listening: Listening, ready: Callable[[str], None]
+    provider: Provider,
+    serve_options: ServeOptions,
+    listening: Listening,
+    ready: Callable[[str], None],
+    schedule: Schedule | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``ready`` is told the address once calls are taken."""
-    server = Server(provider, serve_options, listening)
+    server = Server(provider, serve_options, listening, schedule)
     await server.start()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -240,10 +263,8 @@ async def run(
             loop.add_signal_handler(number, stopping.set)
     try:
         ready(server.address)
-        if provider.journal.history.newest is None:
-            log.warning(
-                "no window is committed yet, so nobody gets answers: stop, `ragseal-provider commit`, serve again"
-            )
+        if provider.journal.history.newest is None and schedule is None:
+            log.warning("no window is committed yet, so nobody gets answers: run `ragseal-provider commit`")
         await stopping.wait()
         log.info("stopping")
     finally:

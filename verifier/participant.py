@@ -43,11 +43,11 @@ from ragseal.verifier.verdicts import Verdicts
 class BeaconLink(Evidence, Protocol):
     """Evidence, and the way into the provider's log for the auditor's two entries."""
 
-    def commit_beacon(self, canonical: bytes) -> int:
-        """Enter a BeaconCommit; its index in the log."""
+    def commit_beacon(self, canonical: bytes) -> None:
+        """Enter a BeaconCommit."""
 
-    def open_beacon(self, canonical: bytes) -> int:
-        """Enter a BeaconOpening; its index in the log."""
+    def open_beacon(self, canonical: bytes) -> None:
+        """Enter a BeaconOpening."""
 
 
 class Stage(enum.Enum):

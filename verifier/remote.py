@@ -79,13 +79,11 @@ class RemoteEvidence:
         request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant)
         return self._stream(self._stub.GetThinnedIndex, request, MAX_INDEX_BYTES, 10 * self._timeout)
 
-    def commit_beacon(self, canonical: bytes) -> int:
-        request = provider_pb2.CommitBeaconRequest(canonical=canonical)
-        return int(self._call(self._stub.CommitBeacon, request).ledger_index)
+    def commit_beacon(self, canonical: bytes) -> None:
+        self._call(self._stub.CommitBeacon, provider_pb2.CommitBeaconRequest(canonical=canonical))
 
-    def open_beacon(self, canonical: bytes) -> int:
-        request = provider_pb2.OpenBeaconRequest(canonical=canonical)
-        return int(self._call(self._stub.OpenBeacon, request, 2 * self._timeout).ledger_index)
+    def open_beacon(self, canonical: bytes) -> None:
+        self._call(self._stub.OpenBeacon, provider_pb2.OpenBeaconRequest(canonical=canonical), 2 * self._timeout)
 
     # --- what only the window's auditor is given ---
 

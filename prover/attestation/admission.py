@@ -25,8 +25,8 @@ class Admission:
     def check_open(self, window: Window) -> None:
         """Raises AttestationError: this window takes no queries now."""
         policy, name = window.manifest.policy, window.manifest.window
-        if window is not self._history.newest:
-            raise AttestationError(f"window {name!r} is over: ask GetManifest for the newest")
+        if window not in (self._history.open, self._history.newest):
+            raise AttestationError(f"window {name!r} is over: ask GetManifest for the one that is open, and ask again")
         if window.stage is not Stage.OPEN:
             state = "closed" if window.stage is Stage.CLOSED else "not open yet: its beacon is incomplete"
             raise AttestationError(f"window {name!r} is {state}")

@@ -44,7 +44,7 @@ from ragseal.prover.attestation.retrieval import (
 from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, RETRIEVES_AT_ONCE, Prepares
 from ragseal.prover.randomness import Draw
-from ragseal.prover.storage.history import Window, coarse
+from ragseal.prover.storage.history import Stage, Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
 from ragseal.prover.storage.state import State
@@ -265,7 +265,7 @@ class Attestation:
             raise
 
     async def _answer(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> Answered:
-        """Of an account's next query.  Its window is the newest, so nobody's bucket is asked."""
+        """Of an account's next query.  Its window is open, so nobody's bucket is asked."""
         request = message.request
         secrets = await self._window_secrets(window, account)
         with self._charged(account):
@@ -346,6 +346,8 @@ class Attestation:
 
         def build() -> Record:
             now = coarse(self._tools.clock())
+            if window.stage is not Stage.OPEN:  # since it was admitted
+                raise AttestationError(f"window {window.manifest.window!r} is closed: ask again in the next one")
             if now > window.manifest.policy.closes:
                 raise AttestationError("the window's closing time has passed")
             record = Record(

@@ -5,6 +5,9 @@ The provider collects commitments, seals who takes part, opens its own nonce fir
 window once the auditor has opened; where the claim has a coin, it thins the indices before that.  A missing opening
 removes its owner, but only before the auditor opens; without the auditor no window opens.  Observers that the operator
 named have places of their own, and strangers are not waited for.
+
+All of it but the opening may happen while the window before is open.  What is entered then becomes public on the coarse
+tick only, so everybody is waited for that much longer.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class _NobodyError(CommitmentError):
 
 
 class Beacon:
-    """Drives the newest window from its manifest to its opening."""
+    """Drives the following window from its manifest to its opening."""
 
     def __init__(
         self,
@@ -76,8 +79,14 @@ class Beacon:
         rules: BeaconRules,
         clock: Callable[[], float],
         thin: Callable[[Window], Thinning],
+        publish: float = 0.0,
     ) -> None:
-        """``thin``: empties the slots that a window's coins hide, once its beacon is complete; blocks."""
+        """
+        Args:
+            thin: empties the slots that a window's coins hide, once its beacon is complete; blocks.
+            publish: seconds after which the public has seen what is entered beside an open window.
+        """
+        self._publish = publish
         self._thin = thin
         self._journal = journal
         self._secrets_of = secrets_of
@@ -86,8 +95,8 @@ class Beacon:
         self._clock = clock
         self._changed = asyncio.Event()
 
-    async def commit(self, canonical: bytes) -> int:
-        """Enter a participant's commitment; the ledger index.
+    async def commit(self, canonical: bytes) -> None:
+        """Enter a participant's commitment.
 
         Raises:
             CommitmentError: a stranger, a name that is another's or taken, too many participants, or too late.
@@ -96,12 +105,10 @@ class Beacon:
         message = BeaconCommit.decode(canonical)
         message.verify()
         window = self._journal.history.window(message.manifest)
-        known = window.commits.get(message.owner)
-        if known == message:
-            return await asyncio.to_thread(self._journal.index_of, canonical, window.index)
-        entry = await self._journal.append(lambda: self._admitted(window, message))
+        if window.commits.get(message.owner) == message:
+            return
+        await self._journal.append(lambda: self._admitted(window, message))
         self._changed.set()
-        return entry.index
 
     def _admitted(self, window: Window, message: BeaconCommit) -> BeaconCommit:
         """The message, if its owner may have the place; asked in the writer's turn, so that no two get the last one."""
@@ -119,8 +126,8 @@ class Beacon:
             )
         return message
 
-    async def open(self, canonical: bytes) -> tuple[int, Window]:
-        """Enter a participant's nonce; the ledger index and the window.
+    async def open(self, canonical: bytes) -> Window:
+        """Enter a participant's nonce; the window, which the auditor's nonce opens soon if no other one is open.
 
         Raises:
             CommitmentError: not sealed, out of turn, or not the committed nonce.
@@ -130,32 +137,52 @@ class Beacon:
         if message.owner == PROVIDER:
             raise CommitmentError("the provider opens its own nonce itself")
         if window.openings.get(message.owner) == message.nonce:
-            return await asyncio.to_thread(self._journal.index_of, canonical, window.index), window
-        entry = await self._journal.append(lambda: message)
+            return window
+        await self._journal.append(lambda: message)
         self._changed.set()
         if message.owner == AUDITOR:
-            await self._until(lambda: window.stage is Stage.OPEN, OPENING_SECONDS)
-        return entry.index, window
+            history = self._journal.history
+            await self._until(lambda: window.stage is Stage.OPEN or history.open is not None, OPENING_SECONDS)
+        return window
+
+    def wake(self) -> None:
+        """Something happened in the ledger that a window may have waited for: a manifest, a closing."""
+        self._changed.set()
+
+    async def pending(self) -> None:
+        """Returns once there is a window to drive."""
+        while not await self._until(lambda: self._journal.history.following is not None, self._rules.wait):
+            pass
+
+    def ready(self, window: Window) -> bool:
+        """Whether a window could open now, were none open: the beacon is complete, indices are thinned, it is time."""
+        policy = window.manifest.policy
+        complete = window.stage is Stage.SEALED and not window.missing()
+        thinned = window.thinning is not None or not policy.coined
+        return complete and thinned and policy.opens <= self._clock() <= policy.closes
 
     async def run(self) -> None:
-        """Bring the newest window to its opening, from wherever the ledger stands; returns once it is open.
+        """Bring the following window to its opening, from wherever the ledger stands; returns once it is open.
 
         A step that the ledger refuses, because somebody else's entry came first, is made anew.
 
         Raises:
-            CommitmentError: the window's time was over first.
+            CommitmentError: the window's time was over first, or a newer one was committed.
             AuditError: its secrets cannot be loaded, or the ledger takes nothing more.
         """
-        window = self._journal.history.newest
-        if window is None or window.stage in (Stage.OPEN, Stage.CLOSED):
+        window = self._journal.history.following
+        if window is None:
             return
         secrets = await asyncio.to_thread(self._secrets_of, window.digest)
-        while window.stage in (Stage.COMMITTED, Stage.SEALED):
+        while window.beacon is None:
             try:
                 await self._advance(window, secrets.nonce)
             except _OverError:
                 raise
             except CommitmentError as error:
+                if window.beacon is not None:  # closing the window before opened it
+                    break
+                self._check_time(window)
                 log.warning("beacon: %s; trying again", error)
                 await asyncio.sleep(POLL_SECONDS)
         log.info("window %s is open", window.manifest.window)
@@ -168,18 +195,35 @@ class Beacon:
         if PROVIDER not in window.openings:
             await self._append(lambda: BeaconOpening(window.digest, PROVIDER, nonce))
         await self._wait_for_openings(window)
-        while not await self._until(lambda: not window.missing(), self._rules.wait):
+        while not await self._until(lambda: not window.missing(), self._patience(), window):
             self._check_time(window)
             log.warning("beacon: waiting for the auditor to open its nonce")
         if window.manifest.policy.coined and window.thinning is None:
             thinning = await asyncio.to_thread(self._thin, window)
             await self._append(lambda: thinning)
-        while self._clock() < window.manifest.policy.opens:
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.to_thread(self._secrets_of, window.digest)  # thinned, before anybody asks
+        history = self._journal.history
+        while self._clock() < window.manifest.policy.opens or history.open is not None:
+            if window.beacon is not None:
+                return
+            self._check_time(window)
+            if history.open is None:
+                await asyncio.sleep(POLL_SECONDS)
+            else:
+                await self._until(lambda: history.open is None, POLL_SECONDS)
         self._check_time(window)
-        await self._append(lambda: self._open(window))
+        await self._append(lambda: self.opening(window))
 
-    def _open(self, window: Window) -> WindowOpen:
+    def _patience(self) -> float:
+        """Seconds for participants to do something: longer where they see the log on the coarse tick."""
+        return self._rules.wait + (self._publish if self._journal.history.open is not None else 0.0)
+
+    def opening(self, window: Window) -> WindowOpen:
+        """The entry that opens a window whose beacon is complete.
+
+        Raises:
+            CommitmentError: it is not complete, or the window's time is over.
+        """
         time = self._journal.history.opening_time(window, self._clock())
         if time > window.manifest.policy.closes:
             raise _OverError(
@@ -188,6 +232,8 @@ class Beacon:
         return WindowOpen(window.digest, window.seal_value(), time)
 
     def _check_time(self, window: Window) -> None:
+        if self._journal.history.passed_over(window):
+            raise _OverError(f"window {window.manifest.window!r} is passed over: a newer one is committed")
         if self._clock() > window.manifest.policy.closes:
             raise _OverError(
                 f"the closing time of window {window.manifest.window!r} passed before its beacon was complete: "
@@ -198,21 +244,23 @@ class Beacon:
         """Until everybody who is expected has committed; then until the auditor has."""
         expected = {AUDITOR} | self._rules.named()
         enough = lambda: expected <= set(window.commits) and len(window.commits) >= self._rules.participants  # noqa: E731
-        if await self._until(enough, self._rules.wait):
+        if await self._until(enough, self._patience(), window):
             return
-        while not await self._until(lambda: AUDITOR in window.commits, self._rules.wait):
+        while not await self._until(lambda: AUDITOR in window.commits, self._patience(), window):
             self._check_time(window)
             log.warning("beacon: no auditor has committed to window %s yet, it cannot open", window.manifest.window)
 
     async def _wait_for_openings(self, window: Window) -> None:
         """Until nobody's opening but the auditor's is missing; who does not open in time is left out."""
-        stages = [(self._rules.wait, frozenset[str]())]
+        wait = self._patience()
+        stages = [(wait, frozenset[str]())]
         if self._rules.observers:
-            stages.insert(0, (min(STRANGER_SECONDS, self._rules.wait), frozenset(self._rules.named())))
+            strangers = min(STRANGER_SECONDS + wait - self._rules.wait, wait)
+            stages.insert(0, (strangers, frozenset(self._rules.named())))
         begun = asyncio.get_running_loop().time()
         for seconds, patience in stages:
             left = begun + seconds - asyncio.get_running_loop().time()
-            if await self._until(lambda: set(window.missing()) <= {AUDITOR}, left):
+            if await self._until(lambda: set(window.missing()) <= {AUDITOR}, left, window):
                 return
             with contextlib.suppress(_NobodyError):
                 await self._append(lambda patience=patience: self._later_seal(window, patience))  # type: ignore[misc]
@@ -238,10 +286,16 @@ class Beacon:
         await self._journal.append(make)
         self._changed.set()
 
-    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``condition`` holds, at most ``seconds``; whether it does."""
+    async def _until(self, condition: Callable[[], bool], seconds: float, window: Window | None = None) -> bool:
+        """Wait until ``condition`` holds, at most ``seconds``; whether it does.
+
+        Raises:
+            CommitmentError: ``window`` was passed over meanwhile.
+        """
         end = asyncio.get_running_loop().time() + seconds
         while not condition():
+            if window is not None and self._journal.history.passed_over(window):
+                self._check_time(window)
             left = end - asyncio.get_running_loop().time()
             if left <= 0:
                 return False

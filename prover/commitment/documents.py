@@ -327,9 +327,9 @@ def _require_places(tenant: str, shape: IndexShape, used: int, wanted: int, pres
     if used + wanted > shape.places:
         raise CommitmentError(
             f"{wanted} new documents for tenant {tenant!r}, and {shape.places - used} of {shape.places} places are "
-            f"unused in this period ({used - present} rest: their documents were deleted). Nothing was changed. Begin "
-            "a new period, which frees those that rest and throws new coins with the next window (`ragseal-provider "
-            "documents new-period`), use a larger class, or split the corpus into tenants"
+            f"unused in this period ({used - present} rest: their documents were deleted). Nothing was changed. A new "
+            "period frees those that rest: `commit --new-coins`, or `ragseal-provider documents new-period` where the "
+            "claim has no coin. Or use a larger class, or split the corpus into tenants"
         )
 
 

@@ -100,13 +100,30 @@ def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
     Raises:
         PolicyError: unreadable, an unknown or missing key, a value of the wrong kind or out of range.
     """
+    return read_policy(policy_values(policy_bytes(path)), binding, advertise)
+
+
+def policy_bytes(path: Path) -> bytes:
+    """What a policy file holds, unread.  PolicyError: it cannot be read, or is too large."""
     try:
-        if path.stat().st_size > MAX_FILE:
-            raise PolicyError(f"{path} is larger than {MAX_FILE} bytes")
-        values = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise PolicyError(f"cannot read the policy {path}: {error}") from None
-    return read_policy(values, binding, advertise)
+        with path.open("rb") as file:
+            return _bounded(file.read(MAX_FILE + 1))
+    except OSError as error:
+        raise PolicyError(f"cannot read the policy {path}: {error.strerror}") from None
+
+
+def policy_values(data: bytes) -> dict[str, Any]:
+    """The table of a policy file.  PolicyError: it is none, or too large."""
+    try:
+        return tomllib.loads(_bounded(data).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise PolicyError(f"cannot read the policy: {error}") from None
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > MAX_FILE:
+        raise PolicyError(f"the policy is larger than {MAX_FILE} bytes")
+    return data
 
 
 def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) -> Policy:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
+from urllib.parse import quote
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpus_notes import Notes
@@ -29,7 +31,25 @@ ENGINES = {  #: kind -> module; imported when it is named
 }
 #: Engines whose module imports its driver, with the driver's package and extra; others look for theirs when opened.
 DRIVERS = {"postgres": ("psycopg", "sources-postgres")}
+FILES = set(ENGINES) - {"postgres", "qdrant"}  #: kinds that may name files
+TEXTS = "texts="  #: the option that names one, too
 KINDS = ", ".join(f"{kind}:..." for kind in ENGINES)
+
+
+def absolute(spec: str) -> str:
+    """The same specification for a process that runs in another folder: relative files are named from the root."""
+    kind, colon, location = spec.partition(":")
+    if not colon or kind not in FILES or "://" in location or location == "-":
+        return spec
+    if ENGINES[kind] == "corpus":
+        return f"{kind}:{Path(location).absolute()}"
+    place, mark, options = location.partition("?")
+    here = quote(f"{Path.cwd()}/", safe="/")
+    parts = [
+        f"{TEXTS}{here}{part[len(TEXTS) :]}" if part.startswith(TEXTS) and not part.startswith(f"{TEXTS}/") else part
+        for part in options.split("&")
+    ]
+    return f"{kind}:{place if place.startswith('/') else here + place}{mark}{'&'.join(parts)}"
 
 
 def open_source(

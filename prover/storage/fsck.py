@@ -32,11 +32,12 @@ from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
+from ragseal.prover.administration.place import SOCKET
 from ragseal.prover.commitment.columns import commit_columns
 from ragseal.prover.commitment.index import Columns
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
-from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
@@ -47,6 +48,7 @@ from ragseal.runtime.terminal import JSON, named_bars
 MAX_FINDINGS = 100  #: that are listed; a lost database has one a record
 
 _TOP = {
+    SOCKET,
     SETTINGS,
     KEY_FILE,
     LOG_KEY_FILE,
@@ -224,7 +226,7 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
                 f"{where}: {check.unrecorded()} requests have secrets and no record: stopped before they entered the "
                 "ledger, they are answered when they are sent again"
             )
-    served = window is journal.history.newest and window.stage is not Stage.CLOSED
+    served = window in (journal.history.open, journal.history.following)
     if not whole and not served:
         return
     with report.guard(where):

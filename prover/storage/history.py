@@ -195,10 +195,32 @@ class History:
         self.origin = origin
         self.provider_key = provider_key
         self.windows: dict[bytes, Window] = {}
+        self._open: Window | None = None
 
     @property
     def newest(self) -> Window | None:
+        """Of the newest manifest: any earlier one that has not opened never will."""
         return next(reversed(self.windows.values()), None)
+
+    @property
+    def open(self) -> Window | None:
+        """The window that takes queries; there is never a second one."""
+        return self._open
+
+    @property
+    def current(self) -> Window | None:
+        """What accounts are told of: the open window, else the newest."""
+        return self._open or self.newest
+
+    @property
+    def following(self) -> Window | None:
+        """The window whose beacon runs or is complete: the newest, until it opens.  It may stand beside an open one."""
+        newest = self.newest
+        return newest if newest is not None and newest.stage in (Stage.COMMITTED, Stage.SEALED) else None
+
+    def passed_over(self, window: Window) -> bool:
+        """Whether a newer manifest came before the window had opened, so that it never will."""
+        return window.beacon is None and window is not self.newest
 
     def window(self, manifest: bytes) -> Window:
         """A window by its manifest's digest; CommitmentError if there is none."""
@@ -222,8 +244,8 @@ class History:
         """Whether a manifest may follow what the ledger holds.
 
         Raises:
-            CommitmentError: a window name or seed commitment that occurred before, coins that may not be carried on, an
-                open window, or an overlap.
+            CommitmentError: a window name or seed commitment that occurred before, coins that may not be carried on,
+                or an overlap.
         """
         manifest = signed.manifest
         signed.verify()
@@ -239,8 +261,6 @@ class History:
                 raise CommitmentError(f"the coin seed of window {other.window!r} is used again")
             if other.beacon_commitment == manifest.beacon_commitment:
                 raise CommitmentError(f"the beacon nonce of window {other.window!r} is used again")
-            if window.stage is Stage.OPEN:
-                raise CommitmentError(f"window {other.window!r} is open: close it first, windows do not overlap")
             if window.stage is Stage.CLOSED and manifest.policy.opens < window.ends:
                 raise CommitmentError(
                     f"window {manifest.window!r} would open before {other.window!r} ended: windows do not overlap"
@@ -284,7 +304,11 @@ class History:
         return max(coarse(now), coarse(window.manifest.policy.opens), *known)
 
     def _check_opening(self, window: Window, message: WindowOpen) -> None:
-        """What the auditor holds against an opening's time."""
+        """What the auditor holds against an opening: its time, and a window that is still open (SPEC A.1.1)."""
+        if self._open is not None and self._open is not window:
+            raise CommitmentError(
+                f"window {self._open.manifest.window!r} is open: a window opens only after the one before it was closed"
+            )
         if message.time < self.opening_time(window, message.time):
             raise CommitmentError("the window would open before its policy says, or before an earlier one was closed")
         if message.time > window.manifest.policy.closes:
@@ -303,7 +327,7 @@ class History:
             self.windows[digest] = Window(message, digest, index)
             return message
         window = self.window(message.manifest)  # type: ignore[attr-defined]
-        if window is not self.newest:
+        if window is not self.newest and window is not self._open:
             raise CommitmentError(f"window {window.manifest.window!r} is over: a newer manifest is in the ledger")
         if isinstance(message, BeaconCommit):
             window.add_commit(message)
@@ -316,10 +340,12 @@ class History:
         elif isinstance(message, WindowOpen):
             self._check_opening(window, message)
             window.add_open(message)
+            self._open = window
         elif isinstance(message, Record):
             window.add_record(message, index)
         elif isinstance(message, WindowClose):
             window.add_close(message)
+            self._open = None
         return message
 
     def replay(self, index: int, entry: bytes) -> None:

@@ -7,14 +7,15 @@ writer, so two requests can never get the same seq and nothing follows a closing
 
 from __future__ import annotations
 
+import asyncio
 import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.commitment import MAX_PARTICIPANTS
+from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.errors import AuditError, LedgerError
+from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
 from ragseal.ledger.log import MAX_ENTRY_BYTES, Appended, Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover.storage.history import History, Window
@@ -66,6 +67,13 @@ class Journal:
         self._reveal(built)
         return self._entry(appended)
 
+    async def append_all(self, *makes: Callable[[], Message]) -> list[Entry | BaseException]:
+        """Append several entries that follow each other, each of which may be refused by itself as by :meth:`append`.
+
+        They are in the queue together, so that in general nothing comes between them, not even a crash.
+        """
+        return await asyncio.gather(*(self.append(make) for make in makes), return_exceptions=True)
+
     def append_now(self, make: Callable[[], Message]) -> Entry:
         """As :meth:`append`, for programs without an event loop."""
         built: list[Message] = []
@@ -94,7 +102,13 @@ class Journal:
         return data
 
     def _reveal(self, built: Sequence[Message]) -> None:
-        if not isinstance(built[0], Record):  # the beacon is a conversation in the log: it cannot wait
+        """Show an entry at once, unless that would show when accounts ask (SPEC G.6.3).
+
+        A beacon is a conversation in the log that cannot wait; but strangers take part in it, and beside an open window
+        each of its entries would bring the records before it to light.
+        """
+        ends = isinstance(built[0], WindowOpen | WindowClose)
+        if ends or (self.history.open is None and not isinstance(built[0], Record)):
             self.public.reveal()
 
     def _refused(self, error: AuditError, built: Sequence[Message]) -> None:
@@ -110,6 +124,27 @@ class Journal:
     def failure(self) -> str | None:
         """Why nothing more is taken; None while all is well."""
         return self._failure
+
+    def shown(self, name: str) -> Window:
+        """A window that the public may know of, by name; for the empty name the open one, else the newest.
+
+        Raises:
+            CommitmentError: there is none.
+        """
+        history, size = self.history, self.public.size
+        if name:
+            found: Window | None = history.named(name)
+        elif history.open is not None:
+            found = history.open
+        else:
+            found = next((w for w in reversed(history.windows.values()) if w.index < size), None)
+        if found is None or found.index >= size:  # where its manifest stands says how many records came before it
+            raise CommitmentError(
+                f"this provider's ledger holds no window {name!r}"
+                if name
+                else "this provider has not committed a window yet: ask again once it has"
+            )
+        return found
 
     def published_records(self, window: Window) -> int:
         """How many records of a window the public may know of."""
@@ -128,14 +163,6 @@ class Journal:
         size = index + 1
         data, path = self.ledger.entry(index), tuple(self.ledger.inclusion(index, size))
         return Entry(index, data, self.ledger.checkpoint_at(size), path)
-
-    def index_of(self, data: bytes, start: int) -> int:
-        """Where an entry of the beacon of the window that begins at ``start`` stands; LedgerError if nowhere."""
-        stop = min(self.ledger.size, start + 4 * MAX_PARTICIPANTS + 8)
-        for index in range(start, stop):
-            if self.ledger.entry(index) == data:
-                return index
-        raise LedgerError("the entry is not durable yet: try again")
 
 
 def read_entries(ledger: Log) -> Iterator[bytes]:

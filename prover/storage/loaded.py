@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What of a window is slow to load: kept in memory for a few windows, and loaded for accounts so often only.  SPEC B.9.
 
-The newest window's is never given up for another's, and a window that is being loaded keeps nobody else waiting: old
-windows are asked for at all times, and their accounts must not stand in the way of those that ask now.
+That of windows in force is never given up for another's, and a window that is being loaded keeps nobody else waiting:
+old windows are asked for at all times, and their accounts must not stand in the way of those that ask now.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ T = TypeVar("T")
 
 
 class Loaded(Generic[T]):
-    """Loads by manifest digest and keeps the newest window's and those that were asked for last.  From any thread."""
+    """Loads by manifest digest and keeps what is in force and what was asked for last.  From any thread."""
 
-    def __init__(self, load: Callable[[bytes], T], newest: Callable[[], bytes | None], most: int) -> None:
+    def __init__(self, load: Callable[[bytes], T], in_force: Callable[[], frozenset[bytes]], others: int) -> None:
         """
         Args:
             load: manifest digest -> what is kept.  Blocks; runs once at a time for a window, beside other windows'.
-            newest: the newest window's manifest digest.
-            most: how many windows' are kept, the newest included.  Whatever somebody still holds is not loaded again.
+            in_force: manifest digests of the newest window and the open one.
+            others: how many windows' are kept beside these.  Whatever somebody still holds is not loaded again.
         """
-        self._load, self._newest, self._most = load, newest, most
+        self._load, self._in_force, self._others = load, in_force, others
         self._kept: OrderedDict[bytes, T] = OrderedDict()
         self._held: WeakValueDictionary[bytes, T] = WeakValueDictionary()
         self._loading: dict[bytes, threading.Lock] = {}
         self._mutex = threading.Lock()  #: never held while something is loaded
 
-    def is_newest(self, manifest: bytes) -> bool:
-        return self._newest() == manifest
+    def in_force(self, manifest: bytes) -> bool:
+        """Whether a window is the newest or open."""
+        return manifest in self._in_force()
 
     def find(self, manifest: bytes) -> T | None:
         """What is in memory.  Does not block."""
@@ -69,10 +70,11 @@ class Loaded(Generic[T]):
             self._held.pop(manifest, None)
 
     def _keep(self, manifest: bytes, found: T) -> None:
-        newest = self._newest()
+        in_force = self._in_force()
         with self._mutex:
             self._kept[manifest] = self._held[manifest] = found
-            for old in [one for one in self._kept if one != newest][: max(0, len(self._kept) - self._most)]:
+            others = [one for one in self._kept if one not in in_force]
+            for old in others[: max(0, len(others) - self._others)]:
                 del self._kept[old]
 
 
@@ -87,20 +89,20 @@ class Loads(Generic[T]):
         """``refusal``: how the refusal of an account begins that has older windows loaded too often."""
         self._loaded = loaded
         self._buckets = TokenBuckets(LOADS, LOADS_A_SECOND, refusal)
-        self._newest, self._older = asyncio.Lock(), asyncio.Lock()
+        self._now, self._older = asyncio.Lock(), asyncio.Lock()
 
     async def of(self, manifest: bytes, account: bytes) -> T:
         """What is loaded of a window, for the account with this public key.
 
         Raises:
-            BudgetError: it has had older windows loaded too often; never for the newest window.
+            BudgetError: it has had older windows loaded too often; never for one in force.
             AuditError: it cannot be loaded.
         """
         found = self._loaded.find(manifest)
         if found is not None:
             return found
-        newest = self._loaded.is_newest(manifest)
-        if not newest:
+        in_force = self._loaded.in_force(manifest)
+        if not in_force:
             self._buckets.take(account)
-        async with self._newest if newest else self._older:  # a thread for each, however many wait
+        async with self._now if in_force else self._older:  # a thread for each, however many wait
             return await asyncio.to_thread(self._loaded.get, manifest)

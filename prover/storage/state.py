@@ -15,11 +15,11 @@ import shutil
 import sqlite3
 import threading
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -31,6 +31,9 @@ from ragseal.runtime.keyfile import load_key, save_key
 
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
+COPIED_PAGES = 1024  #: of the database, between which others get their turn
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = 7
 _SCHEMA = """
@@ -212,6 +215,33 @@ class State:
         """The first row of a read, or None."""
         found = self.rows(query, values)
         return found[0] if found else None
+
+    def copy_to(self, target: Path, moment: Callable[[], T]) -> T:
+        """Copy the database as it is at one moment into a new file, while others go on writing.
+
+        Args:
+            moment: called in that moment, in which no transaction is under way; its result is returned.
+
+        Raises:
+            ConfigurationError: the disk or the database refuses.
+        """
+        source = _open_reader(self.directory / DATABASE)
+        try:
+            with self._mutex:
+                source.execute("BEGIN")
+                source.execute("SELECT 1 FROM ledger_mark").fetchall()  # from here on it reads this moment's content
+                found = moment()
+            os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            copy = sqlite3.connect(target)
+            try:
+                source.backup(copy, pages=COPIED_PAGES, sleep=0.0)
+            finally:
+                copy.close()
+            return found
+        except sqlite3.Error as error:
+            raise ConfigurationError(f"the provider's database cannot be copied: {error}") from None
+        finally:
+            source.close()
 
     # --- the newest checkpoint this provider has signed: a ledger restored from a backup does not reach it ---
 

@@ -115,6 +115,8 @@ MANIFEST_OF_THE_LOG = Guard(manifest, "check_face", "different from the one in t
 WINDOW_NAME_ONCE = Guard(manifest, "_never_seen", "it was opened again")
 SEED_ONCE = Guard(manifest, "_never_seen", "the seed commitment was used")
 OPENED_ONCE = Guard(lifespan, "check_life", "the window was opened {len(opens)} times")
+NO_OVERLAP = Guard(lifespan, "_alone", "overlaps another one")
+NOT_PASSED_OVER = Guard(lifespan, "_not_passed_over", "a newer one had been committed")
 NOT_DATED_BACK = Guard(lifespan, "check_over", "dated back")
 
 # --- step 5: the beacon ----------------------------------------------------------------------------------------------
@@ -122,6 +124,8 @@ NOT_DATED_BACK = Guard(lifespan, "check_over", "dated back")
 RELEASED_ONCE = Check(beacon, "check_own_part")
 
 # --- step 6: records -------------------------------------------------------------------------------------------------
+
+RECORDS_INSIDE = Guard(records, "check_order", "the record at entry")
 
 _check_registry = verification.check_registry
 
@@ -319,9 +323,12 @@ CHECKS: dict[str, Removable] = {
     "window name used once": WINDOW_NAME_ONCE,
     "seed commitment used once": SEED_ONCE,
     "window opened once": OPENED_ONCE,
+    "windows do not overlap": NO_OVERLAP,
+    "no window after a newer one": NOT_PASSED_OVER,
     "window not dated back": NOT_DATED_BACK,
     "auditor's nonce released for one beacon": RELEASED_ONCE,
     "account registered": REGISTERED,
+    "records inside their window": RECORDS_INSIDE,
     "seq without gaps": SEQ_GAPLESS,
     "ctr without gaps": CTR_GAPLESS,
     "n_max": BUDGET,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -56,14 +55,10 @@ async def old_windows(folder: Path, count: int = 3, queries: int = 1) -> AsyncIt
     async with scene.serving_on(provider) as serving:
         made = Scene(serving)
         for number in range(1, count + 1):
-            beacon = None
             if number > 1:
                 key = signature.public_bytes(auditor_of(number))
                 provider.commit(scene.make_policy(), f"w{number}", auditor_key=key)
-                beacon = asyncio.create_task(serving.beacon.run())
             window = await scene.open_window(serving, auditor_of(number))
-            if beacon is not None:
-                await beacon
             made.windows.append(window)
             for query in range(queries):
                 await made.ask(query + 1)

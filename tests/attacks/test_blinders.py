@@ -23,7 +23,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.attestation import proofs, retrieval
 from ragseal.prover.attestation.retrieval import QuerySecrets
-from ragseal.prover.provider import Serving
+from ragseal.prover.serving import Serving
 from tests.attacks.world import GROUP, AttackWorld
 from tests.simulator.provider import (
     NOW,

@@ -30,8 +30,8 @@ from ragseal.prover import service
 from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE, Deliveries
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.limits import RETRIEVES_AT_ONCE
-from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
+from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage.history import Stage
 from ragseal.runtime import gate, rpc
 from ragseal.runtime.gate import Gate

@@ -23,20 +23,30 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Prepare, Record, SealedAnswer, open_answer
 from ragseal.kernel.commitment import AccountAsk
-from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, LedgerError
+from ragseal.kernel.errors import (
+    AttestationError,
+    AuditError,
+    CommitmentError,
+    ConfigurationError,
+    LedgerError,
+    PolicyError,
+    TransportError,
+)
 from ragseal.kernel.inquiry import BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.kernel.sealing import public_of, unseal
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.prover.administration import place
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.statuses import error_of
-from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
+from ragseal.v1 import admin_pb2, admin_pb2_grpc, ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 from tests.simulator import provider as scene
 from tests.simulator.keys import ESTIMATE, keys_of
 from tests.simulator.live import Live, live
 
 SPEC = Path(__file__).parents[2] / "SPEC.md"
 CALLERS = ("anybody", "the account itself", "another account", "the window's auditor", "P")
-SERVICES = (provider_pb2.DESCRIPTOR, ledger_pb2.DESCRIPTOR)
+SERVICES = (provider_pb2.DESCRIPTOR, ledger_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
+OPERATOR = admin_pb2.DESCRIPTOR.services_by_name["AdminService"].methods_by_name  #: on the socket, nowhere else
 NAMES = (b"alice", b"bob", b"carol")
 
 
@@ -85,22 +95,27 @@ class Stage:
         pseudonym = scene.pseudonym_of(self.live.provider.state, self.manifest, name)
         return next(one for one in self.records if one.signed.request.account == pseudonym)
 
-    def send(self, call: str, request: Any) -> bytes:
-        """Call the provider on a channel of its own; all that comes back, as bytes."""
+    def send(self, call: str, request: Any, operator: bool = False) -> bytes:
+        """Call the provider on a channel of its own, or as its operator; all that comes back, as bytes."""
 
         async def run() -> bytes:
-            async with open_channel(self.live.address) as channel:
-                ledger = call in ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].methods_by_name
-                stubs = ledger_pb2_grpc.LedgerServiceStub if ledger else provider_pb2_grpc.ProviderServiceStub
-                answer = getattr(stubs(channel), call)(request, timeout=120)
-                try:
-                    if hasattr(answer, "__aiter__"):
-                        return b"".join([chunk.data async for chunk in answer])
-                    return bytes((await answer).SerializeToString())
-                except grpc.RpcError as error:
-                    raise error_of(error, "P") from None
+            with place.address(self.live.folder / "provider") as socket:
+                return await self._send(call, request, socket if operator else self.live.address)
 
         return asyncio.run(run())
+
+    async def _send(self, call: str, request: Any, address: str) -> bytes:
+        async with open_channel(address) as channel:
+            ledger = call in ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].methods_by_name
+            stubs = ledger_pb2_grpc.LedgerServiceStub if ledger else provider_pb2_grpc.ProviderServiceStub
+            stub = (admin_pb2_grpc.AdminServiceStub if call in OPERATOR else stubs)(channel)
+            answer = getattr(stub, call)(request, timeout=120)
+            try:
+                if hasattr(answer, "__aiter__"):
+                    return b"".join([getattr(one, "data", b"") or one.SerializeToString() async for one in answer])
+                return bytes((await answer).SerializeToString())
+            except grpc.RpcError as error:
+                raise error_of(error, "P") from None
 
 
 @pytest.fixture(scope="module")
@@ -184,13 +199,44 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
         s, c, BlocksAsk(s.manifest, _now(s), secrets.token_bytes(16), keys_of(ESTIMATE).digest, "acme", ((0, 1),))
     ),
     "CloseWindow": _close,
+    "GetStatus": lambda s, c: admin_pb2.GetStatusRequest(),
+    "AddAccounts": lambda s, c: admin_pb2.AddAccountsRequest(
+        accounts=[admin_pb2.AccountLine(name="zoe", tenant="acme", public_key=key_bytes("zoe"))]
+    ),
+    "RemoveAccount": lambda s, c: admin_pb2.RemoveAccountRequest(name="nobody"),
+    "ListAccounts": lambda s, c: admin_pb2.ListAccountsRequest(),
+    "PutDocuments": lambda s, c: iter(
+        [admin_pb2.PutDocumentsRequest(tenant="acme", lines=b'{"id": "n", "text": "new", "metadata": {}}\n')]
+    ),
+    "DeleteDocuments": lambda s, c: admin_pb2.DeleteDocumentsRequest(tenant="acme", ids=["n"]),
+    "ListDocuments": lambda s, c: admin_pb2.ListDocumentsRequest(tenant="acme"),
+    "SyncDocuments": lambda s, c: admin_pb2.SyncDocumentsRequest(
+        tenant="acme", source=f"jsonl:{_corpus(s)}", vectors="embed", keep_missing=True
+    ),
+    "CommitWindow": lambda s, c: admin_pb2.CommitWindowRequest(policy=b"", window="w2"),
+    "EndWindow": lambda s, c: admin_pb2.EndWindowRequest(),
+    "Backup": lambda s, c: admin_pb2.BackupRequest(folder=str(s.live.folder / f"backup-{secrets.token_hex(4)}")),
 }
+
+
+def _corpus(s: Scene) -> Path:
+    path = Path(s.live.folder) / "source.jsonl"
+    path.write_text('{"id": "n", "text": "new"}\n')
+    return path
+
+
+def key_bytes(name: str) -> bytes:
+    return signature.public_bytes(scene.account_key(name))
+
 
 #: Calls that are open to everybody and refuse these very bytes for what they say, not for who sends them.
 REFUSED_FOR_THEIR_CONTENT = {
     "CommitBeacon": (CommitmentError, "sealed"),
     "AddCosignature": (AuditError, ""),
     "Prepare": (AttestationError, "is closed"),
+    "RemoveAccount": (CommitmentError, "no account"),
+    "CommitWindow": (PolicyError, "is missing"),
+    "EndWindow": (CommitmentError, "no window is open"),
 }
 
 
@@ -203,15 +249,20 @@ def test_every_call_of_the_services_has_its_row() -> None:
 def test_who_gets_what(stage: Stage, call: str) -> None:
     for caller in CALLERS:
         request = REQUESTS[call](stage, caller)
-        if not TABLE[call][caller]:
+        operator = call in OPERATOR and caller == "P"
+        if call in OPERATOR and not operator:  # none of them: who may enter the folder is P
+            assert not TABLE[call][caller]
+            with pytest.raises(TransportError, match=r"does not offer this call|Internal error from Core"):
+                stage.send(call, request)
+        elif not TABLE[call][caller]:
             with pytest.raises(AttestationError, match=r"signature|no account of this name and key"):
                 stage.send(call, request)
         elif call in REFUSED_FOR_THEIR_CONTENT:
             kind, why = REFUSED_FOR_THEIR_CONTENT[call]
             with pytest.raises(kind, match=why):
-                stage.send(call, request)
+                stage.send(call, request, operator)
         else:
-            assert stage.send(call, request) or call in ("GetCosignatures",)
+            assert stage.send(call, request, operator) or call in ("GetCosignatures",)
 
 
 def test_what_everybody_gets_names_nobody_and_holds_no_text(stage: Stage) -> None:

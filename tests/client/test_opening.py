@@ -19,6 +19,7 @@ from ragseal.kernel.commitment import (
     Membership,
     ThinnedIndex,
     Thinning,
+    WindowClose,
     WindowOpen,
     beacon_value,
 )
@@ -33,7 +34,7 @@ from tests.client.conftest import policy
 Shape = Callable[[Any, list[Message]], list[Message]]
 EVERYBODY = ("provider", "observer-x", "auditor")
 OBSERVER_COMMIT, AUDITOR_COMMIT, SEAL, PROVIDER, OBSERVER, AUDITOR, OPEN = range(7)  #: in an honest beacon
-THINNED_ONCE = Guard(opening, "find_opening", "thinned twice")
+THINNED_ONCE = Guard(opening.Opening, "opens", "thinned twice")
 THINNED = Guard(opening, "_thinned", "opened without its coins")
 NO_COIN_NO_THINNING = Guard(opening, "_thinned", "although its claim")
 THINNED_TENANTS = Guard(opening, "_thinned", "not those of the manifest")
@@ -145,6 +146,18 @@ LIES: dict[str, tuple[Shape, str]] = {
         lambda p, e: put(e, OPEN, dataclasses.replace(e[OPEN], beacon=e[OPEN].beacon ^ 1)),  # type: ignore[attr-defined, type-var]
         "a beacon different from what its nonces give",
     ),
+    "another window takes queries": (
+        lambda p, e: [WindowOpen(bytes(32), 1, 0), *e],
+        "opened while another one took queries",
+    ),
+    "another window takes queries to the end": (
+        lambda p, e: [WindowOpen(bytes(32), 1, 0), *e[:SEAL], WindowClose(b"x" * 32, 0, 0), *e[SEAL:]],
+        "opened while another one took queries",
+    ),
+    "a newer window is committed": (
+        lambda p, e: [*e[:OPEN], dataclasses.replace(p.signed, signature=bytes(64)), e[OPEN]],
+        "a newer window was committed before",
+    ),
     "the value of fewer nonces": (
         lambda p, e: put(e, OPEN, opened(p, EVERYBODY[::2])),
         "a beacon different from what its nonces give",
@@ -183,6 +196,28 @@ def test_a_window_that_was_opened_without_a_complete_beacon(bench: Any, lie: str
     assert bench.client().state.windows()[-1].opened is False
 
 
+NO_OTHER_OPEN = Guard(opening.Opening, "opens", "another one took queries")
+NO_NEWER = Guard(opening.Opening, "opens", "a newer window was committed")
+
+
+@pytest.mark.parametrize(
+    ("lie", "check"),
+    [
+        ("another window takes queries", NO_OTHER_OPEN),
+        ("another window takes queries to the end", NO_OTHER_OPEN),
+        ("a newer window is committed", NO_NEWER),
+    ],
+)
+def test_what_only_the_look_at_other_windows_finds(bench: Any, lie: str, check: Guard) -> None:
+    tell, why = LIES[lie]
+    bench.provider.shape = lambda entries: tell(bench.provider, entries)
+    bench.provider.open("w2")
+    with pytest.raises(CommitmentError, match=why):
+        bench.client().ask("json")
+    with without_check(check):
+        assert bench.client().ask("json").record.signed.request.window == "w2"
+
+
 def test_the_beacon_that_all_those_differ_from_is_accepted(bench: Any) -> None:
     for window, owners in (("w2", EVERYBODY), ("w3", EVERYBODY[::2])):
         bench.provider.shape = lambda entries, owners=owners: bench.provider.beacon(owners)
@@ -194,6 +229,31 @@ def test_the_beacon_that_all_those_differ_from_is_accepted(bench: Any) -> None:
     bench.provider.open("w4")
     assert bench.client().ask("json").record.signed.request.window == "w4"
     assert bench.evidence() == []
+
+
+def test_a_beacon_beside_a_window_that_was_closed_is_accepted(bench: Any) -> None:
+    """Many records of the window before stand among the beacon's entries; each page is proven as a whole."""
+    record = bench.client().ask("json").record
+    old = record.manifest
+    many = [dataclasses.replace(record, seq=seq) for seq in range(1, 1500)]
+
+    def beside(e: list[Message]) -> list[Message]:
+        return [
+            WindowOpen(old, 1, 0),
+            *many[:700],
+            *e[:SEAL],
+            *many[700:],
+            *e[SEAL:OPEN],
+            WindowClose(old, 0, 0),
+            e[OPEN],
+        ]
+
+    bench.provider.shape = beside
+    bench.provider.open("w2")
+    calls = len(bench.provider.calls)
+    assert bench.client().ask("json").record.signed.request.window == "w2"
+    assert bench.provider.calls[calls:].count("inclusion") <= 2
+    assert bench.provider.calls[calls:].count("entries") <= 3
 
 
 # --- what coins hide ---
@@ -331,10 +391,10 @@ def test_a_ledger_that_shows_entries_which_its_log_does_not_hold(bench: Any) -> 
     bench.provider.open("w2")
     start = bench.provider.log.size
     for _ in whole:
-        bench.provider.append(bench.provider.signed)
+        bench.provider.append(WindowClose(bytes(32), 0, 0))
     honest = bench.provider.entries
     bench.provider.entries = lambda at, count: [e.encode() for e in whole][at - start :][:count]
-    with pytest.raises(LedgerError, match=r"does not give the root.*evidence saved"):
+    with pytest.raises(LedgerError, match=r"not those that were signed.*evidence saved"):
         bench.client().ask("json")
     bench.provider.entries = lambda at, count: []
     with pytest.raises(LedgerError, match=f"keeps back entry {start} of the {start + len(whole)}"):

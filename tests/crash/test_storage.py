@@ -20,7 +20,8 @@ import pytest
 from bench.book import Book
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.prover.provider import Provider, Serving
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck
 from ragseal.runtime import durable
 from tests.crash.crash_scene import examine, open_copy

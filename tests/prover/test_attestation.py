@@ -33,7 +33,7 @@ from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answering
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
-from ragseal.prover.provider import Serving
+from ragseal.prover.serving import Serving
 from tests.simulator.provider import (
     DIMENSION,
     NOW,

@@ -19,7 +19,8 @@ from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.commitment import beacon
 from ragseal.prover.commitment.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
-from ragseal.prover.provider import Provider, ServeOptions, Serving
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window, coarse
 from tests.simulator.provider import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
 

@@ -35,7 +35,8 @@ from ragseal.prover.commitment.columns import combine_columns, commit_columns, m
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply, require_no_window
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
-from ragseal.prover.provider import Provider, ServeOptions, Serving
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.history import History, Stage, Window
 from ragseal.runtime.metadata import committed
@@ -120,7 +121,7 @@ def test_a_committed_window_is_what_its_manifest_says(tmp_path: Path) -> None:
     provider.close()
 
 
-def test_names_overlaps_and_open_windows_are_refused(tmp_path: Path) -> None:
+def test_names_and_overlaps_are_refused(tmp_path: Path) -> None:
     clock = Clock()
 
     async def run() -> None:
@@ -130,8 +131,6 @@ def test_names_overlaps_and_open_windows_are_refused(tmp_path: Path) -> None:
             provider.commit(make_policy(), "w1")
         async with serving_on(provider) as serving:
             window = await open_window(serving)
-            with pytest.raises(CommitmentError, match="is open: close it first"):
-                provider.commit(make_policy(), "w2")
             clock.now = NOW + 600
             proof = signature.sign(provider.state.key, "close", window.digest)
             await serving.close_window(window.digest, proof)
@@ -311,8 +310,10 @@ def test_the_auditor_opens_last_and_strangers_not_at_all(tmp_path: Path) -> None
             unsigned = dataclasses.replace(observer.commit(), signature=bytes(64))
             with pytest.raises(AttestationError):
                 await beacon.commit(unsigned.encode())
-            index = await beacon.commit(observer.commit().encode())
-            assert await beacon.commit(observer.commit().encode()) == index
+            await beacon.commit(observer.commit().encode())
+            size = provider.ledger.size
+            await beacon.commit(observer.commit().encode())
+            assert provider.ledger.size == size
             other = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"z" * 32)
             with pytest.raises(CommitmentError, match="already"):
                 await beacon.commit(other.commit().encode())
@@ -333,8 +334,8 @@ def test_the_auditor_opens_last_and_strangers_not_at_all(tmp_path: Path) -> None
             alice = Asker("alice", serving)
             with pytest.raises(AttestationError, match="not open yet"):
                 await alice.prepare(alice.message("early"))
-            index, _ = await beacon.open(observer.open().encode())
-            assert (await beacon.open(observer.open().encode()))[0] == index
+            await beacon.open(observer.open().encode())
+            assert await beacon.open(observer.open().encode()) is window
             await beacon.open(auditor.open().encode())
             assert window.stage is Stage.OPEN
             nonce = provider.window_secrets(window.digest).nonce
@@ -415,7 +416,7 @@ def test_a_beacon_goes_on_after_a_restart_and_another_auditor_is_refused(tmp_pat
         provider = open_provider(tmp_path / "p")
         serving = Serving(provider, ServeOptions(False, 0.0, rules))
         await serving.start()
-        _, after = await serving.beacon.open(auditor.open().encode())
+        after = await serving.beacon.open(auditor.open().encode())
         assert after.stage is Stage.OPEN
         await serving.stop()
         provider.close()

@@ -30,7 +30,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.prover.attestation.proofs import release, stopped
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
-from ragseal.prover.provider import Serving
+from ragseal.prover.serving import Serving
 from tests.simulator.keys import keys_of
 from tests.simulator.provider import (
     DIMENSION,

@@ -17,8 +17,8 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.prover import __main__ as program
 from ragseal.prover import service
-from ragseal.prover.provider import ServeOptions
 from ragseal.prover.service import Listening, Server
+from ragseal.prover.serving import ServeOptions
 from ragseal.runtime.rpc import open_channel
 from tests.simulator.provider import Clock, account_key, make_policy, new_state, open_provider
 

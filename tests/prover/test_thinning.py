@@ -21,7 +21,8 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
 from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning
-from ragseal.prover.provider import Provider, Serving
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index

@@ -16,8 +16,9 @@ from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.embedder import Embedder
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.provider import Provider, ServeOptions
+from ragseal.prover.provider import Provider
 from ragseal.prover.service import Listening, Server
+from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage.history import Window
 from ragseal.runtime.keyfile import save_key
 from tests.simulator import provider as scene
@@ -91,6 +92,10 @@ class Live:
     def restart(self) -> None:
         """The same provider from what its folder holds."""
         self.stop()
+        self.restart_after_stop()
+
+    def restart_after_stop(self) -> None:
+        """The second half of :meth:`restart`."""
         self.provider = self._make()
         self.start()
 

@@ -51,7 +51,8 @@ from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.keys.keyring import KeyRing
-from ragseal.prover.provider import Backends, Environment, Provider, ServeOptions, Serving
+from ragseal.prover.provider import Backends, Environment, Provider
+from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.state import Settings, State, create
 from tests.simulator.entries import beacon_commit

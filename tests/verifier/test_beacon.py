@@ -48,13 +48,11 @@ OBSERVER = bytes(range(32))
 class Link(SimulatedEvidence):
     """The simulated provider, with the two calls that append to its log."""
 
-    def commit_beacon(self, canonical: bytes) -> int:
+    def commit_beacon(self, canonical: bytes) -> None:
         self.world.messages.append(BeaconCommit.decode(canonical))
-        return len(self.world.messages) - 1
 
-    def open_beacon(self, canonical: bytes) -> int:
+    def open_beacon(self, canonical: bytes) -> None:
         self.world.messages.append(BeaconOpening.decode(canonical))
-        return len(self.world.messages) - 1
 
 
 class SimulatedState(State):
@@ -192,7 +190,7 @@ def test_the_nonce_is_on_disk_before_its_commitment_leaves(world: World, state: 
     part = participant(world, state)
 
     class Cut(Link):
-        def commit_beacon(self, canonical: bytes) -> int:
+        def commit_beacon(self, canonical: bytes) -> None:
             assert state.nonce(world.digest) is not None
             raise CommitmentError("cut off")
 

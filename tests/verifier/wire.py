@@ -41,13 +41,13 @@ class Provider(provider_pb2_grpc.ProviderServiceServicer):
     async def CommitBeacon(self, request: provider_pb2.CommitBeaconRequest, context: Any) -> Any:
         self._check()
         self.world.messages.append(BeaconCommit.decode(request.canonical))
-        return provider_pb2.CommitBeaconResponse(ledger_index=len(self.world.messages) - 1)
+        return provider_pb2.CommitBeaconResponse()
 
     @answers
     async def OpenBeacon(self, request: provider_pb2.OpenBeaconRequest, context: Any) -> Any:
         self._check()
         self.world.messages.append(BeaconOpening.decode(request.canonical))
-        return provider_pb2.OpenBeaconResponse(ledger_index=len(self.world.messages) - 1)
+        return provider_pb2.OpenBeaconResponse()
 
     async def _send(self, data: bytes) -> AsyncIterator[provider_pb2.Chunk]:
         while True:

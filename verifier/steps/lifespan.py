@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Step 2, second half: opened once, closed once, in its time, overlapping no other window.  SPEC A.8, D.2."""
+"""Step 2, second half: opened once, closed once, in its time and in its turn.  SPEC A.1, A.8, D.2."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class WindowSpan:
 def check_life(log: LogView, entered: Entered, say: Recorder = quiet) -> WindowSpan:
     """Step 2, second half: opened once after its manifest, closed at most once, in its time, overlapping no other one.
 
+    Its manifest may stand in the log while another window is open, its opening may not.
+
     Raises:
         Refused: the log contradicts itself or the policy.
         Undecided: the window was not opened.
@@ -58,6 +60,7 @@ def check_life(log: LogView, entered: Entered, say: Recorder = quiet) -> WindowS
     say(opened_at=life.open.time, open_index=life.open_index)
     if not entered.index < life.open_index < life.close_index:
         raise Refused("the entries manifest, opening, closing are out of order", manifest_index=entered.index)
+    _not_passed_over(log, entered, life)
     if not policy.opens - policy.opens % COARSE_TIME <= life.open.time <= policy.closes:
         raise Refused("the window was opened outside the time that its policy names", opens=policy.opens)
     if life.close is not None:
@@ -90,6 +93,13 @@ def check_over(life: WindowSpan, now: int, drawn: int) -> None:
         )
     if life.close.time > now + COARSE_TIME:
         raise Undecided("the window's closing time lies in the future of this auditor's clock", OWN_CLOCK, now=now)
+
+
+def _not_passed_over(log: LogView, entered: Entered, life: WindowSpan) -> None:
+    """No newer window was committed before this one opened: of two, the provider could take the beacon it likes."""
+    for index, _ in log.manifests():
+        if entered.index < index < life.open_index:
+            raise Refused("the window was opened although a newer one had been committed", newer_index=index)
 
 
 def _alone(log: LogView, entered: Entered, life: WindowSpan) -> None:

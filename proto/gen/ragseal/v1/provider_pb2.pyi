@@ -81,10 +81,8 @@ class CommitBeaconRequest(_message.Message):
     def __init__(self, canonical: _Optional[bytes] = ...) -> None: ...
 
 class CommitBeaconResponse(_message.Message):
-    __slots__ = ("ledger_index",)
-    LEDGER_INDEX_FIELD_NUMBER: _ClassVar[int]
-    ledger_index: int
-    def __init__(self, ledger_index: _Optional[int] = ...) -> None: ...
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class OpenBeaconRequest(_message.Message):
     __slots__ = ("canonical",)
@@ -93,12 +91,10 @@ class OpenBeaconRequest(_message.Message):
     def __init__(self, canonical: _Optional[bytes] = ...) -> None: ...
 
 class OpenBeaconResponse(_message.Message):
-    __slots__ = ("ledger_index", "state")
-    LEDGER_INDEX_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("state",)
     STATE_FIELD_NUMBER: _ClassVar[int]
-    ledger_index: int
     state: WindowState
-    def __init__(self, ledger_index: _Optional[int] = ..., state: _Optional[_Union[WindowState, str]] = ...) -> None: ...
+    def __init__(self, state: _Optional[_Union[WindowState, str]] = ...) -> None: ...
 
 class PrepareRequest(_message.Message):
     __slots__ = ("canonical", "signature")

@@ -1,0 +1,125 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class AdminResult(_message.Message):
+    __slots__ = ("json", "text")
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    json: str
+    text: str
+    def __init__(self, json: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class AdminProgress(_message.Message):
+    __slots__ = ("doing", "done", "total", "result")
+    DOING_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    doing: str
+    done: int
+    total: int
+    result: AdminResult
+    def __init__(self, doing: _Optional[str] = ..., done: _Optional[int] = ..., total: _Optional[int] = ..., result: _Optional[_Union[AdminResult, _Mapping]] = ...) -> None: ...
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AccountLine(_message.Message):
+    __slots__ = ("name", "tenant", "public_key")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    public_key: bytes
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ..., public_key: _Optional[bytes] = ...) -> None: ...
+
+class AddAccountsRequest(_message.Message):
+    __slots__ = ("accounts",)
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    accounts: _containers.RepeatedCompositeFieldContainer[AccountLine]
+    def __init__(self, accounts: _Optional[_Iterable[_Union[AccountLine, _Mapping]]] = ...) -> None: ...
+
+class RemoveAccountRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListAccountsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PutDocumentsRequest(_message.Message):
+    __slots__ = ("tenant", "lines")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    lines: bytes
+    def __init__(self, tenant: _Optional[str] = ..., lines: _Optional[bytes] = ...) -> None: ...
+
+class DeleteDocumentsRequest(_message.Message):
+    __slots__ = ("tenant", "ids")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListDocumentsRequest(_message.Message):
+    __slots__ = ("tenant",)
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    def __init__(self, tenant: _Optional[str] = ...) -> None: ...
+
+class SyncDocumentsRequest(_message.Message):
+    __slots__ = ("tenant", "source", "vectors", "keep_missing", "chunk", "metadata_fields", "follow", "every")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    VECTORS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_MISSING_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    EVERY_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    source: str
+    vectors: str
+    keep_missing: bool
+    chunk: int
+    metadata_fields: _containers.RepeatedScalarFieldContainer[str]
+    follow: bool
+    every: float
+    def __init__(self, tenant: _Optional[str] = ..., source: _Optional[str] = ..., vectors: _Optional[str] = ..., keep_missing: _Optional[bool] = ..., chunk: _Optional[int] = ..., metadata_fields: _Optional[_Iterable[str]] = ..., follow: _Optional[bool] = ..., every: _Optional[float] = ...) -> None: ...
+
+class CommitWindowRequest(_message.Message):
+    __slots__ = ("policy", "window", "auditor_key", "agreed", "new_coins")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    AUDITOR_KEY_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
+    NEW_COINS_FIELD_NUMBER: _ClassVar[int]
+    policy: bytes
+    window: str
+    auditor_key: bytes
+    agreed: float
+    new_coins: bool
+    def __init__(self, policy: _Optional[bytes] = ..., window: _Optional[str] = ..., auditor_key: _Optional[bytes] = ..., agreed: _Optional[float] = ..., new_coins: _Optional[bool] = ...) -> None: ...
+
+class EndWindowRequest(_message.Message):
+    __slots__ = ("window",)
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    window: str
+    def __init__(self, window: _Optional[str] = ...) -> None: ...
+
+class BackupRequest(_message.Message):
+    __slots__ = ("folder",)
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    def __init__(self, folder: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provider's folder for a command: its lock where nobody serves, the process that serves otherwise."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import click
+
+from ragseal.embedder import Embedder, load_embedder
+from ragseal.kernel.errors import LedgerError, MismatchError, TransportError
+from ragseal.ledger.log import Log
+from ragseal.prover import assembly, committing
+from ragseal.prover.administration import backup, operations, place
+from ragseal.prover.administration.operations import Progress, Reading
+from ragseal.prover.administration.remote import Remote
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.registry import Registration
+from ragseal.prover.committing import Told
+from ragseal.prover.provider import Provider
+from ragseal.prover.storage.state import State
+
+
+class Administration(Protocol):
+    """What an operator does.  Every method raises the AuditErrors of what it does."""
+
+    def status(self) -> Told: ...
+
+    def add_accounts(self, new: Sequence[Registration]) -> Told: ...
+
+    def remove_account(self, name: str) -> Told: ...
+
+    def list_accounts(self) -> Told: ...
+
+    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told: ...
+
+    def delete_documents(self, tenant: str, names: Sequence[str]) -> Told: ...
+
+    def list_documents(self, tenant: str) -> Told: ...
+
+    def sync_documents(self, reading: Reading, progress: Progress, stop: threading.Event) -> Told: ...
+
+    def commit(
+        self,
+        policy: bytes,
+        window: str,
+        agreed: float | None,
+        auditor_key: bytes | None,
+        progress: Progress,
+        new_coins: bool = False,
+    ) -> Told: ...
+
+    def close(self, window: str) -> Told: ...
+
+    def backup(self, folder: Path, progress: Progress) -> Told: ...
+
+
+class Local:
+    """A folder whose lock this process holds."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @contextmanager
+    def _provider(self) -> Iterator[Provider]:
+        """The provider on this folder, its state left open at the end."""
+        tools = assembly.assemble(self._state, lambda text: click.echo(text, err=True))
+        provider = Provider(self._state, tools)
+        try:
+            yield provider
+        finally:
+            provider.ledger.close()
+
+    def status(self) -> Told:
+        with self._provider() as provider:
+            return operations.status(provider)
+
+    def add_accounts(self, new: Sequence[Registration]) -> Told:
+        return operations.add_accounts(self._state, new)
+
+    def remove_account(self, name: str) -> Told:
+        return operations.remove_account(self._state, name)
+
+    def list_accounts(self) -> Told:
+        return operations.list_accounts(self._state)
+
+    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
+        return operations.put_documents(self._state, self._embedder(), tenant, found, progress)
+
+    def delete_documents(self, tenant: str, names: Sequence[str]) -> Told:
+        return operations.delete_documents(self._state, self._embedder(), tenant, names)
+
+    def list_documents(self, tenant: str) -> Told:
+        return operations.list_documents(self._state, tenant)
+
+    def sync_documents(self, reading: Reading, progress: Progress, stop: threading.Event) -> Told:
+        return operations.sync_documents(self._state, self._embedder(), reading, progress, stop)
+
+    def _embedder(self) -> Embedder:
+        return load_embedder(self._state.settings.embedder)
+
+    def commit(
+        self,
+        policy: bytes,
+        window: str,
+        agreed: float | None,
+        auditor_key: bytes | None,
+        progress: Progress,
+        new_coins: bool = False,
+    ) -> Told:
+        with self._provider() as provider:
+            say = lambda text: progress(text, 0, 0)  # noqa: E731
+            return committing.commit(provider, policy, window, agreed, auditor_key, say, new_coins)
+
+    def close(self, window: str) -> Told:
+        with self._provider() as provider:
+            name = operations.name_to_close(provider, window)
+            return operations.closed(provider, name, provider.end(provider.journal.history.named(name)).index)
+
+    def backup(self, folder: Path, progress: Progress) -> Told:
+        with Log.open(self._state.ledger_directory, self._state.log_signer) as ledger:
+            return backup.make(self._state, ledger, folder, progress)
+
+
+@contextmanager
+def administration(directory: Path) -> Iterator[Administration]:
+    """The folder's provider, for the block.
+
+    Raises:
+        ConfigurationError: no provider there, or something that is not its socket stands in that place.
+        LedgerError: another process holds the folder that does not serve.
+    """
+    try:
+        state = State(directory)
+    except LedgerError as held:
+        if not place.found(directory):
+            raise
+        with Remote(directory) as remote:
+            try:
+                remote.list_accounts()
+            except MismatchError:
+                raise
+            except TransportError:  # of a crash; whoever holds the folder does something else with it
+                raise held from None
+            yield remote
+        return
+    with state:
+        yield Local(state)

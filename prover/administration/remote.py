@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operator's commands, through the process that serves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
+
+from ragseal.kernel.errors import TransportError
+from ragseal.ledger.remote import Connection
+from ragseal.prover.administration import place
+from ragseal.prover.administration.operations import Progress, Reading, lines_of
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.registry import Registration
+from ragseal.prover.committing import Told
+from ragseal.runtime.rpc import call
+from ragseal.runtime.statuses import error_of
+from ragseal.runtime.tls import ClientTls
+from ragseal.v1 import admin_pb2, admin_pb2_grpc
+
+PIECE = 1 << 18  #: bytes of documents in a message
+PEER = "the running provider"
+SECONDS = 60.0
+STOP_SECONDS = 0.2  #: between two looks whether to stop
+
+
+class Remote:
+    """A provider that serves, on the socket of its folder.  :meth:`end` the connection."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises ConfigurationError: the folder cannot be opened."""
+        self._open = ExitStack()
+        address = self._open.enter_context(place.address(directory))
+        self._connection = Connection(address, ClientTls(plain=True), SECONDS, "ragseal-provider")
+        self._open.callback(self._connection.close)
+        self._stub = admin_pb2_grpc.AdminServiceStub(self._connection.channel)  # type: ignore[no-untyped-call]
+
+    def end(self) -> None:
+        """Close the connection; again is harmless."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def status(self) -> Told:
+        return self._once("GetStatus", admin_pb2.GetStatusRequest())
+
+    def add_accounts(self, new: Sequence[Registration]) -> Told:
+        lines = [admin_pb2.AccountLine(name=one.name, tenant=one.tenant, public_key=one.public_key) for one in new]
+        return self._once("AddAccounts", admin_pb2.AddAccountsRequest(accounts=lines))
+
+    def remove_account(self, name: str) -> Told:
+        return self._once("RemoveAccount", admin_pb2.RemoveAccountRequest(name=name))
+
+    def list_accounts(self) -> Told:
+        return self._once("ListAccounts", admin_pb2.ListAccountsRequest())
+
+    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
+        def requests() -> Iterator[Any]:
+            yield admin_pb2.PutDocumentsRequest(tenant=tenant)
+            for piece in _pieces(lines_of(found)):
+                yield admin_pb2.PutDocumentsRequest(lines=piece)
+
+        return self._long("PutDocuments", requests(), progress)
+
+    def delete_documents(self, tenant: str, names: Sequence[str]) -> Told:
+        return self._once("DeleteDocuments", admin_pb2.DeleteDocumentsRequest(tenant=tenant, ids=names))
+
+    def list_documents(self, tenant: str) -> Told:
+        return self._once("ListDocuments", admin_pb2.ListDocumentsRequest(tenant=tenant))
+
+    def sync_documents(self, reading: Reading, progress: Progress, stop: threading.Event) -> Told:
+        request = admin_pb2.SyncDocumentsRequest(
+            tenant=reading.tenant,
+            source=reading.source,
+            vectors=reading.vectors,
+            keep_missing=reading.keep_missing,
+            chunk=reading.chunk or 0,
+            metadata_fields=reading.metadata,
+            follow=reading.follow,
+            every=reading.every,
+        )
+        return self._long("SyncDocuments", request, progress, stop)
+
+    def commit(
+        self,
+        policy: bytes,
+        window: str,
+        agreed: float | None,
+        auditor_key: bytes | None,
+        progress: Progress,
+        new_coins: bool = False,
+    ) -> Told:
+        request = admin_pb2.CommitWindowRequest(
+            policy=policy, window=window, auditor_key=auditor_key or b"", agreed=agreed, new_coins=new_coins
+        )
+        return self._long("CommitWindow", request, progress)
+
+    def close(self, window: str) -> Told:
+        return self._once("EndWindow", admin_pb2.EndWindowRequest(window=window))
+
+    def backup(self, folder: Path, progress: Progress) -> Told:
+        return self._long("Backup", admin_pb2.BackupRequest(folder=str(folder)), progress)
+
+    # --- calls ---
+
+    def _once(self, method: str, request: Any) -> Told:
+        return _told(self._connection.run(call(getattr(self._stub, method), request, PEER, SECONDS)))
+
+    def _long(self, method: str, request: Any, progress: Progress, stop: threading.Event | None = None) -> Told:
+        """A call that tells how far it is; it may take hours, and ends when this program does, or with ``stop``."""
+        return self._connection.run(self._followed(getattr(self._stub, method), request, progress, stop))
+
+    @staticmethod
+    async def _followed(
+        method: Callable[[Any], Any], request: Any, progress: Progress, stop: threading.Event | None
+    ) -> Told:
+        stream, newest = method(request), ""
+        ender = None if stop is None else asyncio.ensure_future(_cancel(stream, stop))
+        try:
+            async for said in stream:
+                if said.HasField("result"):
+                    return _told(said.result)
+                newest = said.doing
+                progress(said.doing, said.done, said.total)
+        except grpc.RpcError as error:
+            if stop is not None and stop.is_set():
+                return Told({"stopped": True}, f"stopped; {newest or 'nothing was changed'}")
+            raise error_of(error, PEER) from None
+        except asyncio.CancelledError:
+            if stop is None or not stop.is_set():
+                raise
+            return Told({"stopped": True}, f"stopped; {newest or 'nothing was changed'}")
+        finally:
+            stream.cancel()
+            if ender is not None:
+                ender.cancel()
+        raise TransportError(f"{PEER} ended before it was done: look at its log, and try again")
+
+
+async def _cancel(stream: Any, stop: threading.Event) -> None:
+    while not stop.is_set():
+        await asyncio.sleep(STOP_SECONDS)
+    stream.cancel()
+
+
+def _told(result: Any) -> Told:
+    return Told(json.loads(result.json), result.text)
+
+
+def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines joined and cut into messages."""
+    held = bytearray()
+    for line in lines:
+        held += line
+        while len(held) >= PIECE:
+            yield bytes(held[:PIECE])
+            del held[:PIECE]
+    yield bytes(held)

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operator's gRPC edge of a serving provider, on a Unix socket.  Long work stands behind answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ragseal.embedder import Embedder
+from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.prover.administration import backup, operations, place
+from ragseal.prover.administration.operations import Lines, Progress, Reading
+from ragseal.prover.commitment.registry import Registration
+from ragseal.prover.committing import Told, commit_while_serving
+from ragseal.prover.serving import Serving
+from ragseal.runtime.rpc import answers, bind, new_server, streams
+from ragseal.v1 import admin_pb2, admin_pb2_grpc
+
+LEAST_EVERY = 0.5  #: seconds between two looks at a source
+
+Following = Callable[[], dict[str, Any] | None]
+
+
+class _GoneError(Exception):
+    """Nobody waits for the work any more."""
+
+
+class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
+    """One serving provider, for its operator."""
+
+    def __init__(self, serving: Serving, following: Following) -> None:
+        """``following``: what there is to say of the windows to come."""
+        self._serving, self._following = serving, following
+        self._documents = asyncio.Lock()  #: one corpus at a time
+        self._copying = asyncio.Lock()
+
+    def mount(self, server: Any) -> None:
+        """Add the service to a grpc.aio server that strangers do not reach."""
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+
+    @answers
+    async def GetStatus(self, request: admin_pb2.GetStatusRequest, context: Any) -> Any:
+        provider, following = self._serving.provider, self._following()
+        return _result(await asyncio.to_thread(operations.status, provider, following))
+
+    # --- accounts ---
+
+    @answers
+    async def AddAccounts(self, request: admin_pb2.AddAccountsRequest, context: Any) -> Any:
+        new = [Registration(one.name, one.tenant, bytes(one.public_key)) for one in request.accounts]
+        if not new:
+            raise EncodingError("name at least one account")
+        return _result(await asyncio.to_thread(operations.add_accounts, self._serving.provider.state, new))
+
+    @answers
+    async def RemoveAccount(self, request: admin_pb2.RemoveAccountRequest, context: Any) -> Any:
+        return _result(await asyncio.to_thread(operations.remove_account, self._serving.provider.state, request.name))
+
+    @answers
+    async def ListAccounts(self, request: admin_pb2.ListAccountsRequest, context: Any) -> Any:
+        return _result(await asyncio.to_thread(operations.list_accounts, self._serving.provider.state))
+
+    # --- documents ---
+
+    @streams
+    async def PutDocuments(
+        self, requests: AsyncIterator[admin_pb2.PutDocumentsRequest], context: Any
+    ) -> AsyncIterator[Any]:
+        tenant, lines = "", Lines()
+        async for one in requests:
+            if one.tenant and tenant and one.tenant != tenant:
+                raise EncodingError("one call brings the documents of one tenant")
+            tenant = one.tenant or tenant
+            lines.add(one.lines)
+        if not tenant:
+            raise EncodingError("name the tenant whose documents these are")
+        state = self._serving.provider.state
+
+        def bring(tell: Progress) -> Told:
+            return operations.put_documents(state, self._embedder(), tenant, lines.all(), tell)
+
+        async def work(tell: Progress) -> Told:
+            async with self._documents:
+                return await self._serving.aside(lambda: bring(tell))
+
+        async for said in _telling(work):
+            yield said
+
+    @answers
+    async def DeleteDocuments(self, request: admin_pb2.DeleteDocumentsRequest, context: Any) -> Any:
+        provider, names = self._serving.provider, list(request.ids)
+        if not names:
+            raise EncodingError("name at least one document")
+        return _result(
+            await asyncio.to_thread(
+                operations.delete_documents, provider.state, provider.backends.embedder, request.tenant, names
+            )
+        )
+
+    @answers
+    async def ListDocuments(self, request: admin_pb2.ListDocumentsRequest, context: Any) -> Any:
+        state = self._serving.provider.state
+        return _result(await asyncio.to_thread(operations.list_documents, state, request.tenant))
+
+    @streams
+    async def SyncDocuments(self, request: admin_pb2.SyncDocumentsRequest, context: Any) -> AsyncIterator[Any]:
+        state, stop = self._serving.provider.state, threading.Event()
+        reading = Reading(
+            tenant=request.tenant,
+            source=request.source,
+            vectors=request.vectors,
+            keep_missing=request.keep_missing,
+            chunk=request.chunk or None,
+            metadata=tuple(request.metadata_fields),
+            follow=request.follow,
+            every=max(request.every, LEAST_EVERY),
+        )
+        if reading.source.partition(":")[2] == "-":
+            raise EncodingError("the serving process has another standard input: use `documents put`, or a file")
+        own = ThreadPoolExecutor(1, "sync")  # it may follow for days, and must keep no other work waiting
+
+        async def work(tell: Progress) -> Told:
+            run = asyncio.get_running_loop().run_in_executor
+            return await run(own, lambda: operations.sync_documents(state, self._embedder(), reading, tell, stop))
+
+        try:
+            async for said in _telling(work):
+                yield said
+        finally:
+            stop.set()
+            own.shutdown(wait=False)
+
+    def _embedder(self) -> Embedder:
+        """One of the documents' own, let go of afterwards: texts of one embedder queue up."""
+        backends = self._serving.provider.backends
+        return backends.embedder if backends.documents is None else backends.documents()
+
+    # --- windows ---
+
+    @streams
+    async def CommitWindow(self, request: admin_pb2.CommitWindowRequest, context: Any) -> AsyncIterator[Any]:
+        agreed = request.agreed if request.HasField("agreed") else None
+        key = bytes(request.auditor_key) or None
+
+        async def work(tell: Progress) -> Told:
+            return await commit_while_serving(
+                self._serving,
+                request.policy,
+                request.window,
+                agreed,
+                None,
+                key,
+                lambda text: tell(text, 0, 0),
+                request.new_coins,
+            )
+
+        async for said in _telling(work):
+            yield said
+
+    @answers
+    async def EndWindow(self, request: admin_pb2.EndWindowRequest, context: Any) -> Any:
+        provider = self._serving.provider
+        name = operations.name_to_close(provider, request.window)
+        entry = await asyncio.shield(self._serving.turn(provider.journal.history.named(name)))
+        return _result(operations.closed(provider, name, entry.index))
+
+    # --- the whole folder ---
+
+    @streams
+    async def Backup(self, request: admin_pb2.BackupRequest, context: Any) -> AsyncIterator[Any]:
+        folder, provider = Path(request.folder), self._serving.provider
+        if not folder.is_absolute():
+            raise ConfigurationError("name the backup's folder by an absolute path")
+
+        async def work(tell: Progress) -> Told:
+            async with self._copying:
+                return await self._serving.aside(lambda: backup.make(provider.state, provider.ledger, folder, tell))
+
+        async for said in _telling(work):
+            yield said
+
+
+async def _telling(work: Callable[[Progress], Awaitable[Told]]) -> AsyncIterator[Any]:
+    """What work tells while it runs, the newest only, and its result.  Work whose caller has gone stops."""
+    loop, news, gone = asyncio.get_running_loop(), asyncio.Event(), False
+    newest = ("", 0, 0)
+
+    def note(doing: str, done: int, total: int) -> None:
+        nonlocal newest
+        newest = doing, done, total
+        news.set()
+
+    def tell(doing: str, done: int, total: int) -> None:
+        if gone:
+            raise _GoneError
+        loop.call_soon_threadsafe(note, doing, done, total)
+
+    task = asyncio.ensure_future(work(tell))
+    try:
+        while not task.done():
+            waiting = asyncio.ensure_future(news.wait())
+            await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if news.is_set():
+                news.clear()
+                doing, done, total = newest
+                yield admin_pb2.AdminProgress(doing=doing, done=done, total=total)
+        yield admin_pb2.AdminProgress(result=_result(task.result()))
+    finally:
+        gone = True
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _result(told: Told) -> Any:
+    return admin_pb2.AdminResult(json=json.dumps(told.values), text=told.text)
+
+
+class AdminServer:
+    """The server on the socket of a provider's folder."""
+
+    def __init__(self, serving: Serving, following: Following) -> None:
+        self._serving, self._directory = serving, serving.provider.state.directory
+        self._servicer = AdminServicer(serving, following)
+        self._open = ExitStack()
+
+    async def start(self) -> None:
+        """Take the socket's place, then serve.
+
+        Raises:
+            ConfigurationError: something that is not this provider's has that place, or the folder is open to others.
+        """
+        place.clear(self._directory)
+        self._server = new_server()
+        self._servicer.mount(self._server)
+        try:
+            bind(self._server, self._open.enter_context(place.address(self._directory)))
+            place.close_to_others(self._directory)
+            await self._server.start()
+        except BaseException:
+            self._open.close()
+            raise
+
+    async def stop(self, grace: float) -> None:
+        """Take nothing new, let running calls end, and give the place back."""
+        await self._server.stop(grace)
+        self._open.close()
+        place.remove(self._directory)

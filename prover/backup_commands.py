@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-provider backup`` and ``restore``: a provider's folder, as of one checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.administration import backup as copies
+from ragseal.prover.administration.access import administration
+from ragseal.prover.options import STATE
+from ragseal.runtime.terminal import JSON, named_bars, tell_result
+
+MAX_NOTE = 1 << 16
+
+
+@click.command()
+@STATE
+@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there yet.")
+@JSON
+def backup(directory: Path, folder: Path, as_json: bool) -> None:
+    """Copy everything this provider keeps, as of one checkpoint of its log; it may be serving meanwhile.
+
+    The copy is as secret as the provider's own folder.
+    """
+    with administration(directory) as admin, named_bars() as progress:
+        told = admin.backup(folder.absolute(), progress)
+    tell_result(as_json, told.values, told.text)
+
+
+@click.command()
+@STATE
+@click.option("--from", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), required=True,
+              help="The folder that `backup` made.")  # fmt: skip
+@click.option("--checkpoint", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="The newest signed note of this log that anybody has.")  # fmt: skip
+@click.option("--nothing-newer", is_flag=True, help="Nothing left the provider after the copy was made.")
+@JSON
+def restore(directory: Path, folder: Path, checkpoint: Path | None, nothing_newer: bool, as_json: bool) -> None:
+    """Put a backup back, unless the log has gone on since; says what would be lost."""
+    try:
+        note = None if checkpoint is None else checkpoint.read_bytes()[: MAX_NOTE + 1]
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {checkpoint}: {error.strerror}") from None
+    told = copies.restore(folder, directory.absolute(), note, nothing_newer)
+    tell_result(as_json, told.values, told.text)

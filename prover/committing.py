@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a policy file to a window that is committed, with what is said about it before and afterwards.
+
+The same for `commit`, for the running provider's administrator and for windows that it commits by itself: nobody
+commits above an epsilon that was not named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ragseal.circuits.circuit import class_digest
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.policy import Policy
+from ragseal.prover import assembly, spending
+from ragseal.prover.commitment import consent, registry
+from ragseal.prover.commitment.manifest import Progress
+from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy
+from ragseal.prover.provider import Provider
+from ragseal.prover.serving import Serving
+from ragseal.prover.storage import window_secrets
+from ragseal.prover.storage.history import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an operation tells: for programs, and for people."""
+
+    values: dict[str, Any]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When a window opens, and how long it stays open at least; in seconds, the former since 1970."""
+
+    opens: int
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A policy that its provider agrees to commit to."""
+
+    policy: Policy
+    cls: AttestationClass
+    terms: dict[str, Any]  #: of :func:`ragseal.prover.commitment.consent.terms`
+    spent: dict[str, Any]  #: of :func:`ragseal.prover.spending.spending`
+    carried: str  #: the window whose coins are carried on; "" without one
+    passed_over: str  #: a window that is committed, has not opened, and never will; "" without one
+
+
+def propose(
+    provider: Provider,
+    policy_file: bytes,
+    agreed: float | None,
+    times: Times | None = None,
+    auditor_key: bytes | None = None,
+    new_coins: bool = False,
+) -> Proposal:
+    """Read a policy and find out what it gives and costs.  Blocks.
+
+    Args:
+        policy_file: TOML.
+        agreed: the epsilon that was named (``--yes-epsilon-is``).
+        times: of a window whose times the file leaves to its provider.
+        auditor_key: as of Provider.commit, and ``new_coins``.
+
+    Raises:
+        PolicyError: it cannot be kept, promises too much, or comes to a larger epsilon than was named.
+        ConfigurationError: the file names times that it should not.
+    """
+    history, clock = provider.journal.history, provider.environment.clock
+    values = policy_values(policy_file)
+    if times is not None:
+        fixed = sorted({"opens", "closes"} & set(values))
+        if fixed:
+            raise ConfigurationError(
+                f"the policy names {' and '.join(fixed)}, but windows that follow each other open when it is their "
+                "turn: leave that out (duration may stay: how long a window is kept open at least)"
+            )
+        duration = values.pop("duration", 0)
+        if not isinstance(duration, int) or isinstance(duration, bool) or duration < 0:
+            raise ConfigurationError("the policy's duration is a whole number of seconds")
+        values |= {"opens": times.opens, "closes": times.opens + max(times.least, duration)}
+    cls = assembly.circuit_class(provider.state.settings.class_name)
+    before = history.newest
+    binding = Binding(
+        cls,
+        class_digest(cls),
+        provider.backends.embedder.dimension,
+        int(clock()),
+        None if before is None else before.manifest.policy.period_start,
+    )
+    accounts = len(registry.accounts(provider.state))
+    rules = read_policy(values, binding, partial(assembly.advertised_epsilon, accounts=accounts))
+    assembly.check_promises(rules, cls, accounts)
+    first = None if new_coins else provider.carried(rules, auditor_key)
+    coins = b"" if first is None else first.digest
+    spent = spending.spending(list(history.windows.values()), assembly.circuit_class, rules, accounts, coins)
+    terms = consent.terms(rules, cls, spent)
+    consent.require(terms, agreed, spent.get("error"))
+    following = history.following
+    carried = "" if first is None else first.manifest.window
+    return Proposal(rules, cls, terms, spent, carried, "" if following is None else following.manifest.window)
+
+
+def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
+    """What is said of a window that has just been committed."""
+    shared = window_secrets.shared_documents(provider.state, made.digest)
+    name = made.manifest.window
+    values = {
+        "window": name,
+        "manifest": made.digest.hex(),
+        "ledger_index": made.index,
+        "auditor_key": made.manifest.auditor_key.hex(),
+        "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
+        "carries_on_coins_of": proposal.carried or None,
+        "passed_over": proposal.passed_over or None,
+        **proposal.terms,
+        "budget": proposal.spent,
+        "seconds": round(seconds, 2),
+    }
+    said = [f"window {name} is committed, manifest {made.digest.hex()}"]
+    if proposal.carried:
+        said.append(f"it carries on the coins of window {proposal.carried}")
+    if proposal.passed_over:
+        said.append(
+            f"window {proposal.passed_over}, committed before it, had not opened and never will; coins that its "
+            "beacon made known count all the same"
+        )
+    said += [*spending.lines(proposal.spent), *consent.lines(proposal.terms, proposal.policy, proposal.cls)]
+    said += [
+        f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "
+        "accounts of both that work together learn about these documents twice as much"
+        for one, other, count in shared
+    ]
+    return Told(values, "\n".join(said))
+
+
+def commit(
+    provider: Provider,
+    policy_file: bytes,
+    name: str,
+    agreed: float | None,
+    auditor_key: bytes | None = None,
+    progress: Progress = lambda _: None,
+    new_coins: bool = False,
+) -> Told:
+    """Commit to a window of a provider that does not serve.  Raises what :func:`propose` and Provider.commit do."""
+    started = time.monotonic()
+    progress("checking the policy")
+    proposal = propose(provider, policy_file, agreed, None, auditor_key, new_coins)
+    provider.commit(proposal.policy, name, progress, auditor_key, new_coins)
+    return told(provider, provider.journal.history.named(name), proposal, time.monotonic() - started)
+
+
+async def commit_while_serving(
+    serving: Serving,
+    policy_file: bytes,
+    name: str,
+    agreed: float | None,
+    times: Times | None = None,
+    auditor_key: bytes | None = None,
+    progress: Progress = lambda _: None,
+    new_coins: bool = False,
+) -> Told:
+    """Commit to the following window of a provider that serves; its beacon begins at once.
+
+    Raises:
+        AuditError: as :func:`commit`; nothing is in the ledger then.
+    """
+    provider, started = serving.provider, time.monotonic()
+    async with serving.committing:
+        progress("checking the policy")
+        proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times, auditor_key, new_coins))
+        signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, progress, auditor_key, new_coins))
+        made = Window(signed, signed.manifest.digest(), 0)
+        await asyncio.to_thread(provider.load_thinning_key, made)  # or its beacon ends in nothing
+        await asyncio.to_thread(provider.backends.keys.backend, signed.manifest.key_digest)
+        progress("entering the manifest in the ledger")
+        await serving.journal.append(lambda: signed)
+        serving.beacon.wake()
+        window = serving.journal.history.named(name)
+        return await serving.aside(lambda: told(provider, window, proposal, time.monotonic() - started))

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provider that serves: beacon, answers, proofs and asks in one event loop, and the order they start and end in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ragseal.kernel import signature
+from ragseal.kernel.attestation import COARSE_TIME, EAGER, ON_DEMAND
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import (
+    AttestationError,
+    AuditError,
+)
+from ragseal.ledger.note import NoteVerifier
+from ragseal.prover.attestation.answering import AnsweringContext, Attestation
+from ragseal.prover.attestation.deliveries import Deliveries
+from ragseal.prover.attestation.own_lines import OwnLines
+from ragseal.prover.attestation.proofs import Proofs
+from ragseal.prover.commitment.beacon import Beacon, BeaconRules
+from ragseal.prover.ending import Ending
+from ragseal.prover.provider import Provider
+from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.journal import Entry, Journal
+
+FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
+ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
+
+T = TypeVar("T")
+
+log = logging.getLogger("ragseal.provider")
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """How a provider serves."""
+
+    eager: bool = True  #: prove in the background; otherwise when an audit asks
+    tick: float = 0.1  #: seconds; answers leave at multiples of it
+    beacon: BeaconRules = field(default_factory=BeaconRules)
+    publish: float = COARSE_TIME  #: seconds; the public log shows new records at multiples of it, 0: at once
+    witnesses: Sequence[NoteVerifier] = ()  #: whose cosignatures strangers' can neither displace nor hide
+
+
+class Serving:
+    """A provider that serves: phases A (beacon) and B in one event loop, proofs in a thread."""
+
+    def __init__(self, provider: Provider, serve_options: ServeOptions) -> None:
+        self.provider = provider
+        self.serve_options = serve_options
+        state, journal, backends, environment = (
+            provider.state,
+            provider.journal,
+            provider.backends,
+            provider.environment,
+        )
+        self.proofs = Proofs(
+            state,
+            journal,
+            backends.group,
+            backends.engine,
+            backends.keys.view,
+            backends.keys.backend,
+            provider.window_secrets,
+            environment.draw,
+            provider.turns,
+        )
+        tools = AnsweringContext(
+            group=backends.group,
+            key_of=backends.keys.view,
+            engine=backends.engine,
+            embedder=backends.embedder,
+            signing_key=state.key,
+            draw=environment.draw,
+            clock=environment.clock,
+        )
+        self.attestation = Attestation(
+            state,
+            journal,
+            tools,
+            provider.windows,
+            EAGER if serve_options.eager else ON_DEMAND,
+            self._on_record,
+            serve_options.tick,
+        )
+        self.estimates = provider.new_estimates()
+        self.beacon = Beacon(
+            journal,
+            provider.window_secrets,
+            state.key,
+            serve_options.beacon,
+            environment.clock,
+            provider.thin,
+            serve_options.publish,
+        )
+        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
+        journal.public.live = serve_options.publish <= 0
+        self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
+        self.warns_of_ends = True  #: the operator, who commits the next window
+        self.committing = asyncio.Lock()  #: one window at a time
+        self._aside = ThreadPoolExecutor(ASIDE, "aside")
+        self._driver: asyncio.Task[None] | None = None
+        self._publisher: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def journal(self) -> Journal:
+        return self.provider.journal
+
+    async def start(self) -> None:
+        """Load what the open window and the following one need, then start beacon and proof worker.
+
+        Raises:
+            AuditError: the window cannot be served (missing secrets or key); better now than at the first query.
+        """
+        history = self.journal.history
+        for window in {one.digest: one for one in (history.current, history.newest) if one is not None}.values():
+            await asyncio.to_thread(self.provider.window_secrets, window.digest)
+            await asyncio.to_thread(self.provider.backends.keys.backend, window.manifest.key_digest)
+        if history.following is not None:
+            await asyncio.to_thread(self.provider.load_thinning_key, history.following)
+        if self.serve_options.eager:
+            self.proofs.start(history.current.digest if history.current is not None else None)
+        self._driver = asyncio.create_task(self._drive())
+        self._publisher = asyncio.create_task(self._publish())
+        if self.warns_of_ends:
+            self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
+
+    async def _publish(self) -> None:
+        """Show the public what is in the log, on the coarse tick (SPEC B.3)."""
+        tick = self.serve_options.publish
+        while tick > 0:
+            await asyncio.sleep(tick - time.time() % tick)
+            self.journal.public.reveal()
+
+    async def _drive(self) -> None:
+        """Bring every window that is committed to its opening."""
+        given_up: Window | None = None
+        while True:
+            await self.beacon.pending()
+            following = self.journal.history.following
+            if following is given_up:
+                await asyncio.sleep(FOLLOWING_SECONDS)
+                continue
+            try:
+                await self.beacon.run()
+            except AuditError as error:
+                log.error("the window cannot be opened: %s", error)
+                given_up = following
+            except Exception:
+                log.exception("the window cannot be opened")
+                given_up = following
+
+    async def stop(self) -> None:
+        """Finish the answers under way and the proof at hand."""
+        for task in (self._driver, self._publisher, self._ending):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self.deliveries.stop()
+        self._aside.shutdown(wait=False, cancel_futures=True)
+        await self.attestation.drain()
+        await asyncio.to_thread(self.proofs.stop)
+
+    def _on_record(self, manifest: bytes, seq: int) -> None:
+        if self.serve_options.eager:
+            self.proofs.submit(manifest, seq)
+
+    def consistency(self, known: int, size: int) -> list[bytes]:
+        """The path between the size that an account knows and that of its receipt, which need not be public yet.
+
+        Empty where there is nothing to prove, or where an account names a size that it cannot have seen: else it could
+        find out, by trying, how far the log is.
+        """
+        old, new = sorted((known, size))
+        if not 0 < old < new or new > max(size, self.journal.public.size):
+            return []
+        return self.provider.ledger.consistency(old, new)
+
+    async def records(self, manifest: bytes, start: int, count: int) -> list[tuple[int, bytes]]:
+        """(ledger index, record) of at most ``count`` published records from seq ``start`` on."""
+        window = self.journal.history.window(manifest)
+        wanted = window.records[start : min(start + count, self.journal.published_records(window))]
+        return await asyncio.to_thread(lambda: [(index, self.journal.data(index)) for index in wanted])
+
+    async def close_window(self, manifest: bytes, proof: bytes) -> tuple[int, Window]:
+        """End a window, and open the following one behind it if that is ready; asked again, the same answer.
+
+        Raises:
+            AttestationError: not signed by the provider key for this window.
+            CommitmentError: the window is not open.
+        """
+        window = self.journal.history.window(manifest)
+        signature.verify(self.provider.public_key, "close", manifest, proof)
+        if window.close is not None:
+            return await asyncio.to_thread(self._close_index, window), window
+
+        return (await self.turn(window)).index, window
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Long work of the operator's, in a thread of its own: answers never wait for a free one."""
+        return await asyncio.get_running_loop().run_in_executor(self._aside, work)
+
+    async def turn(self, window: Window) -> Entry:
+        """Close a window and open the following one, if it is ready, with nothing in between."""
+        following = self.journal.history.following
+        makes: list[Callable[[], Message]] = [lambda: self.provider.closing(window)]
+        if following is not None and self.beacon.ready(following):
+            makes.append(lambda: self.beacon.opening(following))
+        closed, *opened = await self.journal.append_all(*makes)
+        self.beacon.wake()
+        if isinstance(closed, BaseException):
+            raise closed
+        if opened and isinstance(opened[0], AuditError):
+            log.warning("the following window does not open with this one's end: %s", opened[0])
+        return closed
+
+    def _close_index(self, window: Window) -> int:
+        assert window.close is not None
+        closing = window.close.encode()
+        for index in range(window.records[-1] if window.records else window.index, self.provider.ledger.size):
+            if hmac.compare_digest(self.journal.data(index), closing):
+                return index
+        raise AttestationError("the closing entry is not durable yet: try again")

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A window whose beacon runs while another takes queries, on a real provider.  SPEC A.1.1, G.6.3."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel import signature
+from ragseal.kernel.commitment import BeaconOpening, WindowClose, WindowOpen
+from ragseal.kernel.encoding import decode_any
+from ragseal.kernel.errors import AttestationError, CommitmentError
+from ragseal.prover.committing import commit_while_serving
+from ragseal.prover.serving import Serving
+from ragseal.prover.storage import journal
+from ragseal.prover.storage.history import Stage, Window
+from tests.simulator import provider as scene
+from tests.simulator.provider import AUDITOR_KEY, Asker, Participant
+
+pytestmark = pytest.mark.slow
+
+POLICY = """class = "tiny"
+claim = "every-list"
+lo = 0.2
+hi = 0.9
+gain = 2
+n_max = 6
+k_max = 2
+delta = "1/1000000"
+"""
+SECONDS = 15.0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def follow(serving: Serving, name: str = "w2") -> Window:
+    """The next window, committed and drawn while this one is open."""
+    await commit_while_serving(serving, POLICY.encode(), name, 1e9)
+    window = serving.journal.history.named(name)
+    auditor = Participant("auditor", window.digest, AUDITOR_KEY, b"b" * 32)
+    observer = Participant("observer-x", window.digest, Ed25519PrivateKey.generate(), b"o" * 32)
+    for one in (observer, auditor):
+        await serving.beacon.commit(one.commit().encode())
+    await until(lambda: "provider" in window.openings)
+    for one in (observer, auditor):
+        await serving.beacon.open(one.open().encode())
+    assert serving.beacon.ready(window)
+    return window
+
+
+async def end(serving: Serving, window: Window) -> int:
+    proof = signature.sign(serving.provider.state.key, "close", window.digest)
+    return (await serving.close_window(window.digest, proof))[0]
+
+
+def test_the_end_of_a_window_is_the_beginning_of_the_next(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with scene.window_on(tmp_path / "p") as serving:
+            first, alice = scene.newest(serving), Asker("alice", serving)
+            await alice.ask("report about topic 3")
+            second = await follow(serving)
+            assert (first.stage, second.stage) == (Stage.OPEN, Stage.SEALED)
+            assert serving.journal.shown("") is first
+            message = Asker("bob", serving).message("too early")
+            with pytest.raises(AttestationError, match="not open yet"):
+                await Asker("bob", serving).prepare(message)
+            closed = await end(serving, first)
+            kinds = [
+                type(decode_any(serving.journal.data(at), (WindowClose, WindowOpen))) for at in (closed, closed + 1)
+            ]
+            assert kinds == [WindowClose, WindowOpen]
+            assert serving.journal.shown("") is second
+            await Asker("alice", serving).ask("report about topic 3")
+            assert len(second.records) == 1
+            with pytest.raises(AttestationError, match="is over: ask GetManifest"):
+                serving.attestation._admission.check_open(first)
+
+    asyncio.run(run())
+
+
+def test_a_restart_goes_on_with_both_windows(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with scene.window_on(tmp_path / "p") as serving:
+            await Asker("alice", serving).ask("report about topic 3")
+            await follow(serving)
+        async with scene.serving_on(scene.open_provider(tmp_path / "p")) as serving:
+            first, second = serving.journal.history.open, serving.journal.history.following
+            assert first is not None
+            assert second is not None
+            assert (first.manifest.window, second.manifest.window) == ("w1", "w2")
+            await until(lambda: serving.beacon.ready(second))
+            await end(serving, first)
+            assert second.stage is Stage.OPEN
+            await Asker("bob", serving).ask("report about topic 5")
+
+    asyncio.run(run())
+
+
+def test_what_the_ledger_refuses_of_two_windows(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with scene.window_on(tmp_path / "p") as serving:
+            first = scene.newest(serving)
+            second = await follow(serving)
+            early = WindowOpen(second.digest, second.seal_value(), first.time)
+            with pytest.raises(CommitmentError, match="opens only after the one before it was closed"):
+                await serving.journal.append(lambda: early)
+            third = await follow(serving, "w3")
+            for message in (early, BeaconOpening(second.digest, "provider", bytes(32))):
+                with pytest.raises(CommitmentError, match="is over: a newer manifest is in the ledger"):
+                    await serving.journal.append(lambda message=message: message)  # type: ignore[misc]
+            await end(serving, first)
+            assert (second.stage, third.stage) == (Stage.SEALED, Stage.OPEN)
+
+    asyncio.run(run())
+
+
+def test_a_request_that_the_end_of_its_window_overtakes_is_not_recorded(tmp_path: Path) -> None:
+    """It was admitted, its answer computed, and then the window was closed: it is refused so that it is asked again."""
+
+    async def run() -> None:
+        async with scene.window_on(tmp_path / "p") as serving:
+            first, alice = scene.newest(serving), Asker("alice", serving)
+            message = alice.message("report about topic 3")
+            signed = alice.request(message, await alice.prepare(message))
+            await follow(serving)
+            fix = serving.attestation._fix_secrets
+
+            async def slow(*given: object) -> object:
+                kept = await fix(*given)  # type: ignore[arg-type]
+                await end(serving, first)
+                return kept
+
+            serving.attestation._fix_secrets = slow  # type: ignore[assignment, method-assign]
+            with pytest.raises(AttestationError, match="'w1' is closed: ask again in the next one"):
+                await alice.retrieve(signed)
+            assert first.records == []
+
+    asyncio.run(run())
+
+
+def test_a_stranger_s_beacon_brings_no_record_to_light(tmp_path: Path) -> None:
+    """Beside an open window a beacon's entries, and what is said of them, wait for the coarse tick."""
+
+    async def run(hidden: bool) -> None:
+        folder = tmp_path / str(hidden)
+        async with scene.window_on(folder, publish=3600.0) as serving:
+            public, size = serving.journal.public, serving.journal.public.size
+            await Asker("alice", serving).ask("report about topic 3")
+            await commit_while_serving(serving, POLICY.encode(), "w2", 1e9)
+            second = serving.journal.history.named("w2")
+            stranger = Participant("observer-s", second.digest, Ed25519PrivateKey.generate(), b"s" * 32)
+            await serving.beacon.commit(stranger.commit().encode())
+            assert (public.size == size) is hidden
+            if hidden:
+                with pytest.raises(CommitmentError, match="no window 'w2'"):
+                    serving.journal.shown("w2")
+                public.reveal()
+                assert serving.journal.shown("w2") is second
+
+    asyncio.run(run(True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal.Journal, "_reveal", lambda self, built: self.public.reveal())
+        asyncio.run(run(False))
