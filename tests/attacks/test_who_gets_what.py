@@ -219,7 +219,7 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
 }
 
 
-def _corpus(s: Scene) -> Path:
+def _corpus(s: Stage) -> Path:
     path = Path(s.live.folder) / "source.jsonl"
     path.write_text('{"id": "n", "text": "new"}\n')
     return path
