@@ -182,8 +182,7 @@ def sync_documents(
 def new_period(directory: Path, tenant: str, as_json: bool) -> None:
     """Place all of a tenant's documents afresh; places of deleted documents are free again.
 
-    Between windows only: refused while a committed window is not closed.  The next window throws new coins then, which
-    costs unseen once more (SPEC A.11.10).
+    Between windows only: refused while a committed window is not closed.
     """
     with State(directory) as state:
         ledger = Log.open(state.ledger_directory, state.log_signer)

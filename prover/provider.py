@@ -216,8 +216,7 @@ class Provider:
         """
         if not policy.coined:
             return None
-        found = self.journal.history.carried(policy, self.auditor_key(auditor_key))
-        return None if found is None or documents.replaced_since(self.state, found.digest) else found
+        return self.journal.history.carried(policy, self.auditor_key(auditor_key))
 
     def _place_afresh(self, shape: IndexShape) -> None:
         """Every throw of coins begins with new places, deleted documents or not: that tells nothing of either."""

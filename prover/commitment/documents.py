@@ -220,19 +220,6 @@ def new_period(state: State, tenant: str, shape: IndexShape, draw: Draw) -> None
         db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
 
 
-def replaced_since(state: State, throw: bytes) -> bool:
-    """Whether a tenant's documents were placed afresh since a window threw its coins: they have other coins now.
-
-    Args:
-        throw: digest of that window's manifest.
-    """
-    query = (
-        "SELECT 1 FROM throw_places p LEFT JOIN tenants t ON t.name = p.tenant "
-        "WHERE p.manifest = ? AND p.placement IS NOT t.placement LIMIT 1"
-    )
-    return state.row(query, (throw,)) is not None
-
-
 def require_no_window(history: History, now: float) -> None:
     """Raises CommitmentError: a window is open, or may still open, whose period a new placement would break."""
     newest = history.newest

@@ -57,8 +57,6 @@ CREATE TABLE IF NOT EXISTS window_accounts (
 CREATE TABLE IF NOT EXISTS versions (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, tenant));
-CREATE TABLE IF NOT EXISTS throw_places (
-    manifest BLOB NOT NULL, tenant TEXT NOT NULL, placement BLOB NOT NULL, PRIMARY KEY (manifest, tenant));
 CREATE TABLE IF NOT EXISTS version_texts (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL,
     metadata BLOB NOT NULL, PRIMARY KEY (manifest, tenant, slot));

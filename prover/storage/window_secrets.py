@@ -33,11 +33,6 @@ class WindowSecrets:
     coin_seed: bytes | None = None  #: 32 bytes where the claim has a coin; C_coin commits to it
 
     @property
-    def throws(self) -> bool:
-        """Whether this window's beacon throws coins."""
-        return any(not coin.thrown_by for coin in self.signed.manifest.coins)
-
-    @property
     def coin_limbs(self) -> tuple[int, int]:
         """The coin seed as the circuit takes it; CommitmentError if the window has none."""
         if self.coin_seed is None:
@@ -70,7 +65,7 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
     files = [index.save_version(state, digest, version) for version in prepared.versions.values()]
     with state.transaction() as db:
         for (stale,) in db.execute("SELECT manifest FROM windows WHERE name = ?", (name,)).fetchall():
-            for table in ("windows", "window_accounts", "versions", "version_texts", "thinnings", "throw_places"):
+            for table in ("windows", "window_accounts", "versions", "version_texts", "thinnings"):
                 db.execute(f"DELETE FROM {table} WHERE manifest = ?", (stale,))
         db.execute(
             "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -84,9 +79,6 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
                 prepared.coin_seed,
             ),
         )
-        if prepared.throws:
-            places = "SELECT ?, name, placement FROM tenants"
-            db.execute(f"INSERT INTO throw_places {places}", (digest,))
         for account in prepared.registry.values():
             line = digest, account.pseudonym, account.name, account.encode()
             db.execute("INSERT INTO window_accounts VALUES (?, ?, ?, ?)", line)
