@@ -182,7 +182,8 @@ def sync_documents(
 def new_period(directory: Path, tenant: str, as_json: bool) -> None:
     """Place all of a tenant's documents afresh; places of deleted documents are free again.
 
-    Between windows only: refused while a committed window is not closed.
+    Between windows only: refused while a committed window is not closed.  The next window throws its coins anew, which
+    costs unseen once more in its budget period.
     """
     with State(directory) as state:
         ledger = Log.open(state.ledger_directory, state.log_signer)

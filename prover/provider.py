@@ -25,6 +25,7 @@ from ragseal.ledger.log import Log
 from ragseal.prover.attestation.proofs import stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import documents, index, manifest, registry
+from ragseal.prover.commitment.coin_placement import placed_afresh
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.thinning import thin_window
@@ -211,12 +212,15 @@ class Provider:
     def carried(self, policy: Policy, auditor_key: bytes | None = None) -> Window | None:
         """The window whose coins the next one of this policy carries on; None where it throws its own.
 
+        It throws its own, too, once documents of that coin period were placed afresh (SPEC A.11.10).
+
         Raises:
             ConfigurationError: no auditor's key is known.
         """
         if not policy.coined:
             return None
-        return self.journal.history.carried(policy, self.auditor_key(auditor_key))
+        first = self.journal.history.carried(policy, self.auditor_key(auditor_key))
+        return None if first is None or placed_afresh(self.state, first.digest) else first
 
     def _place_afresh(self, shape: IndexShape) -> None:
         """Every throw of coins begins with new places, deleted documents or not: that tells nothing of either."""

@@ -194,9 +194,9 @@ def apply(
 def new_period(state: State, tenant: str, shape: IndexShape, draw: Draw) -> None:
     """Draw a new placement key and place all of a tenant's documents afresh; deleted ones' places are free again.
 
-    Every version that is committed from now on belongs to the new period.  Callers see to it that none of the old one
-    follows, and that no window under the old one's coins still runs (:func:`require_no_window`): a document under a
-    coin that was an earlier one's could be told visible by what that one returned.
+    Every version that is committed from now on belongs to the new period, and to a coin period of its own
+    (:mod:`ragseal.prover.commitment.coin_placement`).  Callers see to it that no window of the old one still runs
+    (:func:`require_no_window`).
 
     Raises:
         CommitmentError: no such tenant, or more documents than places.

@@ -15,6 +15,7 @@ from ragseal.kernel.commitment import Account, SignedManifest, ThinnedIndex, Thi
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
+from ragseal.prover.commitment.coin_placement import remember_placements
 from ragseal.prover.commitment.index import Thinned, Version
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.storage.state import State
@@ -79,6 +80,9 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
                 prepared.coin_seed,
             ),
         )
+        manifest = prepared.signed.manifest
+        if manifest.coins:
+            remember_placements(db, manifest.coin_period, prepared.versions)
         for account in prepared.registry.values():
             line = digest, account.pseudonym, account.name, account.encode()
             db.execute("INSERT INTO window_accounts VALUES (?, ?, ?, ?)", line)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
 from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Put, apply, new_period
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck
@@ -29,10 +32,13 @@ from ragseal.prover.storage.window_secrets import load_window, thinned_index, wi
 from tests.simulator.provider import (
     HIDDEN,
     NOW,
+    SHAPE,
     Asker,
     Clock,
+    TrigramEmbedder,
     batch,
     coined_policy,
+    embed_with,
     newest,
     open_provider,
     open_window,
@@ -285,5 +291,18 @@ def test_the_next_window_carries_the_coins_on(tmp_path: Path) -> None:
         fourth, newest_coins, _ = await live("w4")
         assert fourth.manifest.coin_period == third.digest
         assert newest_coins == other
+        provider = open_provider(tmp_path / "p", clock, coins=True)
+        policy = replace(coined_policy(), opens=int(clock.now), closes=int(clock.now) + 600, period_start=NOW)
+        more = [Put(Document("later", "a document that came later"))]
+        apply(provider.state, "acme", more, embed_with(TrigramEmbedder()), secrets.token_bytes, SHAPE)
+        carried = provider.carried(policy)
+        assert carried is not None
+        assert carried.digest == third.digest
+        new_period(provider.state, "acme", SHAPE, secrets.token_bytes)
+        assert provider.carried(policy) is None  # its documents stand where others stood under these coins
+        provider.commit(policy, "w5")
+        assert provider.journal.history.named("w5").manifest.coin_period not in (first.digest, third.digest)
+        assert provider.carried(policy) is None  # whose beacon never came: it threw no coins
+        provider.close()
 
     asyncio.run(run())
