@@ -57,8 +57,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     lines = [json.dumps({"id": f"d{i}", "text": f"document number {i} about topic {i % 5}"}) for i in range(12)]
     corpus = folder / "corpus.jsonl"
     corpus.write_text("\n".join(lines) + "\n")
-    ingested = answer("documents", "put", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
-    assert ingested == {"tenant": "acme", "added": 12, "changed": 0, "deleted": 0, "unchanged": 0, "notes": []}
+    done = answer("documents", "put", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
+    assert done == {"tenant": "acme", "added": 12, "changed": 0, "deleted": 0, "unchanged": 0, "notes": []}
     public = _public("alice")
     answer("accounts", "add", "alice", "--state", state, "--tenant", "acme", "--key", public)
     assert answer("accounts", "list", "--state", state)["accounts"][0]["key"] == public

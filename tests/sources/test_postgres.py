@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -229,6 +232,28 @@ def test_a_password_is_in_no_message(place: str) -> None:
         assert "s3cret" not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
+
+
+def test_a_server_that_answers_with_the_password_does_not_get_it_shown() -> None:
+    """It asks for the password in the clear and refuses with it, as it came and as the URI has it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.recv(4096)
+            peer.sendall(b"R" + struct.pack("!II", 8, 3))
+            password = peer.recv(4096)[5:].rstrip(b"\0")
+            fields = b"SFATAL\0C28P01\0Mwrong: " + password + b" or " + quote(password).encode() + b"\0\0"
+            peer.sendall(b"E" + struct.pack("!I", 4 + len(fields)) + fields)
+
+    worker = threading.Thread(target=serve, daemon=True)
+    worker.start()
+    place = f"postgresql://reader:s3cret%20w%C3%B6rd@127.0.0.1:{listener.getsockname()[1]}/db?sslmode=disable"
+    with pytest.raises(AuditError, match=r"wrong: \*\*\* or \*\*\*"):
+        open_source(f"postgres:{place}&gssencmode=disable&table=t")
+    worker.join(10)
+    listener.close()
 
 
 def test_a_role_without_rights_is_told_so(uri: str) -> None:
