@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from bench.asker import AUDITOR_KEY
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.embedder import EmbedderIdentity, Vectors, load_embedder, quantise
+from ragseal.embedder import Identity, Vectors, load_embedder, quantise
 from ragseal.embedder.interface import Progress, Role
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel import signature
@@ -59,13 +59,12 @@ class TableEmbedder:
             np.save(partial, self._real.embed(QUERIES, role="query"), allow_pickle=False)
             os.replace(partial, table)
         self._vectors = dict(zip(QUERIES, np.load(table, allow_pickle=False), strict=True))
-        self._identity: EmbedderIdentity | None = None
 
     @property
     def dimension(self) -> int:
         return self._real.dimension
 
-    def identity(self) -> EmbedderIdentity:
+    def identity(self) -> Identity:
         return self._real.identity()
 
     def embed(self, texts: Sequence[str], *, role: Role = "document", progress: Progress | None = None) -> Vectors:

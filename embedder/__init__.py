@@ -12,7 +12,7 @@ from __future__ import annotations
 if __name__ != "ragseal.embedder":  # a second copy of every class, errors among them
     raise ImportError("import ragseal.embedder, not embedder")
 
-from ragseal.embedder.interface import Embedder, EmbedderIdentity, Progress, Quantised, Role, Vectors
+from ragseal.embedder.interface import Embedder, EmbedderIdentity, Identity, Progress, Quantised, Role, Vectors
 from ragseal.embedder.loading import DEFAULT, default_cache_dir, embed_query, load_embedder
 from ragseal.embedder.quantisation import quantise
 
@@ -20,6 +20,7 @@ __all__ = [
     "DEFAULT",
     "Embedder",
     "EmbedderIdentity",
+    "Identity",
     "Progress",
     "Quantised",
     "Role",

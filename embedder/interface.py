@@ -92,8 +92,8 @@ class DeclaredIdentity(Message):
             raise EncodingError("declared embedder: the dimension is positive and below 65536")
 
     def digest(self) -> bytes:
-        """C_emb, 32 bytes, as of an :class:`EmbedderIdentity`; the tags inside keep both apart."""
-        return tagged_hash("embedder", self.encode())
+        """C_emb, 32 bytes, under a tag of its own."""
+        return tagged_hash("declared-embedder", self.encode())
 
 
 Identity = EmbedderIdentity | DeclaredIdentity

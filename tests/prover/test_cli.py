@@ -17,14 +17,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from ragseal.embedder import load_embedder
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.policy import Policy
 from ragseal.prover.__main__ import main
+from ragseal.prover.commitment import index
 from ragseal.prover.storage.state import State
+from ragseal.runtime.metadata import mapping_of
 from tests.simulator.provider import AUDITOR as AUDITOR_BYTES
-from tests.simulator.provider import account_key
+from tests.simulator.provider import TINY, account_key
 
 pytestmark = pytest.mark.slow
 
@@ -54,11 +57,19 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     made = answer("init", "--state", state, "--origin", "example.org/cli", "--class", "tiny")
     assert len(bytes.fromhex(made["provider_key"])) == 32
     assert made["ledger_key"].startswith("example.org/cli+")
-    lines = [json.dumps({"id": f"d{i}", "text": f"document number {i} about topic {i % 5}"}) for i in range(12)]
+    lines = [
+        json.dumps({"id": f"d{i}", "text": f"document number {i} about topic {i % 5}", "page": i, "x": 1})
+        for i in range(12)
+    ]
     corpus = folder / "corpus.jsonl"
     corpus.write_text("\n".join(lines) + "\n")
-    done = answer("documents", "put", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
-    assert done == {"tenant": "acme", "added": 12, "changed": 0, "deleted": 0, "unchanged": 0, "notes": []}
+    of_acme = ("documents", "put", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
+    done = answer(*of_acme, "--metadata-fields", "page, source")
+    told = ["not kept, as they are not named as metadata: 'x' (in 12 documents)", "no document has metadata 'source'"]
+    assert done == {"tenant": "acme", "added": 12, "changed": 0, "deleted": 0, "unchanged": 0, "notes": told}
+    with State(state) as opened:
+        kept = index.current(opened, "acme", TINY.N, load_embedder().dimension)[1].values()
+    assert {one.id: mapping_of(one.metadata) for one in kept} == {f"d{i}": {"page": i} for i in range(12)}
     public = _public("alice")
     answer("accounts", "add", "alice", "--state", state, "--tenant", "acme", "--key", public)
     assert answer("accounts", "list", "--state", state)["accounts"][0]["key"] == public

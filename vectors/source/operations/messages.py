@@ -44,7 +44,7 @@ DIGESTS: dict[str, tuple[str, Callable[[Any], bytes]]] = {
     "tenant-index": ("index-version", lambda m: m.digest()),
     "folded-opening": ("columns-opening", lambda m: IndexFile(b"", m).opening_digest()),
     "embedder": ("embedder", EmbedderIdentity.digest),
-    "declared-embedder": ("embedder", DeclaredIdentity.digest),
+    "declared-embedder": ("declared-embedder", DeclaredIdentity.digest),
     "request": ("request", lambda m: m.digest()),
     "record": ("record", lambda m: m.digest()),
     "openings": ("openings", lambda m: m.digest()),
