@@ -65,6 +65,31 @@ class Backends:
     documents: Callable[[], Embedder] | None = None  #: makes one of documents' own: texts of one embedder queue up
 
 
+def refuse_rollback(state: State, ledger: Log) -> None:
+    """The ledger still holds the newest checkpoint that left this provider.
+
+    The ledger's own comparison sees only its own folder: restored whole from a backup it looks sound, and appending
+    to it would fork what others have seen.
+
+    Raises:
+        LedgerError: it does not.
+    """
+    known = state.checkpoint()
+    if known is not None:
+        size, note = known
+        if size > ledger.size:
+            raise LedgerError(
+                f"the ledger has {ledger.size} entries, this provider has signed {size}: its folder was "
+                "rolled back. Restore the newest one; serving this one would fork the log"
+            )
+        if ledger.checkpoint_at(size) != note:
+            raise LedgerError(
+                f"the ledger's first {size} entries are not those that this provider signed: restore the right ones"
+            )
+    if known != ledger.published():
+        state.remember_checkpoint(*ledger.published())
+
+
 class Provider:
     """A provider whose state and ledger are open.  :meth:`close` it."""
 
@@ -79,7 +104,7 @@ class Provider:
         self.environment = environment or Environment()
         self.ledger = Log.open(state.ledger_directory, state.log_signer)
         try:
-            self._refuse_rollback()
+            refuse_rollback(state, self.ledger)
             self.ledger.watch(state.remember_checkpoint)
             self.journal = Journal(self.ledger, signature.public_bytes(state.key))
         except BaseException:
@@ -93,27 +118,6 @@ class Provider:
         """The newest window and the one that is open: what concerns them waits for no other's."""
         history = self.journal.history
         return frozenset(one.digest for one in (history.newest, history.open) if one is not None)
-
-    def _refuse_rollback(self) -> None:
-        """The ledger still holds the newest checkpoint that left this provider.
-
-        The ledger's own comparison sees only its own folder: restored whole from a backup it looks sound, and appending
-        to it would fork what others have seen.
-        """
-        known = self.state.checkpoint()
-        if known is not None:
-            size, note = known
-            if size > self.ledger.size:
-                raise LedgerError(
-                    f"the ledger has {self.ledger.size} entries, this provider has signed {size}: its folder was "
-                    "rolled back. Restore the newest one; serving this one would fork the log"
-                )
-            if self.ledger.checkpoint_at(size) != note:
-                raise LedgerError(
-                    f"the ledger's first {size} entries are not those that this provider signed: restore the right ones"
-                )
-        if known != self.ledger.published():
-            self.state.remember_checkpoint(*self.ledger.published())
 
     @property
     def public_key(self) -> bytes:

@@ -21,7 +21,7 @@ from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider import Provider, refuse_rollback
 from ragseal.prover.storage.state import State
 
 
@@ -123,6 +123,7 @@ class Local:
 
     def backup(self, folder: Path, progress: Progress) -> Told:
         with Log.open(self._state.ledger_directory, self._state.log_signer) as ledger:
+            refuse_rollback(self._state, ledger)  # or the copy would look sound
             return backup.make(self._state, ledger, folder, progress)
 
 

@@ -23,6 +23,7 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.administration.operations import Progress
 from ragseal.prover.committing import Told
+from ragseal.prover.provider import refuse_rollback
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
 from ragseal.runtime.durable import sync_directory
@@ -168,6 +169,7 @@ def restore(source: Path, target: Path, newest: bytes | None, nothing_newer: boo
     with State(source) as state:
         verifier = state.log_signer.verifier
         with Log.open(state.ledger_directory, state.log_signer) as ledger:
+            refuse_rollback(state, ledger)
             known = [_note(newest, verifier)] if newest is not None else []
             known += _remembered(target, verifier)
             held = _held(state, ledger)

@@ -16,12 +16,11 @@ import pytest
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.prover.administration import backup
+from ragseal.prover.administration import access, backup
 from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.remote import Remote
-from ragseal.prover.provider import Provider
 from tests.attacks.checks import without
-from tests.attacks.removal import Check, Guard
+from tests.attacks.removal import Both, Check, Guard
 from tests.crash.crash_scene import examine, open_copy
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
@@ -31,7 +30,7 @@ pytestmark = pytest.mark.slow
 NOT_AHEAD = Check(backup, "_not_ahead")
 GOES_BACK = Guard(backup, "_continues", "later entries were signed")
 OTHER_HISTORY = Guard(backup, "_continues", "of another history")
-ROLLED_BACK = Check(Provider, "_refuse_rollback")
+SOUND = Both((Check(access, "refuse_rollback"), Check(backup, "refuse_rollback")))
 
 
 def silent(*_: object) -> None:
@@ -196,6 +195,13 @@ def test_a_ledger_alone_from_an_old_copy_is_not_served(serving: Live) -> None:
     shutil.copytree(folder / "ledger", own / "ledger")
     with pytest.raises(LedgerError, match="was rolled back"):
         open_copy(own)
+    with administration(own) as local, pytest.raises(LedgerError, match="was rolled back"):
+        local.backup(serving.folder / "laundered", silent)
+    with pytest.raises(LedgerError, match="was rolled back"):
+        backup.restore(own, serving.folder / "laundered", None, True)
+    with without(SOUND), administration(own) as local:
+        local.backup(serving.folder / "laundered", silent)
+    open_copy(serving.folder / "laundered").close()  # what that would have come to
     shutil.rmtree(own / "ledger")
     newest.rename(own / "ledger")
     serving.restart_after_stop()
