@@ -35,10 +35,10 @@ class Method:
 
 
 def methods() -> dict[str, Method]:
-    """Every RPC of every service, by path."""
+    """Every RPC of every service that is on a network, by path; the operator's is on a socket of its own user's."""
     found: dict[str, Method] = {}
     for module in pkgutil.iter_modules(ragseal.v1.__path__):
-        if not module.name.endswith("_pb2"):
+        if not module.name.endswith("_pb2") or module.name == "admin_pb2":
             continue
         descriptor = importlib.import_module(f"ragseal.v1.{module.name}").DESCRIPTOR
         for service in descriptor.services_by_name.values():
