@@ -104,26 +104,24 @@ def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
 
 
 def policy_bytes(path: Path) -> bytes:
-    """What a policy file holds, unread.  PolicyError: it cannot be read, or is too large."""
+    """What a policy file holds, once it is found to be TOML.  PolicyError: it cannot be read, or is too large."""
     try:
         with path.open("rb") as file:
-            return _bounded(file.read(MAX_FILE + 1))
+            data = file.read(MAX_FILE + 1)
     except OSError as error:
         raise PolicyError(f"cannot read the policy {path}: {error.strerror}") from None
-
-
-def policy_values(data: bytes) -> dict[str, Any]:
-    """The table of a policy file.  PolicyError: it is none, or too large."""
-    try:
-        return tomllib.loads(_bounded(data).decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise PolicyError(f"cannot read the policy: {error}") from None
-
-
-def _bounded(data: bytes) -> bytes:
-    if len(data) > MAX_FILE:
-        raise PolicyError(f"the policy is larger than {MAX_FILE} bytes")
+    policy_values(data, f"the policy {path}")
     return data
+
+
+def policy_values(data: bytes, what: str = "the policy") -> dict[str, Any]:
+    """The table of a policy file, which errors call ``what``.  PolicyError: it is none, or too large."""
+    if len(data) > MAX_FILE:
+        raise PolicyError(f"{what} is larger than {MAX_FILE} bytes")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise PolicyError(f"cannot read {what}: {error}") from None
 
 
 def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) -> Policy:
