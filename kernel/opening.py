@@ -23,7 +23,7 @@ commitments to half of the witness from which the blinders are gone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -35,6 +35,7 @@ from ragseal.kernel.folding import MAX_RELATIONS, MAX_SIZE, SHORTEST
 from ragseal.kernel.params import R
 from ragseal.kernel.transcript import challenge, tagged_hash
 
+FACTOR_BYTES = 16  #: of what an equation is multiplied by
 _MAX_FOLDS = 2 * MAX_RELATIONS * (len(folding.lengths(MAX_SIZE, 1)) - 1)
 
 
@@ -117,10 +118,56 @@ def prove_opening(
     return Opening(tuple(announcements), tuple(folds), tuple(field.unpack(final)))
 
 
+class Equations:
+    """Equations between points that are checked together, with one multi-scalar multiplication for all over one base.
+
+    Each is multiplied by 128 random bits.  In a group of prime order a sum over equations of which one does not hold is
+    the identity for at most one value of that one's factor, so with probability 2^-128 at most, whoever made them: the
+    factors are drawn once all that the equations are about was given.
+    """
+
+    def __init__(self, group: Group, random: Callable[[int], bytes]) -> None:
+        """
+        Args:
+            random: so many bytes that whoever made the openings cannot foresee.
+        """
+        self._group, self._random = group, random
+        self._over: dict[bytes, bytes] = {}  #: coefficients by bases
+        self._points: list[bytes] = []
+        self._scalars: list[int] = []
+
+    def add(self, bases: bytes, coefficients: bytes, points: Sequence[bytes], scalars: Sequence[int]) -> None:
+        """<coefficients, bases> + <scalars, points> = 0; ``points`` were checked, and are not the identity."""
+        factor = 0
+        while not factor:
+            factor = int.from_bytes(self._random(FACTOR_BYTES), "big")
+        known = self._over.get(bases)
+        vectors, factors = ([coefficients], [factor]) if known is None else ([known, coefficients], [1, factor])
+        self._over[bases] = self._group.combine(vectors, factors)
+        self._points += points
+        self._scalars += [factor * x % R for x in scalars]
+
+    def hold(self) -> bool:
+        """Whether all of them hold; none is left to check then."""
+        points = b"".join((*self._over, *self._points))
+        scalars = b"".join((*self._over.values(), field.pack(self._scalars)))
+        self._over, self._points, self._scalars = {}, [], []
+        return not points or self._group.msm(points, scalars) == IDENTITY
+
+
 def verify_opening(
-    group: Group, use: str, context: bytes, relations: Sequence[Relation], size: int, proof: Opening
+    group: Group,
+    use: str,
+    context: bytes,
+    relations: Sequence[Relation],
+    size: int,
+    proof: Opening,
+    later: Equations | None = None,
 ) -> None:
     """Check a batched opening of ``size`` witness entries: one multi-scalar multiplication a relation.
+
+    Args:
+        later: takes the equations, and says whether they hold, together with those of other openings.
 
     Raises:
         ProofError: wrong shape, a point off the curve or the identity, or an equation that does not hold.
@@ -135,11 +182,13 @@ def verify_opening(
     transcript, c = _transcript(use, context, size, combined, proof.announcements)
     final = field.pack(proof.responses)
     coefficients, weights = folding.unfold(group, use, transcript, size, count, proof.folds, final)
-    closing = field.pack(-w % R for w in (weights[0], weights[0] * c, *weights[1:]))
+    closing = [-w % R for w in (weights[0], weights[0] * c, *weights[1:])]
     for k, (relation, statement) in enumerate(zip(relations, combined, strict=True)):
         own = relation.pick(coefficients)
         if len(relation.bases) // POINT_BYTES != len(own) // field.FIELD_BYTES:
             raise ProofError(f"{use} opening: bases and witness slots differ in number")
-        points = b"".join((relation.bases, proof.announcements[k], statement, *proof.folds[k::count]))
-        if group.msm(points, own + closing) != IDENTITY:
+        points = (proof.announcements[k], statement, *proof.folds[k::count])
+        if later is not None:
+            later.add(relation.bases, own, points, closing)
+        elif group.msm(relation.bases + b"".join(points), own + field.pack(closing)) != IDENTITY:
             raise ProofError(f"the {use} opening does not hold: a commitment is not what it claims")

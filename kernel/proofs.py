@@ -13,7 +13,7 @@ from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
 from ragseal.kernel.encoding import HASH, NAME, U64, Codec, Fixed, Many, Message, Nested, Points
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
-from ragseal.kernel.opening import Opening, Relation, verify_opening
+from ragseal.kernel.opening import Equations, Opening, Relation, verify_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
@@ -143,10 +143,17 @@ def link_relations(
     )
 
 
-def verify_hints(group: Group, bases: HintBases, context: bytes, items: Sequence[BatchItem], o: Opening) -> None:
-    """The hint opening of a batch (SPEC B.7); ProofError if it does not hold."""
+def verify_hints(
+    group: Group,
+    bases: HintBases,
+    context: bytes,
+    items: Sequence[BatchItem],
+    o: Opening,
+    later: Equations | None = None,
+) -> None:
+    """The hint opening of a batch (SPEC B.7); ProofError if it does not hold.  ``later`` as in verify_opening."""
     relations = bases.relations([item.entry.c_h for item in items])
-    verify_opening(group, "hints", context, relations, bases.size, o)
+    verify_opening(group, "hints", context, relations, bases.size, o, later)
 
 
 def verify_link(
@@ -157,10 +164,15 @@ def verify_link(
     context: bytes,
     items: Sequence[BatchItem],
     proof: Opening,
+    later: Equations | None = None,
 ) -> None:
-    """The link opening of one tenant's records in a batch; ProofError if it does not hold."""
+    """The link opening of one tenant's records in a batch; ProofError if it does not hold.
+
+    Args:
+        later: as in :func:`ragseal.kernel.opening.verify_opening`.
+    """
     relations = link_relations(generator_bases, columns, b, items)
-    verify_opening(group, "link", context, relations, len(columns) // POINT_BYTES + 2, proof)
+    verify_opening(group, "link", context, relations, len(columns) // POINT_BYTES + 2, proof, later)
 
 
 def total_blinder(policy: Policy, e: Sequence[int], column_blinders: Sequence[int], rho: int, rho_hint: int) -> int:

@@ -57,10 +57,10 @@ _check_batch = proofs.check_batch
 _advance = folding.advance
 
 
-def _whatever_was_delivered(basis: Any, part: Sequence[LoggedRecord], batch: ProofBatch) -> None:
+def _whatever_was_delivered(basis: Any, part: Sequence[LoggedRecord], batch: ProofBatch, *later: Any) -> None:
     """A batch taken for the records that it names."""
     known = {one.digest: one for one in part}
-    _check_batch(basis, [known[entry.record_digest] for entry in batch.entries], batch)
+    _check_batch(basis, [known[entry.record_digest] for entry in batch.entries], batch, *later)
 
 
 EXACT = Check(proofs, "check_batch", _whatever_was_delivered)

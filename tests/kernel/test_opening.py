@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -114,3 +117,60 @@ def test_two_relations_share_their_witness() -> None:
     build([1, 2, 3], [1, 2, 3])
     with pytest.raises(ProofError, match="not what it claims"):
         build([1, 2, 3], [1, 2, 4])
+
+
+# --- equations that are checked together ------------------------------------------------------------------------------
+
+
+def deferred(*batches: tuple[Relation, bytes, Opening], random: Callable[[int], bytes] = os.urandom) -> bool:
+    later = opening.Equations(GROUP, random)
+    for relation, context, proof in batches:
+        opening.verify_opening(GROUP, "test", context, [relation], SIZE, proof, later)
+    return later.hold()
+
+
+def many(count: int) -> list[tuple[Relation, bytes, Opening]]:
+    vectors = [[[RNG.randrange(R) for _ in range(5)] for _ in range(2)] for _ in range(count)]
+    return [batch(own, [commit(v) for v in own]) for own in vectors]
+
+
+def spoiled(one: tuple[Relation, bytes, Opening]) -> tuple[Relation, bytes, Opening]:
+    relation, context, proof = one
+    return relation, context, replace(proof, responses=((proof.responses[0] + 1) % R, *proof.responses[1:]))
+
+
+def test_openings_over_the_same_bases_hold_together_or_not() -> None:
+    batches = many(3)
+    assert deferred(*batches)
+    assert deferred()
+    for at in range(3):
+        assert not deferred(*(spoiled(one) if k == at else one for k, one in enumerate(batches)))
+
+
+def test_errors_that_would_cancel_do_not() -> None:
+    """The same error once with each sign: only factors that its maker cannot foresee tell."""
+    five = field.pack([1, 2, 3, 4, 5])
+    point = commit([1, 2, 3, 4, 5])
+    up, down = ([commit([1, 2, 3, 4, 5 + d]), point] for d in (1, -1))
+
+    def held(random: Callable[[int], bytes]) -> bool:
+        later = opening.Equations(GROUP, random)
+        for points in (up, down):
+            later.add(BASES, five, [points[0]], [R - 1])
+        return later.hold()
+
+    assert not held(os.urandom)
+    assert held(lambda n: b"\0" * (n - 1) + b"\1")
+    draws = iter([bytes(16), bytes(16), b"\0" * 15 + b"\2", b"\0" * 15 + b"\3"])
+    assert not held(lambda n: next(draws))  # a factor of zero would hide its equation: it is drawn again
+
+
+def test_other_bases_are_added_by_themselves() -> None:
+    later = opening.Equations(GROUP, os.urandom)
+    other = BASES[64:] + BASES[:64]
+    later.add(BASES, field.pack([1, 2, 3, 4, 5]), [commit([1, 2, 3, 4, 5])], [R - 1])
+    later.add(other, field.pack([2, 3, 4, 5, 1]), [commit([1, 2, 3, 4, 5])], [R - 1])
+    assert later.hold()
+    later.add(other, field.pack([1, 2, 3, 4, 5]), [commit([1, 2, 3, 4, 5])], [R - 1])
+    assert not later.hold()
+    assert later.hold()  # what was asked about is over

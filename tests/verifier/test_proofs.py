@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import attestation, field
+from ragseal.kernel import attestation, field, opening
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.errors import ProofError
+from ragseal.kernel.errors import ProofError, TransportError
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
 from ragseal.verifier.evidence import ConfiguredKey
+from ragseal.verifier.steps import proofs
 from tests.simulator import (
     CLASS_DIGEST,
     GROUP,
@@ -192,3 +193,56 @@ def something_else_delivered() -> Any:
 @pytest.mark.parametrize("name", ATTACKS.names())
 def test_attack_fails_at_its_step(name: str) -> None:
     ATTACKS.run(name)
+
+
+# --- openings of several batches are checked together -----------------------------------------------------------------
+
+
+def _shifted(seq: int) -> World:
+    """A C_h with a component along a score base."""
+    world = World.honest()
+    honest = world.batch(world.digest, [seq]).entries[0].c_h
+    shifted = GROUP.msm(honest + KEY.scores.y[:64], field.pack([1, R - 5]))
+    world.tamper_entry = _entry_of(seq, c_h=shifted)
+    return world
+
+
+@pytest.mark.parametrize("together", [1, 2, 16])
+def test_batches_pass_together_and_the_one_that_does_not_is_named(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proofs, "BATCH", 2)
+    monkeypatch.setattr(proofs, "TOGETHER", together)
+    accepted = World.honest().audit()
+    assert accepted.verdict == "PASS", accepted.line()
+    refused = _shifted(3).audit()
+    assert refused.verdict == "FAIL"
+    assert "proofs of records 2..3: the hints opening does not hold" in refused.line()
+
+
+def test_withholding_the_next_batch_takes_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The openings of what came wait for others to be checked with; those never come."""
+    monkeypatch.setattr(proofs, "BATCH", 2)
+
+    def silent_after(count: int, world: World) -> World:
+        real = world.tamper_batch
+
+        def batch(made: ProofBatch) -> ProofBatch:
+            if made.entries[0].seq >= 2 * count:
+                raise TransportError("no answer in 60 s")
+            return real(made)
+
+        world.tamper_batch = batch
+        return world
+
+    assert silent_after(2, World.honest()).audit().verdict == "NO VERDICT"
+    refused = silent_after(2, _shifted(1)).audit()
+    assert refused.verdict == "FAIL", refused.line()
+    assert "proofs of records 0..1: the hints opening does not hold" in refused.line()
+
+
+def test_openings_that_fail_together_only_are_this_machines_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening.Equations, "hold", lambda self: False)
+    verdict = World.honest().audit()
+    assert verdict.verdict == "NO VERDICT"
+    assert "do not hold together" in verdict.line()

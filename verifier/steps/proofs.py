@@ -7,20 +7,24 @@ are recomputed; C_y is tied to C_e over the columns of the tenant that the regis
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from ragseal.kernel import commitment, proofs
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.errors import ProofError
+from ragseal.kernel.errors import AuditError, ProofError
+from ragseal.kernel.opening import Equations
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
 from ragseal.verifier.asking import Asker
-from ragseal.verifier.evidence import Key, Refused, held
+from ragseal.verifier.evidence import OWN_MISTAKE, Key, Refused, Undecided, held
 from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.recorder import Recorder, quiet
 from ragseal.verifier.steps.records import LoggedRecord
 
 BATCH = 256  #: records asked for at once: a failure names its batch, and progress shows
+TOGETHER = 16  #: batches whose openings are checked by one multi-scalar multiplication, over bases that they share
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +50,59 @@ def check_proofs(basis: ProofContext, asker: Asker, wanted: Sequence[LoggedRecor
     Raises:
         Refused: names the batch and, where one proof is to blame, the record.
     """
-    for batches, start in enumerate(range(0, len(wanted), BATCH)):
+    later, waiting = Equations(basis.group, secrets.token_bytes), list[_Delivered]()
+    for number, start in enumerate(range(0, len(wanted), BATCH)):
         part = wanted[start : start + BATCH]
-        first, last = part[0].record.seq, part[-1].record.seq
-        seqs = [one.record.seq for one in part]
-        data = asker.proofs(seqs)
-        with held(f"proofs of records {first}..{last}: ", batch=batches):
-            check_batch(basis, part, ProofBatch.decode(data))
-        say(batches=batches + 1, proofs=start + len(part))
+        try:
+            data = asker.proofs([one.record.seq for one in part])
+        except AuditError:
+            _settle(basis, later, waiting)  # withholding the next ones takes nothing back
+            raise
+        with _naming(number, part):
+            waiting.append(_Delivered(number, part, ProofBatch.decode(data)))
+            check_batch(basis, part, waiting[-1].batch, later)
+        if len(waiting) == TOGETHER or start + BATCH >= len(wanted):
+            _settle(basis, later, waiting)
+            waiting = []
+        say(batches=number + 1, proofs=start + len(part))
 
 
-def check_batch(basis: ProofContext, part: Sequence[LoggedRecord], batch: ProofBatch) -> None:
+@dataclass(frozen=True, slots=True)
+class _Delivered:
+    """A batch whose openings are still to be checked."""
+
+    number: int
+    part: Sequence[LoggedRecord]
+    batch: ProofBatch
+
+
+def _naming(number: int, part: Sequence[LoggedRecord]) -> AbstractContextManager[None]:
+    """What is refused inside names the batch and its records."""
+    return held(f"proofs of records {part[0].record.seq}..{part[-1].record.seq}: ", batch=number)
+
+
+def _settle(basis: ProofContext, later: Equations, waiting: Sequence[_Delivered]) -> None:
+    """The openings of these batches hold; where they do not, one batch after the other is checked to name it.
+
+    Raises:
+        Refused: names the batch.
+        Undecided: each of them does: this machine's arithmetic is wrong.
+    """
+    if later.hold():
+        return
+    for one in waiting:
+        with _naming(one.number, one.part):
+            check_batch(basis, one.part, one.batch)
+    raise Undecided("openings that hold one by one do not hold together", OWN_MISTAKE)
+
+
+def check_batch(
+    basis: ProofContext, part: Sequence[LoggedRecord], batch: ProofBatch, later: Equations | None = None
+) -> None:
     """One batch against exactly the records it was asked for.
+
+    Args:
+        later: takes the equations of the batch's openings; without it they are checked here.
 
     Raises:
         AuditError: whatever does not hold.
@@ -76,8 +121,8 @@ def check_batch(basis: ProofContext, part: Sequence[LoggedRecord], batch: ProofB
     items = [_item(basis, *one) for one in zip(part, batch.entries, c_w, strict=True)]
     _pairings(basis, items)
     context = proofs.batch_context(basis.key.digest, basis.window.digest, items)
-    proofs.verify_hints(basis.group, basis.key.hint_bases, context, items, batch.hints)
-    _links(basis, items, batch, context)
+    proofs.verify_hints(basis.group, basis.key.hint_bases, context, items, batch.hints, later)
+    _links(basis, items, batch, context, later)
 
 
 def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry, c_w: bytes) -> BatchItem:
@@ -112,7 +157,9 @@ def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
         raise error
 
 
-def _links(basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, context: bytes) -> None:
+def _links(
+    basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, context: bytes, later: Equations | None
+) -> None:
     """C_e and C_y of one e, over each tenant's own columns: that is SPEC B.11."""
     tenants = sorted({item.tenant for item in items})
     if [link.tenant for link in batch.links] != tenants:
@@ -128,4 +175,5 @@ def _links(basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, c
             proofs.link_context(context, link.tenant, index_digest),
             own,
             link.opening,
+            later,
         )
