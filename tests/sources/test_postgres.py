@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,8 +37,9 @@ COLUMNS = "&id=id&text=body&vector=embedding&metadata=source,page"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with pgserver.get_server(tmp_path_factory.mktemp("pg")) as running:
+def server() -> Iterator[str]:
+    """In a folder of its own: under root the server is another user, which each start of pytest shuts out of its own."""
+    with tempfile.TemporaryDirectory(prefix="ragseal-pg-") as folder, pgserver.get_server(folder) as running:
         uri = running.get_uri()
         with connected(uri) as db:
             db.execute("CREATE EXTENSION vector")
