@@ -38,7 +38,7 @@ COLUMNS = "&id=id&text=body&vector=embedding&metadata=source,page"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """In a folder of its own: under root the server is another user, which each start of pytest shuts out of its own."""
+    """In a folder of its own: under root the server is another user, whom each start of pytest shuts out of its."""
     with tempfile.TemporaryDirectory(prefix="ragseal-pg-") as folder, pgserver.get_server(folder) as running:
         uri = running.get_uri()
         with connected(uri) as db:
