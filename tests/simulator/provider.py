@@ -235,7 +235,9 @@ async def open_window(serving: Serving, auditor_key: Ed25519PrivateKey = AUDITOR
         await asyncio.sleep(0.01)
     await serving.beacon.open(observer.open().encode())
     await serving.beacon.open(auditor.open().encode())
-    assert window.stage is Stage.OPEN
+    async with asyncio.timeout(60):  # the call itself waits for a shorter time, in which a busy machine thins nothing
+        while window.stage is not Stage.OPEN:
+            await asyncio.sleep(0.01)
     return window
 
 
