@@ -287,8 +287,21 @@ def test_what_somebody_put_in_the_socket_s_place_is_refused(tmp_path: Path, plan
         made.restart_after_stop()
 
 
+def test_nothing_is_served_in_a_folder_that_others_may_enter(tmp_path: Path) -> None:
+    """Between its making and its mode a socket has only the folder to protect it."""
+    with live(tmp_path) as made:
+        made.stop()
+        os.chmod(folder_of(made), 0o755)
+        with pytest.raises(ConfigurationError, match="open to others"):
+            made.restart_after_stop()
+        assert not (folder_of(made) / place.SOCKET).exists()
+        os.chmod(folder_of(made), 0o700)
+        made.provider.close()
+        made.restart_after_stop()
+
+
 OWNER = Guard(place, "found", "no provider made it")
-MODE = Guard(place, "found", "open to others")
+MODE = Guard(place, "_require_private", "open to others")
 
 
 def test_another_user_s_socket_or_folder_is_refused(serving: Live, monkeypatch: pytest.MonkeyPatch) -> None:
