@@ -41,21 +41,26 @@ def period(windows: Iterable[Window], start: int, classes: Classes) -> list[Spen
     ]
 
 
-def coined(windows: Sequence[Window], start: int, classes: Classes) -> list[Coined]:
+def coined(windows: Sequence[Window], begins: int, classes: Classes) -> list[Coined]:
     """The same under claim until-delivered: those included that threw coins and did not open.
 
-    One that did not open is left out only if another one was opened after it and before the period.
+    One that did not open is left out only if another one was opened after it and before the period, and if its policy
+    names an earlier beginning: its coins could be carried on in this period.
+
+    Args:
+        begins: the period, seconds since 1970.
 
     Raises:
         ConfigurationError: a window's class is not there any more.
     """
-    found = []
+    found, start = [], begins - begins % COARSE_TIME
     for at, one in enumerate(windows):
         policy, opened = one.manifest.policy, _opened(one)
         if opened:
             before = one.close is not None and one.close.time < start
         else:
-            before = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
+            earlier = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
+            before = earlier and policy.period_start < begins
         coins = _coins(one)
         thrown = policy.coined and coins == one.digest and one.stage is Stage.SEALED and not one.missing()
         if before or not (opened or thrown):
@@ -103,7 +108,7 @@ def spending(
         delta = rational(policy.delta, "delta")
         start = policy.period_start - policy.period_start % COARSE_TIME  # a window of that minute may reach into it
         spent = period(known, start, classes)
-        drawn = coined(known, start, classes)
+        drawn = coined(known, policy.period_start, classes)
         one_claim([policy, *(one.policy for one in spent)])
         if policy.claim == UNTIL_DELIVERED:
             cls = classes(policy.class_name)

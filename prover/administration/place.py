@@ -58,15 +58,27 @@ def found(directory: Path) -> bool:
         raise ConfigurationError(
             f"{path} is no socket of this user's: no provider made it. Find out who put it there, and remove it"
         )
-    if folder.st_uid != os.geteuid() or stat.S_IMODE(folder.st_mode) & 0o077:
-        raise ConfigurationError(f"{directory} is another user's or open to others: run chmod go= on it")
+    _require_private(directory, folder)
     return True
 
 
+def _require_private(directory: Path, folder: os.stat_result) -> None:
+    if folder.st_uid != os.geteuid() or stat.S_IMODE(folder.st_mode) & 0o077:
+        raise ConfigurationError(f"{directory} is another user's or open to others: run chmod go= on it")
+
+
 def clear(directory: Path) -> None:
-    """Remove what a crash has left.  ConfigurationError: as :func:`found`."""
+    """Make a place for a socket: remove what a crash has left.
+
+    Raises:
+        ConfigurationError: as :func:`found`; of a folder that others may enter, also where there is nothing yet.
+    """
     if found(directory):
         remove(directory)
+    try:
+        _require_private(directory, os.stat(directory))
+    except OSError as error:
+        raise ConfigurationError(f"cannot look at {directory}: {error.strerror}") from None
 
 
 def close_to_others(directory: Path) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -123,18 +123,15 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         )
         if reading.source.partition(":")[2] == "-":
             raise EncodingError("the serving process has another standard input: use `documents put`, or a file")
-        own = ThreadPoolExecutor(1, "sync")  # it may follow for days, and must keep no other work waiting
 
         async def work(tell: Progress) -> Told:
-            run = asyncio.get_running_loop().run_in_executor
-            return await run(own, lambda: operations.sync_documents(state, self._embedder(), reading, tell, stop))
+            return await _alone(lambda: operations.sync_documents(state, self._embedder(), reading, tell, stop))
 
         try:
             async for said in _telling(work):
                 yield said
         finally:
             stop.set()
-            own.shutdown(wait=False)
 
     def _embedder(self) -> Embedder:
         """One of the documents' own, let go of afterwards: texts of one embedder queue up."""
@@ -184,6 +181,25 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
         async for said in _telling(work):
             yield said
+
+
+async def _alone(work: Callable[[], Told]) -> Told:
+    """Work that reads a source, which may follow for days, or not answer at all.
+
+    It has a thread of its own and keeps no other work waiting, nor the program when that ends.  What it breaks off then
+    is not stored: documents are written in one transaction.
+    """
+    outcome: Future[Told] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    outcome.set_running_or_notify_cancel()
+    threading.Thread(target=run, name="sync", daemon=True).start()
+    return await asyncio.wrap_future(outcome)
 
 
 async def _telling(work: Callable[[Progress], Awaitable[Told]]) -> AsyncIterator[Any]:

@@ -2,13 +2,14 @@
 """A tenant's documents as the next committed version will hold them: put, changed, deleted.  SPEC A.3.1, A.3.2.
 
 A window answers from the version that was committed for it, so nothing here touches a window that runs.  A document
-keeps its place while it is edited; a deleted one's place stays empty until the period ends, also for a document that
-is put under the same id again (see :mod:`ragseal.prover.commitment.placement`).
+keeps its place while it is edited; a deleted one's place stays empty until the period ends, or until a document of its
+id is put again: elsewhere it would have a second coin (see :mod:`ragseal.prover.commitment.placement`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,18 +165,23 @@ def apply(
             _check_put(change, shape)
         plan.take(change, present)
     placement, used, revision = begun.continued(tenant, shape) if begun else (draw(KEY_BYTES), 0, 0)
-    _require_places(tenant, shape, used, len(plan.inserted), len(present))
+    own = _own_slots(state, tenant, placement, plan)
+    unused = [name for name in plan.inserted if name not in own]
+    _require_places(tenant, shape, used, len(unused), len(present))
     written = [*plan.inserted.values(), *plan.edited.values()]
     rows = _rows(written, embed, shape.dimension)
-    slots = next_slots(placement, used, len(plan.inserted), shape)
+    slots = own | dict(zip(unused, next_slots(placement, used, len(unused), shape), strict=True))
     moved = [name for name, _, owner in stored if name in plan.same and owner != source]
-    line = (tenant, placement, used + len(slots), shape.capacity, shape.block_slots, revision + 1)
+    line = (tenant, placement, used + len(unused), shape.capacity, shape.block_slots, revision + 1)
     with state.transaction() as db:
         _require_revision(db, tenant, revision)
         for name in plan.deleted:
-            db.execute("DELETE FROM documents WHERE tenant = ? AND document = ?", (tenant, name))
-        for put, row, slot in zip(plan.inserted.values(), rows, slots, strict=False):
-            _insert(db, tenant, slot, put, row, source)
+            _delete(db, tenant, name, _rest(placement, name))
+        for put, row in zip(plan.inserted.values(), rows, strict=False):
+            db.execute(
+                "DELETE FROM resting WHERE tenant = ? AND document = ?", (tenant, _rest(placement, put.document.id))
+            )
+            _insert(db, tenant, slots[put.document.id], put, row, source)
         for put, row in zip(plan.edited.values(), rows[len(slots) :], strict=True):
             _edit(db, tenant, put, row, source)
         for name in moved:
@@ -217,6 +223,7 @@ def new_period(state: State, tenant: str, shape: IndexShape, draw: Draw) -> None
         db.execute("UPDATE documents SET slot = -1 - slot WHERE tenant = ?", (tenant,))  # out of each other's way
         for slot, before in moves:
             db.execute("UPDATE documents SET slot = ? WHERE tenant = ? AND slot = ?", (slot, tenant, -1 - before))
+        db.execute("DELETE FROM resting WHERE tenant = ?", (tenant,))
         db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
 
 
@@ -320,6 +327,19 @@ def _require_places(tenant: str, shape: IndexShape, used: int, wanted: int, pres
         )
 
 
+def _own_slots(state: State, tenant: str, placement: bytes, plan: _Plan) -> dict[str, int]:
+    """Slots of inserted documents that had one in this period: in another one they would have two coins (A.11.10)."""
+    resting = dict(state.rows("SELECT document, slot FROM resting WHERE tenant = ?", (tenant,)))
+    leaving = dict(state.rows("SELECT document, slot FROM documents WHERE tenant = ?", (tenant,)))
+    named = {name: resting.get(_rest(placement, name), leaving.get(name)) for name in plan.inserted}
+    return {name: slot for name, slot in named.items() if slot is not None}
+
+
+def _rest(placement: bytes, name: str) -> bytes:
+    """What is kept of a deleted document's id."""
+    return hmac.digest(placement, b"resting" + name.encode(), "sha256")
+
+
 def _check_put(put: Put, shape: IndexShape) -> None:
     try:
         put.document.content.check()
@@ -339,6 +359,12 @@ def _rows(puts: Sequence[Put], embed: Embed, dimension: int) -> list[bytes]:
         raise CommitmentError(f"the embedder gave {rows.shape} {rows.dtype}, not ({len(texts)}, {dimension}) int8")
     made = iter(rows)
     return [(next(made) if put.row is None else put.row).tobytes() for put in puts]
+
+
+def _delete(db: sqlite3.Connection, tenant: str, name: str, rest: bytes) -> None:
+    here = "FROM documents WHERE tenant = ? AND document = ?"
+    db.execute(f"INSERT OR REPLACE INTO resting SELECT tenant, ?, slot {here}", (rest, tenant, name))
+    db.execute(f"DELETE {here}", (tenant, name))
 
 
 def _insert(db: sqlite3.Connection, tenant: str, slot: int, put: Put, row: bytes, source: str) -> None:

@@ -4,7 +4,7 @@
 A place is a block of ``block_slots`` aligned slots, the most that one document may fill.  The n-th insertion of a
 tenant in a period goes to pi(n), pi a secret permutation of the places: nothing else decides, above all not which
 places hold a document just then.  So a slot number says nothing about content, age, or what was there before, and a
-place whose document was deleted is not met a second time before the period ends.
+place whose document was deleted is not met a second time before the period ends, but by a document of its id.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
-from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, split
+from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, require_no_password, split
 
 FORM = "chroma:http://HOST:8000|FOLDER?collection=NAME&id=KEY&text=KEY&metadata=KEY,..."
 FETCH = 256
@@ -30,6 +30,7 @@ RUST = "chromadb.api.rust.RustBindingsAPI"  #: reads a folder without Python's p
 def open_at(location: str, vectors: bool, notes: Notes) -> ChromaSource:
     """As :func:`ragseal.prover.sources.opening.open_source`."""
     place, options = split(location, ("collection", "id", "text", "title", "metadata"), FORM)
+    require_no_password(place, "none is sent; put a proxy in between that adds it")
     need_driver("chromadb", "sources-chroma")
     import chromadb
     from chromadb.config import Settings

@@ -17,7 +17,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
-from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, split
+from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, require_no_password, split
 
 FORM = "lancedb:FOLDER?table=NAME&id=COLUMN&text=COLUMN&vector=COLUMN&metadata=COLUMN,..."
 FETCH = 256
@@ -26,6 +26,7 @@ FETCH = 256
 def open_at(location: str, vectors: bool, notes: Notes) -> LanceSource:
     """As :func:`ragseal.prover.sources.opening.open_source`."""
     place, options = split(location, ("table", "id", "text", "title", "vector", "metadata"), FORM)
+    require_no_password(place, "LanceDB takes those of its storage from the environment")
     need_driver("lancedb", "sources-lancedb")
     if "://" not in place:
         if not Path(place).is_dir():  # the library would make one

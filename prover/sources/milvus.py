@@ -18,7 +18,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
-from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, split
+from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, require_no_password, split
 
 FORM = "milvus:http://HOST:19530|FILE.db?collection=NAME&id=FIELD&text=FIELD&vector=FIELD&metadata=FIELD,..."
 TOKEN = "MILVUS_TOKEN"
@@ -28,6 +28,7 @@ FETCH = 256
 def open_at(location: str, vectors: bool, notes: Notes) -> MilvusSource:
     """As :func:`ragseal.prover.sources.opening.open_source`."""
     place, options = split(location, ("collection", "id", "text", "title", "vector", "metadata"), FORM)
+    require_no_password(place, f"the token (USER:PASSWORD, too) comes from {TOKEN}")
     need_driver("pymilvus", "sources-milvus")
     collection = need("collection", options, FORM)
     if not place.startswith(("http://", "https://")):

@@ -180,9 +180,13 @@ class Outbox:
                 )
                 self._db.execute(sql.SQL("CREATE INDEX ON {} (txid)").format(self._outbox))
             elif not owner["own"]:  # its triggers would run with this role's rights
-                raise ConfigurationError(
-                    f"{self._name} is another role's: it is not used; drop it, or install as that role"
-                )
+                raise self._not_own("table")
+            function = self._row(
+                "SELECT pg_get_userbyid(proowner) = current_user AS own FROM pg_proc WHERE oid = to_regprocedure(%s)",
+                f"{self._outbox.as_string(self._db)}()",
+            )
+            if function is not None and not function["own"]:  # who owns it changes what every writer to the table runs
+                raise self._not_own("function")
             # run by whoever writes to the table, so with the rights of who installs it, and names that none can shadow
             body = sql.SQL(_NOTE).format(
                 outbox=self._outbox, id=sql.Identifier(self._id), channel=sql.Literal(self._name)
@@ -193,6 +197,8 @@ class Outbox:
                     "SET search_path = pg_catalog, pg_temp AS {}"
                 ).format(self._outbox, sql.Literal(body.as_string(self._db)))
             )
+            # or any role's own table could fill the outbox, and empty it with a TRUNCATE; triggers do not ask for it
+            self._db.execute(sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(self._outbox))
             for name, event, each in (
                 (self._name, "INSERT OR UPDATE OR DELETE", "ROW"),
                 (f"{self._name}_all", "TRUNCATE", "STATEMENT"),
@@ -203,6 +209,11 @@ class Outbox:
                         sql.Identifier(name), sql.SQL(event), self._table, sql.SQL(each), self._outbox
                     )
                 )
+
+    def _not_own(self, what: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"the {what} {self._name} is another role's: it is not used; drop it, or install as that role"
+        )
 
     def _clear(self) -> None:
         """Forget old entries, where this role may; whoever installed the outbox may do it otherwise."""

@@ -19,7 +19,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
-from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, split
+from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, require_no_password, split
 
 FORM = "qdrant:http://HOST:6333?collection=NAME&text=FIELD&id=FIELD&vector=NAME&metadata=FIELD,..."
 API_KEY = "QDRANT_API_KEY"
@@ -36,6 +36,7 @@ def open_at(location: str, vectors: bool, notes: Notes) -> QdrantSource:
             "a Qdrant source is the URL of a server: a folder of the client's local mode holds pickles, which run code "
             f"when they are read; the form is {FORM}"
         )
+    require_no_password(url, f"the API key comes from {API_KEY}")
     need_driver("qdrant_client", "sources-qdrant")
     from qdrant_client import QdrantClient
 

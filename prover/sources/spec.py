@@ -7,6 +7,7 @@ Location and values are percent-decoded, so "?" in a file's name is %3F, "&" in 
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -83,6 +84,17 @@ def need(option: str, options: Mapping[str, str], form: str) -> str:
     if not value:
         raise ConfigurationError(f"a source of this kind needs {option}=...; the form is {form}")
     return value
+
+
+def require_no_password(place: str, instead: str) -> None:
+    """A place becomes part of an identity, which is stored, listed and logged.
+
+    Raises:
+        ConfigurationError: a URL with a user or password; does not show it.
+    """
+    _, scheme, rest = place.partition("://")
+    if scheme and "@" in re.split(r"[/?#]", rest, maxsplit=1)[0]:
+        raise ConfigurationError(f"the source's URL holds a user or password, which others would see: {instead}")
 
 
 def need_driver(module: str, extra: str, found: Callable[[str], object] = importlib.util.find_spec) -> None:

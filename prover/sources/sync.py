@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from ragseal.embedder import Embedder
-from ragseal.kernel.errors import EncodingError, TransportError
+from ragseal.kernel.errors import CommitmentError, EncodingError, TransportError
 from ragseal.prover.commitment import documents
 from ragseal.prover.commitment.corpora import DEFAULT_LIMITS, check_document
 from ragseal.prover.commitment.corpus_files import Limits
@@ -24,6 +24,7 @@ from ragseal.prover.sources.vectors import EMBED, VectorCheck, VectorRule
 from ragseal.prover.storage.state import State
 
 BATCH = 256  #: rows whose vectors are checked and quantised together
+MOST_CHARACTERS = 1 << 31  #: of the texts that are taken together, all of which lie in memory until they are stored
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds before a lost source is opened again; doubled each time
 
 log = logging.getLogger("ragseal.sources")
@@ -63,7 +64,7 @@ def sync(target: Target, source: Source) -> Applied:
 
     def changes() -> Iterator[Change]:
         seen: set[str] = set()
-        for put in _puts(target, _counted(checked(items, target.limits), target.reading)):
+        for put in _puts(target, _counted(_bounded(target, checked(items, target.limits)), target.reading)):
             seen.add(put.document.id)
             yield put
         if not seen:
@@ -180,14 +181,36 @@ def _puts(target: Target, items: Iterator[Item]) -> Iterator[Put]:
 def _fed(target: Target, identity: str, found: Iterator[Item | Delete]) -> Iterator[Change]:
     """A feed's changes; the last state of an id counts, so puts and deletes need no common order."""
     owned = documents.of_source(target.state, target.tenant, identity)
-    items: list[Item] = []
-    for change in found:
-        if isinstance(change, Item):
-            check_document(change.where, change.document(), target.limits)
-            items.append(change)
-        elif change.id in owned and not target.keep_missing:
-            yield change
+    gone: list[Delete] = []
+
+    def taken() -> Iterator[Item]:
+        for change in found:
+            if isinstance(change, Item):
+                check_document(change.where, change.document(), target.limits)
+                yield change
+            elif change.id in owned and not target.keep_missing:
+                gone.append(change)
+
+    items = list(_bounded(target, taken()))
+    yield from gone
     yield from _puts(target, _counted(iter(items), target.reading))
+
+
+def _bounded(target: Target, items: Iterator[Item]) -> Iterator[Item]:
+    """Items as long as they can fit: nobody's database fills the memory of a provider that serves meanwhile."""
+    places, held = target.shape.places, 0
+    for count, item in enumerate(items, 1):
+        held += len(item.text)
+        if count > places:
+            raise CommitmentError(
+                f"{item.where}: more rows than the {places} places of an index: use a larger class, or split the "
+                "source into tenants"
+            )
+        if held > MOST_CHARACTERS:
+            raise EncodingError(
+                f"{item.where}: more than {MOST_CHARACTERS} characters of text at once: split the source into tenants"
+            )
+        yield item
 
 
 def _counted(items: Iterator[Item], reading: Callable[[int], None]) -> Iterator[Item]:

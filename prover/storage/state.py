@@ -46,6 +46,8 @@ CREATE TABLE IF NOT EXISTS documents (
     tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL, metadata BLOB NOT NULL,
     row BLOB NOT NULL, content BLOB NOT NULL, source TEXT NOT NULL, PRIMARY KEY (tenant, slot),
     UNIQUE (tenant, document));
+CREATE TABLE IF NOT EXISTS resting (
+    tenant TEXT NOT NULL, document BLOB NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (tenant, document));
 CREATE TABLE IF NOT EXISTS coin_placements (
     tenant TEXT NOT NULL, coin_period BLOB NOT NULL, placement BLOB NOT NULL, PRIMARY KEY (tenant, coin_period));
 CREATE TABLE IF NOT EXISTS source_marks (

@@ -240,9 +240,14 @@ def test_a_window_that_carries_on_wrongly_counts_a_throw_of_its_own_in_later_one
     first = world.digest
     carrying(world, 1, first, hidden=HIDDEN + 1)
     carrying(world, 2, first)
-    periods, unseen, _ = coins_of(audited(world, window="w2"))
+    verdict = audited(world, window="w2")
+    periods, unseen, _ = coins_of(verdict)
     assert periods == 2
     assert unseen > ONCE
+    alone = two()
+    carrying(alone, 1, alone.digest, hidden=HIDDEN + 1)
+    window(alone, 2)
+    assert " late=unproven " in audited(alone, window="w2").line()
 
 
 def test_coins_thrown_before_the_period_and_carried_into_none_of_its_windows_are_named() -> None:
@@ -252,6 +257,32 @@ def test_coins_thrown_before_the_period_and_carried_into_none_of_its_windows_are
     verdict = audited(world)
     assert coins_of(verdict)[:2] == (1, ONCE)
     assert " periods_left_out=1 " in verdict.line()
+
+
+def test_coins_that_a_period_could_pick_among_all_count_in_it() -> None:
+    """Attack: throw often before the period, for windows that are of it, and carry on what hides what one likes.
+
+    A window that is open meanwhile shows that all of it was before the period.
+    """
+    start = OPENS + 2 * HOUR
+    later = policy(opens=start, closes=start + HOUR, period_start=start)
+    world = CoinedWorld()
+    window(world, 0)
+    closing = world.messages.pop()
+    throws = []
+    for name in ("a", "b", "c"):
+        world.enter_manifest(name, policy_=later)
+        world.enter_sealed()
+        throws.append(world.digest)
+    world.enter_manifest("over", policy_=later, carries=throws[1])
+    world.messages.append(closing)
+    history = replayed(world)
+    carrying(world, 3, throws[1], period_start=start)
+    periods, unseen, abandoned = coins_of(audited(world))
+    assert (periods, abandoned) == (3, ["a", "b", "c"])
+    assert unseen > TWICE
+    foreseen = spending(list(history.windows.values()), lambda _: CLS, later, len(world.registry), throws[1])
+    assert (foreseen["coin_periods"], round(foreseen["unseen"], 4)) == (periods, unseen)
 
 
 # --- the provider ----------------------------------------------------------------------------------------------------

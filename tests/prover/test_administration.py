@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import stat
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -153,6 +154,42 @@ def test_a_source_is_followed_until_the_operator_stops(serving: Live, tmp_path: 
     assert serving.provider.state.row("SELECT 1 FROM documents WHERE document = 's2'") is None
 
 
+def test_a_source_that_never_answers_does_not_keep_the_provider_from_ending(serving: Live) -> None:
+    """A database takes the query and says nothing more; the interpreter waits for every thread that is no daemon."""
+    asked = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.recv(4096)
+            peer.sendall(b"R" + struct.pack("!II", 8, 0) + b"Z" + struct.pack("!I", 5) + b"I")
+            peer.recv(4096)
+            asked.set()
+            while peer.recv(4096):
+                pass
+
+    threading.Thread(target=serve, daemon=True).start()
+    uri = f"postgresql://reader@127.0.0.1:{listener.getsockname()[1]}/db?sslmode=disable&gssencmode=disable"
+    stop = threading.Event()
+
+    def sync() -> None:
+        with Remote(folder_of(serving)) as far:
+            far.sync_documents(Reading("acme", f"postgres:{uri}&table=t"), silent, stop)
+
+    command = threading.Thread(target=sync)
+    command.start()
+    assert asked.wait(60)
+    stop.set()
+    command.join(30)
+    serving.stop()
+    left = [one for one in threading.enumerate() if one.name.startswith("sync")]
+    assert left, "the source still says nothing"
+    assert all(one.daemon for one in left)
+    listener.close()
+    serving.restart_after_stop()
+
+
 def test_refusals_come_back_as_what_they_are(serving: Live) -> None:
     """All or nothing, with the reason; nothing that was sent is half there."""
     with Remote(folder_of(serving)) as there:
@@ -287,8 +324,21 @@ def test_what_somebody_put_in_the_socket_s_place_is_refused(tmp_path: Path, plan
         made.restart_after_stop()
 
 
+def test_nothing_is_served_in_a_folder_that_others_may_enter(tmp_path: Path) -> None:
+    """Between its making and its mode a socket has only the folder to protect it."""
+    with live(tmp_path) as made:
+        made.stop()
+        os.chmod(folder_of(made), 0o755)
+        with pytest.raises(ConfigurationError, match="open to others"):
+            made.restart_after_stop()
+        assert not (folder_of(made) / place.SOCKET).exists()
+        os.chmod(folder_of(made), 0o700)
+        made.provider.close()
+        made.restart_after_stop()
+
+
 OWNER = Guard(place, "found", "no provider made it")
-MODE = Guard(place, "found", "open to others")
+MODE = Guard(place, "_require_private", "open to others")
 
 
 def test_another_user_s_socket_or_folder_is_refused(serving: Live, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,7 +283,7 @@ def test_a_connection_that_is_lost_in_the_middle_changes_nothing(uri: str, targe
     before = everything(target.state)
     run(uri, "INSERT INTO chunks SELECT 'more-' || i, 'text', array_fill(0.5, ARRAY[24])::vector FROM "
         "generate_series(1, 900) i")  # fmt: skip
-    embedding = replace(target, rule=syncing.EMBED)
+    embedding = replace(target, rule=syncing.EMBED, shape=replace(target.shape, capacity=2000))
     with closing(opened(uri, vectors=False)) as source:
         found, mark = source.snapshot()
 
@@ -418,6 +418,32 @@ def test_an_outbox_that_another_role_planted_is_not_used(uri: str) -> None:
                 source.install_trigger()
         finally:
             run(uri, f"DROP TABLE {name} CASCADE", "DROP ROLE mallory")
+
+
+def test_a_function_that_another_role_planted_is_not_used(uri: str) -> None:
+    """A superuser would replace its body and leave its owner, who may replace it again: writers run it."""
+    with closing(opened(uri)) as source:
+        name = source._outbox._name
+        run(uri, "CREATE ROLE mallory", f"DROP FUNCTION IF EXISTS {name} CASCADE",
+            f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            f"ALTER FUNCTION {name}() OWNER TO mallory")  # fmt: skip
+        try:
+            with pytest.raises(ConfigurationError, match=r"the function ragseal_.* is another role's"):
+                source.install_trigger()
+            assert not source._outbox.there()
+        finally:
+            run(uri, f"DROP FUNCTION {name} CASCADE", "DROP ROLE mallory")
+
+
+def test_no_other_role_s_table_fills_the_outbox(uri: str, followed: PostgresSource) -> None:
+    name = followed._outbox._name
+    run(uri, "CREATE ROLE mallory LOGIN", "CREATE TABLE theirs (id text)", "ALTER TABLE theirs OWNER TO mallory")
+    try:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            run(uri.replace("postgres:@", "mallory@"),
+                f"CREATE TRIGGER t AFTER INSERT ON theirs FOR EACH ROW EXECUTE FUNCTION {name}()")  # fmt: skip
+    finally:
+        run(uri, "DROP OWNED BY mallory", "DROP ROLE mallory")
 
 
 def test_writers_need_no_right_on_the_outbox_and_followers_only_select(uri: str, followed: PostgresSource) -> None:

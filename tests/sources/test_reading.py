@@ -119,6 +119,24 @@ def test_a_specification_that_is_none_is_refused_with_its_form(spec: str, said: 
         read_all(open_source(spec))
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "qdrant:https://reader:s3cret@db.example:6333?collection=docs",
+        "qdrant:https://s3cret@db.example?collection=docs",
+        "chroma:http://reader:s3cret@db.example:8000?collection=docs",
+        "milvus:http://root:s3cret@db.example:19530?collection=docs",
+        "milvus:http://root:s3cret%40db.example:19530?collection=docs",
+        "lancedb:s3://key:s3cret@bucket?table=docs",
+    ],
+)
+def test_a_url_with_a_password_is_refused_and_not_shown(spec: str) -> None:
+    """It would be part of the source's identity, which is stored with every document, listed and logged."""
+    with pytest.raises(ConfigurationError, match="holds a user or password") as caught:
+        open_source(spec)
+    assert "s3cret" not in str(caught.value)
+
+
 def test_files_of_texts_have_no_vectors_and_rows_no_chunks(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n')

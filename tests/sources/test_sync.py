@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -164,8 +165,39 @@ def test_a_full_period_is_refused_whole(target: Target) -> None:
     sync(target, Rows(*ALL))
     before = everything(target.state)
     with pytest.raises(CommitmentError, match=r"new documents .* places are unused"):
-        sync(target, Rows(*ALL, *more))
+        sync(target, Rows(*ALL[10:], *more[10:-10]))
     assert everything(target.state) == before
+
+
+@pytest.mark.parametrize("most", [SHAPE.capacity, 5])
+def test_a_source_without_end_is_left_before_it_fills_the_memory(
+    target: Target, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """A hostile database costs the provider, which may be serving, as much as an index can hold and no more."""
+    read = 0
+
+    class Endless(Fed):
+        def rows(self) -> Iterator[Item]:
+            nonlocal read
+            for read in itertools.count(1):
+                yield item(f"row-{read}", vector=VECTORS["doc-0"], text="x" * 10)
+
+        def snapshot(self) -> tuple[Iterator[Item], str]:
+            return self.rows(), "0"
+
+        def changes(self, mark: str) -> tuple[Iterator[Item | Delete], str]:
+            return self.rows(), "1"
+
+    if most == 5:
+        monkeypatch.setattr(syncing, "MOST_CHARACTERS", 50)
+    match = "more rows than the" if most > 5 else "more than 50 characters"
+    with pytest.raises(AuditError, match=match):
+        sync(target, Endless(changed=[]))
+    assert read == most + 1
+    with pytest.raises(AuditError, match=match):
+        list(syncing._fed(target, "endless", Endless(changed=[]).changes("0")[0]))
+    assert read == most + 1
+    assert held(target.state) == {}
 
 
 def test_a_source_that_is_lost_in_the_middle_changes_nothing(target: Target) -> None:

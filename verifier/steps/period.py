@@ -34,6 +34,7 @@ class PeriodWindow:
     manifest: bytes  #: its digest
     accounts: int  #: of its registry, or what the log shows if that is more
     coin_period: bytes  #: names the throw of its coins; empty where its claim has none
+    carries: bool = False  #: whether its manifest names an earlier one's coins, rightly or not
 
     @property
     def all_queries(self) -> int:
@@ -61,7 +62,7 @@ class Period:
     @property
     def late(self) -> bool:
         """Whether a window of the period commits to documents under coins that its provider knew by then."""
-        return any(one.policy.coined and one.coin_period != one.manifest for one in self.windows)
+        return any(one.carries for one in self.windows)
 
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
@@ -124,7 +125,8 @@ def _charged(log: LogView, signed: SignedManifest, index: int, queries: int, acc
     manifest = signed.manifest
     known = max(manifest.accounts, accounts)
     coins = _coin_period(log, index, signed)
-    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins)
+    carries = any(coin.thrown_by for coin in manifest.coins)
+    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins, carries)
 
 
 def _coin_period(log: LogView, index: int, signed: SignedManifest) -> bytes:
@@ -148,7 +150,8 @@ def _abandoned(
     this auditor, this folder knows whether the nonce was released, whatever the log shows; of another auditor's, or if
     the folder has lost the nonce, it may have been once every other owner of one of its seals has a nonce in the log.
     Such a window belongs to the period unless the log shows a time before its beginning after the next manifest, which
-    is what ends it.
+    is what ends it, and its own policy does not name the period's beginning or a later one: a window of the period
+    could have carried on its coins, so the provider could pick.
 
     Returns:
         Those of the period, and those before it.
@@ -181,7 +184,8 @@ def _abandoned(
         _hold(signed, index)
         over = manifests[at + 1][0] if at + 1 < len(manifests) else index
         time = shown[min(bisect_left(shown, (over, 0)), len(shown) - 1)][1]
-        (inside if time >= minute else outside).append(_charged(log, signed, index, 0))
+        named = signed.manifest.policy.period_start >= window.manifest.policy.period_start
+        (inside if time >= minute or named else outside).append(_charged(log, signed, index, 0))
     return tuple(inside), tuple(outside)
 
 
