@@ -39,7 +39,7 @@ from ragseal.prover.provider import Provider
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.history import History, Stage, Window
-from ragseal.runtime.metadata import committed
+from ragseal.runtime import metadata
 from tests.simulator.provider import (
     AUDITOR,
     AUDITOR_KEY,
@@ -225,7 +225,7 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path) -> None:
         "UPDATE windows SET nonce = x'" + "00" * 32 + "'",
         "UPDATE version_texts SET text = 'other' WHERE slot = (SELECT MIN(slot) FROM version_texts)",
         "UPDATE version_texts SET document = 'x' WHERE slot = (SELECT MIN(slot) FROM version_texts)",
-        f"UPDATE version_texts SET metadata = x'{committed({'page': 2}).encode().hex()}' WHERE document = 'acme-0'",
+        f"UPDATE version_texts SET metadata = x'{metadata.committed({'page': 2}).encode().hex()}' WHERE document = 'acme-0'",
         "UPDATE versions SET secret = x'" + "00" * 32 + "' WHERE tenant = 'acme'",
         "DELETE FROM window_accounts WHERE name = 'bob'",
         "DELETE FROM versions WHERE tenant = 'globex'",
