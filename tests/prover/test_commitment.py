@@ -218,6 +218,9 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path) -> None:
     provider.close()
 
 
+PAGE = metadata.committed({"page": 2})
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -225,7 +228,7 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path) -> None:
         "UPDATE windows SET nonce = x'" + "00" * 32 + "'",
         "UPDATE version_texts SET text = 'other' WHERE slot = (SELECT MIN(slot) FROM version_texts)",
         "UPDATE version_texts SET document = 'x' WHERE slot = (SELECT MIN(slot) FROM version_texts)",
-        f"UPDATE version_texts SET metadata = x'{metadata.committed({'page': 2}).encode().hex()}' WHERE document = 'acme-0'",
+        f"UPDATE version_texts SET metadata = x'{PAGE.encode().hex()}' WHERE document = 'acme-0'",
         "UPDATE versions SET secret = x'" + "00" * 32 + "' WHERE tenant = 'acme'",
         "DELETE FROM window_accounts WHERE name = 'bob'",
         "DELETE FROM versions WHERE tenant = 'globex'",
