@@ -130,7 +130,7 @@ def test_an_earlier_window_that_broke_its_budget_is_charged_in_full() -> None:
 
 
 def test_windows_count_by_when_they_opened_not_by_when_their_manifest_was_entered() -> None:
-    """w0 is committed to after w1 and runs before it: auditing w1 must charge it."""
+    """w0 is committed to after w1 and runs before it, which only an audit of w1 refuses: that of w2 charges both."""
     world = World()
     world.enter_manifest("w1")
     first = (world.manifest, world.digest, world.provider_nonce)
@@ -139,10 +139,12 @@ def test_windows_count_by_when_they_opened_not_by_when_their_manifest_was_entere
     world.messages.append(WindowClose(world.digest, 0, OPENS + 60))
     world.manifest, world.digest, world.provider_nonce = first
     world.enter_beacon()
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 60))
+    world.commit("w2")
     world.close()
-    verdict = world.audit(window="w1")
+    verdict = world.audit(window="w2")
     assert verdict.budget is not None, verdict.line()
-    assert {spent.window: spent.queries for spent in verdict.budget.windows} == {"w0": 5, "w1": 3}
+    assert {spent.window: spent.queries for spent in verdict.budget.windows} == {"w0": 5, "w1": 3, "w2": 3}
 
 
 def test_abandoned_windows_are_counted_and_cost_nothing() -> None:
