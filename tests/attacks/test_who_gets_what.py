@@ -231,6 +231,7 @@ def key_bytes(name: str) -> bytes:
 
 #: Calls that are open to everybody and refuse these very bytes for what they say, not for who sends them.
 REFUSED_FOR_THEIR_CONTENT = {
+    "DeleteDocuments": (CommitmentError, "has no document"),
     "CommitBeacon": (CommitmentError, "sealed"),
     "AddCosignature": (AuditError, ""),
     "Prepare": (AttestationError, "is closed"),
