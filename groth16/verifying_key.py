@@ -223,9 +223,11 @@ class VerifyingKey:
         factors = [int.from_bytes(weights[i : i + WEIGHT_BYTES], "big") for i in range(0, len(weights), WEIGHT_BYTES)]
         if not all(factors):
             raise ProofError("a weight is zero")
-        for at, (clear, given) in enumerate(zip(clears, commitments, strict=True)):
+        own = []
+        for at, (clear, given, packed) in enumerate(zip(clears, commitments, scales, strict=True)):
             try:
                 inputs.append(self._checked_inputs(clear, given))
+                own.append(_scalars(packed) or [1] * len(inputs[-1][1]))
             except ProofError as error:
                 raise ProofError(f"batch entry {at}: {error}") from None
         width = len(inputs[0][0])
@@ -234,12 +236,11 @@ class VerifyingKey:
         bases: list[Affine] = [*self.ic_points[: width + 1]]
         scalars = [sum(factors)]
         scalars += [sum(f * values[i] for f, (values, _) in zip(factors, inputs, strict=True)) for i in range(width)]
-        for factor, packed, (_, points) in zip(factors, scales, inputs, strict=True):
-            own = field.unpack(packed) or [1] * len(points)
-            if len(own) != len(points):
-                raise ProofError(f"{len(points)} points but {len(own)} scales")
+        for factor, multipliers, (_, points) in zip(factors, own, inputs, strict=True):
+            if len(multipliers) != len(points):
+                raise ProofError(f"{len(points)} points but {len(multipliers)} scales")
             bases += points
-            scalars += [factor * scale for scale in own]
+            scalars += [factor * multiplier for multiplier in multipliers]
         x = multi_scalar(bases, scalars)
         c = multi_scalar([proof.c for proof in decoded], factors)
         alpha = multi_scalar([self.alpha1], [sum(factors)])

@@ -218,24 +218,38 @@ def test_proof_elements(
 def test_batches(made: Any, ours: VerifyingKey, theirs: Any, proofs: list[bytes]) -> None:
     clear, point = committed(theirs, made.public)
     n = len(proofs)
-    full = proofs, [clear] * n, [point] * n
+    plain = [b""] * n
+    full = proofs, [clear] * n, [point] * n, plain
 
     def both(*arguments: object) -> str:
         return same_refusal(ours.verify_batch, theirs.verify_batch, *arguments) or "accepted"
 
-    assert both(*full, os.urandom(16 * n)) == "accepted"
+    def weights() -> bytes:
+        return os.urandom(16 * n)
+
+    assert both(*full, weights()) == "accepted"
     swapped = [proofs[0], proofs[1][192:] + proofs[1][64:192] + proofs[1][:64]]
-    assert "of the batch" in both(swapped, *full[1:], os.urandom(16 * n))
-    assert "of the batch" in both(proofs, [clear, be(99)], full[2], os.urandom(16 * n))
+    assert "of the batch" in both(swapped, *full[1:], weights())
+    assert "of the batch" in both(proofs, [clear, be(99)], *full[2:], weights())
     up, down = native.g1_sum(point + theirs.ic(1, 1)), native.g1_msm(point + theirs.ic(1, 1), be(1) + be(-1))
-    assert "of the batch" in both(proofs, [clear] * n, [up, down], os.urandom(16 * n))  # cancel without weights
+    assert "of the batch" in both(proofs, [clear] * n, [up, down], plain, weights())  # cancel without weights
     assert "weight is zero" in both(*full, bytes(16) + os.urandom(16 * (n - 1)))
     assert "as many" in both(*full, os.urandom(16 * (n - 1)))
-    assert "at least one" in both([], [], [], b"")
-    assert "identity" in both(proofs, [clear] * n, [point] * (n - 1) + [bytes(64)], os.urandom(16 * n))
-    assert "batch entry 1" in both([proofs[0], proofs[1][:9]], *full[1:], os.urandom(16 * n))
-    assert "differ in number" in both(proofs, [clear, made.public], full[2], os.urandom(16 * n))
+    assert "as many" in both(*full[:3], plain[1:], weights())
+    assert "at least one" in both([], [], [], [], b"")
+    assert "identity" in both(proofs, [clear] * n, [point] * (n - 1) + [bytes(64)], plain, weights())
+    assert "batch entry 1" in both([proofs[0], proofs[1][:9]], *full[1:], weights())
+    assert "differ in number" in both(proofs, [clear, made.public], *full[2:], weights())
     assert both(*full, os.urandom(16 * n - 1)) != "accepted"
+
+    third = native.g1_msm(point, be(pow(3, -1, R)))
+    scaled = proofs, [clear] * n, [point] * (n - 1) + [third]
+    assert both(*scaled, [b""] * (n - 1) + [be(3)], weights()) == "accepted"
+    assert "of the batch" in both(*scaled, plain, weights())
+    assert "of the batch" in both(*full[:3], [b""] * (n - 1) + [be(3)], weights())
+    assert "1 points but 2 scales" in both(*full[:3], [b""] * (n - 1) + [be(1) * 2], weights())
+    assert both(*full[:3], [b""] * (n - 1) + [R.to_bytes(32, "big")], weights()) != "accepted"
+    assert both(*full[:3], [b""] * (n - 1) + [be(1)[1:]], weights()) != "accepted"
 
 
 # --- .zkey files -----------------------------------------------------------------------------------------------------

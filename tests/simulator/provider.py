@@ -43,6 +43,7 @@ from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.prover import assembly
 from ragseal.prover.attestation.answering import Answered
+from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.attestation.retrieval import encode_embedding
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
@@ -237,6 +238,8 @@ async def open_window(serving: Serving, auditor_key: Ed25519PrivateKey = AUDITOR
     await serving.beacon.open(auditor.open().encode())
     async with asyncio.timeout(60):  # the call itself waits for a shorter time, in which a busy machine thins nothing
         while window.stage is not Stage.OPEN:
+            coin = window.manifest.coin
+            assert coin is None or stopped(serving.provider.state, coin.key_digest) is None, "its thinning failed"
             await asyncio.sleep(0.01)
     return window
 
