@@ -40,7 +40,7 @@ from ragseal.prover.planning.workload import Workload, embed, load_workload
 CACHE = ROOT / "var" / "embeddings"
 DELTA = Fraction(1, 10**6)
 N_MAX, K_MAX = 25, 2  #: of claim every-list
-RETURNED = (10, 16, 32, 50)  #: K
+RETURNED = (10, 16, 32, 50, 100)  #: K
 HIGHER = (0.35, 0.55)  #: cosines of a second score window, for queries with good answers
 LOWS = (0.25, 0.3, 0.35, 0.4, 0.45)  #: of score windows that the public one is held against, in cosines
 HIGHS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
