@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORPUS ?= stdlib
+QUERIES ?=
 EMBEDDER ?= minilm
 OTHER := $(filter-out minilm,$(EMBEDDER))
 export PYTHONUNBUFFERED := 1
@@ -16,9 +17,9 @@ export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
 
-demo:  ## one audit window end to end; CORPUS=beir:PATH, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
+demo:  ## one audit window end to end; CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
-	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" --embedder "$(EMBEDDER)"
+	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) --embedder "$(EMBEDDER)"
 
 check: lint test-fast  ## linters and the fast tests: before each commit
 

@@ -30,7 +30,7 @@ from ragseal.demo.folder import claim
 from ragseal.demo.judged import worth
 from ragseal.demo.policy import MINILM, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
-from ragseal.demo.scenario import BEIR_TENANT, Scenario, check_arguments, scenario
+from ragseal.demo.scenario import BEIR_QUERIES, BEIR_TENANT, Scenario, check_arguments, scenario
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.runtime.tls import BY_DEFAULT
@@ -236,18 +236,19 @@ def machine() -> str:
 @click.command()
 @click.option("--corpus", default="stdlib", show_default=True, help="stdlib, or beir:PATH.")
 @click.option("--class", "class_name", help="Circuit class; by default the smallest that fits.")
+@click.option("--queries", default=BEIR_QUERIES, show_default=True, help="Of a BEIR folder; four records each three.")
 @click.option("--embedder", default=DEFAULT, show_default=True, help="minilm, or sentence-transformers:NAME.")
 @click.option("--out", "folder", type=click.Path(path_type=Path), default=CACHE / "demo", show_default=True,
               help="Folder of the demo's own: new, empty, or of an earlier run, which is deleted.")  # fmt: skip
-def main(corpus: str, class_name: str | None, embedder: str, folder: Path) -> None:
+def main(corpus: str, class_name: str | None, queries: int, embedder: str, folder: Path) -> None:
     """Run one audit window end to end."""
     os.environ[BUILD_VARIABLE] = str(CACHE / "build")  # what the processes compile stays where `make clean` finds it
     watch = Stopwatch()
     try:
-        check_arguments(corpus, class_name, embedder)
+        check_arguments(corpus, class_name, embedder, queries)
         claim(folder)
         watch.stage("corpus", f"corpus {corpus}")
-        line = window(scenario(corpus, folder, class_name), folder, watch, embedder)
+        line = window(scenario(corpus, folder, class_name, queries), folder, watch, embedder)
     except AuditError as error:
         out.print(f"[bold red]demo failed:[/] {escape(str(error))}")
         sys.exit(1)

@@ -18,7 +18,7 @@ from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
-BEIR_ROUNDS = 6
+BEIR_QUERIES = 18  #: distinct ones of a BEIR folder; three a round, one of them by two accounts
 LAWS_BY_ANSWERS = ((RANKED_ONE_SIDED, ONE_SIDED), (RANKED_GEOMETRIC, "geometric"), ("gaussian",))
 LEAST_RETURNED = 10  #: classes that return fewer are for tests
 
@@ -57,32 +57,37 @@ def smallest_class(documents: int) -> str:
     raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
 
 
-def beir_scenario(corpus: str, class_name: str | None) -> Scenario:
+def beir_scenario(corpus: str, class_name: str | None, asked: int = BEIR_QUERIES) -> Scenario:
     """A BEIR folder as one tenant, asked its own queries, judged ones if there are enough; ana and ben ask the same.
 
     The queries are spread over the file, where those on one subject often stand together: strangers who asked them
     would look like a coalition.
 
+    Args:
+        asked: how many distinct queries, in rounds of three.
+
     Raises:
-        ConfigurationError: no queries, or more documents than any class holds.
+        ConfigurationError: not a multiple of three, fewer queries, or more documents than any class holds.
     """
+    if asked < 3 or asked % 3:
+        raise ConfigurationError(f"a BEIR folder is asked a multiple of 3 queries, not {asked}")
     documents = sum(1 for _ in open_corpus(corpus))
     if class_name is None:
         class_name = smallest_class(documents)
     folder = Path(corpus.partition(":")[2])
-    judged, needed = judgements(folder), 3 * BEIR_ROUNDS
-    texts = [text for text in read_beir_queries(folder).values() if text in judged or len(judged) < needed]
-    if len(texts) < needed:
-        raise ConfigurationError(f"the demo needs {needed} queries, the folder has {len(texts)}")
-    asked = iter(texts[i * len(texts) // needed] for i in range(needed))
+    judged = judgements(folder)
+    texts = [text for text in read_beir_queries(folder).values() if text in judged or len(judged) < asked]
+    if len(texts) < asked:
+        raise ConfigurationError(f"the demo needs {asked} queries, the folder has {len(texts)}")
+    spread = iter(texts[i * len(texts) // asked] for i in range(asked))
     queries = []
-    for shared, second, third in zip(asked, asked, asked, strict=True):
+    for shared, second, third in zip(spread, spread, spread, strict=True):
         for account, text in zip(BEIR_ACCOUNTS, (shared, shared, second, third), strict=True):
             queries.append(DemoQuery(account, BEIR_TENANT, text))
     return Scenario(class_name, {BEIR_TENANT: corpus}, dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT), queries, judged)
 
 
-def check_arguments(corpus: str, class_name: str | None, embedder: str) -> None:
+def check_arguments(corpus: str, class_name: str | None, embedder: str, asked: int = BEIR_QUERIES) -> None:
     """What can be known of the demo's arguments before it touches anything.
 
     Raises:
@@ -92,15 +97,17 @@ def check_arguments(corpus: str, class_name: str | None, embedder: str) -> None:
     if class_name is not None and class_name not in load_classes():
         raise ConfigurationError(f"no circuit class {class_name!r}: one of {', '.join(load_classes())}")
     if corpus.startswith("beir:"):
-        beir_scenario(corpus, class_name)
+        beir_scenario(corpus, class_name, asked)
+    elif asked != BEIR_QUERIES:
+        raise ConfigurationError("the demo's own corpus has queries of its own: --queries is for a BEIR folder")
     elif corpus != "stdlib":
         raise ConfigurationError(f"unknown corpus {corpus!r}: use stdlib or beir:PATH")
 
 
-def scenario(corpus: str, folder: Path, class_name: str | None) -> Scenario:
+def scenario(corpus: str, folder: Path, class_name: str | None, asked: int = BEIR_QUERIES) -> Scenario:
     """``stdlib`` or ``beir:PATH``."""
     if corpus == "stdlib":
         return stdlib_scenario(folder, class_name)
     if corpus.startswith("beir:"):
-        return beir_scenario(corpus, class_name)
+        return beir_scenario(corpus, class_name, asked)
     raise ConfigurationError(f"unknown corpus {corpus!r}: use stdlib or beir:PATH")

@@ -13,7 +13,9 @@ import pytest
 
 from ragseal.demo import judged
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.scenario import BEIR_ROUNDS, beir_scenario
+from ragseal.demo.scenario import BEIR_QUERIES, beir_scenario, check_arguments
+from ragseal.embedder import DEFAULT
+from ragseal.kernel.errors import ConfigurationError
 
 TENANT = "beir"
 
@@ -73,7 +75,7 @@ def folder_of(tmp_path: Path, queries: int, graded: int) -> Path:
 
 
 def test_judged_queries_are_asked_where_there_are_enough(tmp_path: Path) -> None:
-    needed = 3 * BEIR_ROUNDS
+    needed = BEIR_QUERIES
     folder = folder_of(tmp_path, 6 * needed, 2 * needed)
     plan = beir_scenario(f"beir:{folder}", "tiny")
     assert len(plan.judged) == needed
@@ -81,10 +83,22 @@ def test_judged_queries_are_asked_where_there_are_enough(tmp_path: Path) -> None
 
 
 def test_without_enough_of_them_any_are(tmp_path: Path) -> None:
-    needed = 3 * BEIR_ROUNDS
+    needed = BEIR_QUERIES
     plan = beir_scenario(f"beir:{folder_of(tmp_path, needed, needed)}", "tiny")
     assert len(plan.judged) == needed // 2
     assert len({query.text for query in plan.queries}) == needed
+
+
+def test_as_many_are_asked_as_one_likes(tmp_path: Path) -> None:
+    corpus = f"beir:{folder_of(tmp_path, 60, 60)}"
+    plan = beir_scenario(corpus, "tiny", 30)
+    assert len({query.text for query in plan.queries}) == 30
+    assert len(plan.queries) == 40  # every third by two accounts
+    for wrong, why in ((0, "multiple of 3"), (31, "multiple of 3"), (63, "needs 63 queries, the folder has 60")):
+        with pytest.raises(ConfigurationError, match=why):
+            beir_scenario(corpus, "tiny", wrong)
+    with pytest.raises(ConfigurationError, match="for a BEIR folder"):
+        check_arguments("stdlib", None, DEFAULT, 30)
 
 
 def test_a_folder_without_judgements(tmp_path: Path) -> None:
