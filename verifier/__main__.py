@@ -40,6 +40,7 @@ from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.participant import Stage
 from ragseal.verifier.probe import commands
 from ragseal.verifier.report import show
+from ragseal.verifier.signed import commands as verdict_commands
 from ragseal.verifier.state import State, find_class
 
 STATE = state_folder("RAGSEAL_VERIFIER_STATE", "auditor", "Folder with everything this auditor keeps")
@@ -324,6 +325,7 @@ def serve(
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
 main.add_command(ceremony)
 commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
+verdict_commands.register(main, STATE)
 
 
 @main.command("show")

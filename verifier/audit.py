@@ -26,6 +26,7 @@ from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
+from ragseal.verifier.signed.statement import FILE_NAME, signed_verdict
 from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
@@ -145,7 +146,7 @@ class Terms:
 def conduct(
     state: State, target: Target, around: Environment, terms: Terms, out: Path | None = None
 ) -> tuple[Verdict, dict[str, Any]]:
-    """Audit a window, keep what was found, and write report.json and report.html into ``out``.
+    """Audit a window, keep what was found, and write report.json, report.html and the signed verdict into ``out``.
 
     What cannot be written changes no verdict: it stands in the verdict's ``unkept``, and the caller says it beside.
     """
@@ -175,7 +176,10 @@ def conduct(
     values = document.build(verdict)
     try:
         if out is not None:
-            document.save(out, values, page.render(values))
+            signed = signed_verdict(
+                verdict, values, document.to_json(values), target.log_key, around.now, state.identity
+            )
+            document.save(out, values, page.render(values), {FILE_NAME: signed})
     except AuditError as error:
         verdict.unkept.append(str(error))
         values = document.build(verdict)

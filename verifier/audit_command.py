@@ -25,6 +25,7 @@ from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.patience import PATIENCE
 from ragseal.verifier.report import claim, guess
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
+from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, Effort
 from ragseal.verifier.steps.epsilon import PeriodBudget
@@ -131,7 +132,11 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         help="Largest log to hold; memory is about eight times that.",
     )
     @click.option(
-        "--out", type=folder, default=Path("report"), show_default=True, help="Where report.json and report.html go."
+        "--out",
+        type=folder,
+        default=Path("report"),
+        show_default=True,
+        help="Where report.json, report.html and the signed verdict go.",
     )
     @JSON
     def audit(
@@ -211,7 +216,7 @@ def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> 
         say(f"what to do: {verdict.obstacle.way_out}")
     for text in verdict.unkept:
         say(f"not kept: {text}")
-    say(f"{out / JSON_NAME}, {out / PAGE_NAME}")
+    say(f"{out / JSON_NAME}, {out / PAGE_NAME}; signed, to hand on: {out / FILE_NAME}")
     if insufficient:
         say(f"not enough: {insufficient}")
 

@@ -38,6 +38,7 @@ from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.outcome import NO_VERDICT
 from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.report.document import JSON_NAME
+from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.verification import Environment
@@ -192,13 +193,14 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         job = self._jobs.get(request.audit_id)
         if job is None:
             raise ConfigurationError("no such audit here: RequestAudit returns the id to ask for")
-        data = b""
+        data = signed = b""
         if job.done and job.folder is not None:
             try:
                 data = await asyncio.to_thread((job.folder / JSON_NAME).read_bytes)
+                signed = await asyncio.to_thread((job.folder / FILE_NAME).read_bytes)
             except OSError:
                 raise ConfigurationError("the report of this audit was removed: it was too old") from None
-        return verifier_pb2.GetReportResponse(done=job.done, line=job.line, report_json=data)
+        return verifier_pb2.GetReportResponse(done=job.done, line=job.line, report_json=data, signed_verdict=signed)
 
     async def work(self) -> None:
         """ServeOptions queued audits, those of one provider one after the other, until cancelled.

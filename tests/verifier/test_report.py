@@ -195,11 +195,11 @@ def test_values_become_plain() -> None:
 
 
 def test_saved_whole_or_refused(tmp_path: Path, honest: dict[str, Any]) -> None:
-    document.save(tmp_path / "deep" / "out", honest, page.render(honest))
+    document.save(tmp_path / "deep" / "out", honest, page.render(honest), {"beside.txt": b"1"})
     assert json.loads((tmp_path / "deep" / "out" / "report.json").read_bytes())["verdict"] == "PASS"
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot write the report"):
-        document.save(tmp_path / "file", honest, "")
+        document.save(tmp_path / "file", honest, "", {})
 
 
 def test_lines_never_hold_a_newline() -> None:

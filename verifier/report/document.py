@@ -141,11 +141,15 @@ def to_json(report: Mapping[str, Any]) -> bytes:
     return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-def save(directory: Path, report: Mapping[str, Any], page: str) -> None:
-    """Write report.json and report.html.  Raises ConfigurationError: the disk refuses."""
+def save(directory: Path, report: Mapping[str, Any], page: str, beside: Mapping[str, bytes]) -> None:
+    """Write report.json, report.html and what goes beside them, by name.
+
+    Raises:
+        ConfigurationError: the disk refuses.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        write_durably(directory / JSON_NAME, to_json(report))
-        write_durably(directory / PAGE_NAME, page.encode())
+        for name, data in ((JSON_NAME, to_json(report)), (PAGE_NAME, page.encode()), *beside.items()):
+            write_durably(directory / name, data)
     except OSError as error:
         raise ConfigurationError(f"cannot write the report to {directory}: {error.strerror}") from None

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A verdict that is handed on: whose it is, what it is about, and that no byte of it can be another.  SPEC D.18."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import SSlibKey
+
+from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, EncodingError
+from ragseal.verifier.__main__ import main
+from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.report import document
+from ragseal.verifier.signed import envelope
+from ragseal.verifier.signed.commands import auditor_key
+from ragseal.verifier.signed.statement import PAYLOAD_TYPE, read_verdict, signed_verdict
+from ragseal.verifier.state import State
+from tests.simulator import World, asked
+
+KEY = Ed25519PrivateKey.from_private_bytes(b"a" * 32)
+PUBLIC = KEY.public_key().public_bytes_raw()
+NOW = 1_750_000_000
+LOG = World.honest().signer.verifier
+
+
+def signed(verdict: Verdict) -> tuple[bytes, bytes]:
+    """A verdict's envelope, and the report that it names."""
+    values = document.build(verdict)
+    report = document.to_json(values)
+    return signed_verdict(verdict, values, report, LOG, NOW, KEY), report
+
+
+@pytest.fixture(scope="module")
+def honest() -> tuple[bytes, bytes]:
+    return signed(World.honest().audit())
+
+
+def payload(data: bytes) -> Any:
+    return json.loads(base64.b64decode(json.loads(data)["payload"]))
+
+
+def resigned(data: bytes, change: Callable[[Any], None]) -> bytes:
+    """The auditor itself signs something else."""
+    said = payload(data)
+    change(said)
+    return envelope.seal(PAYLOAD_TYPE, json.dumps(said).encode(), KEY)
+
+
+def test_it_says_what_the_report_says(honest: tuple[bytes, bytes]) -> None:
+    data, report = honest
+    found, values = read_verdict(data, PUBLIC, report), json.loads(report)
+    assert found.line == values["line"]
+    assert found.verdict == values["verdict"] == "PASS"
+    for ours, its in (("epsilon", "epsilon_audit"), ("delta", "delta"), ("doesNotSay", "does_not_say")):
+        assert found.predicate[ours] == values[its]
+    assert values["manifest"] in found.subjects.values()
+    assert found.predicate["circuit"]["class"] == values["policy"]["class_name"]
+    assert found.predicate["issued"] == "2025-06-15T15:06:40Z"
+    assert [step["number"] for step in found.predicate["steps"]] == list(range(1, 12))
+    assert all("evidence" not in step for step in found.predicate["steps"])
+    assert found.predicate["program"]["with"]["cryptography"]
+
+
+def test_a_fail_and_a_no_verdict_are_signed_too() -> None:
+    failed = read_verdict(signed(asked(sign_as="mallory").audit())[0], PUBLIC)
+    assert failed.verdict == "FAIL"
+    assert failed.predicate["epsilon"] is None
+    assert failed.predicate["ending"]["step"] == 6
+    world = World.honest()
+    world.made_by = "provider"
+    nothing = read_verdict(signed(world.audit())[0], PUBLIC)
+    assert nothing.verdict == "NO VERDICT"
+    assert nothing.predicate["epsilon"] is None
+    assert nothing.predicate["ending"]["wayOut"]
+
+
+def test_an_audit_that_found_nothing_names_the_log_alone() -> None:
+    verdict = Verdict(origin=LOG.name)
+    found = read_verdict(signed(verdict)[0], PUBLIC)
+    assert list(found.subjects) == [f"key of log {LOG.name}"]
+
+
+def test_a_tool_that_is_not_ours_verifies_it(honest: tuple[bytes, bytes]) -> None:
+    """securesystemslib, the library of in-toto and TUF."""
+    found = Envelope.from_dict(json.loads(honest[0]))
+    key = SSlibKey(PUBLIC.hex(), "ed25519", "ed25519", {"public": PUBLIC.hex()})
+    assert found.verify([key], 1)
+    assert found.payload_type == PAYLOAD_TYPE
+    found.payload = found.payload.replace(b"PASS", b"FAIL")
+    with pytest.raises(VerificationError):
+        found.verify([key], 1)
+
+
+def test_no_byte_can_be_another(honest: tuple[bytes, bytes]) -> None:
+    data, report = honest
+    line = json.loads(data)
+    for name in ("payload", "payloadType"):
+        for at in range(0, len(line[name]) - 4, max(1, len(line[name]) // 40)):
+            changed = line[name][:at] + ("A" if line[name][at] != "A" else "B") + line[name][at + 1 :]
+            with pytest.raises(AuditError):
+                read_verdict(json.dumps({**line, name: changed}).encode(), PUBLIC)
+    with pytest.raises(AttestationError, match="not the one"):
+        read_verdict(data, PUBLIC, report.replace(b"PASS", b"FAIL"))
+
+
+def test_another_auditors_is_refused(honest: tuple[bytes, bytes]) -> None:
+    other = Ed25519PrivateKey.from_private_bytes(b"b" * 32)
+    with pytest.raises(AttestationError, match="no signature"):
+        read_verdict(honest[0], other.public_key().public_bytes_raw())
+    line = json.loads(honest[0])
+    line["signatures"][0]["keyid"] = other.public_key().public_bytes_raw().hex()  # a hint, and no more
+    assert read_verdict(json.dumps(line).encode(), PUBLIC).verdict == "PASS"
+    with pytest.raises(AttestationError, match="no signature"):
+        read_verdict(json.dumps(line).encode(), other.public_key().public_bytes_raw())
+
+
+def test_a_signature_of_another_purpose_is_none() -> None:
+    """What the identity signs elsewhere are 32-byte digests."""
+    body = b"x" * 32
+    line = {"payload": base64.b64encode(body).decode(), "payloadType": PAYLOAD_TYPE}
+    line["signatures"] = [{"sig": base64.b64encode(KEY.sign(body)).decode()}]
+    with pytest.raises(AttestationError, match="no signature"):
+        read_verdict(json.dumps(line).encode(), PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda s: s.update(extra=1), "no in-toto statement"),
+        (lambda s: s.update(predicateType="https://slsa.dev/verification_summary/v1"), "of this version"),
+        (lambda s: s["predicate"].update(more=1), "other members"),
+        (lambda s: s["predicate"].pop("line"), "other members"),
+        (lambda s: s["predicate"].update(records=True), "another type"),
+        (lambda s: s["predicate"].update(verdict="FAIL"), "contradict"),
+        (lambda s: s["predicate"].update(verdict="FINE"), "contradict"),
+        (lambda s: s["subject"].clear(), "no subject"),
+        (lambda s: s["subject"].pop(), "not what the verdict is about"),
+        (lambda s: s["subject"][1]["digest"].update(sha256="00" * 32), "not what the verdict is about"),
+        (lambda s: s["predicate"]["log"].update(origin="other.example/log"), "different names"),
+        (lambda s: s["predicate"]["log"].update(checkpoint=7), "not text"),
+        (lambda s: s["predicate"]["log"].pop("key"), "does not name its log"),
+        (lambda s: s["predicate"]["log"].update(
+            checkpoint=s["predicate"]["log"]["checkpoint"].replace("\n7\n", "\n8\n", 1) + "x"), "note|checkpoint"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_refused(honest: tuple[bytes, bytes], change: Any, why: str) -> None:
+    with pytest.raises(AuditError, match=why):
+        read_verdict(resigned(honest[0], change), PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"{" * 100_000,
+        b'{"payload": 1, "payloadType": 2, "signatures": 3}',
+        b"x" * (2**24 + 1),
+    ],
+)
+def test_bytes_that_are_no_envelope(data: bytes) -> None:
+    with pytest.raises(EncodingError):
+        read_verdict(data, PUBLIC)
+
+
+def test_an_envelope_without_signatures(honest: tuple[bytes, bytes]) -> None:
+    line = json.loads(honest[0])
+    for given in ([], [{}], [{"sig": 1}], [{"sig": "!"}], line["signatures"] * 65, {}):
+        with pytest.raises(EncodingError):
+            read_verdict(json.dumps({**line, "signatures": given}).encode(), PUBLIC)
+
+
+def test_the_command(tmp_path: Path, honest: tuple[bytes, bytes]) -> None:
+    file, report, run = tmp_path / "v.jsonl", tmp_path / "report.json", CliRunner()
+    file.write_bytes(honest[0])
+    report.write_bytes(honest[1])
+    pem = tmp_path / "auditor.pem"
+    state = State.create(tmp_path / "auditor", KEY)
+    shown = run.invoke(main, ["verdict", "key", "--state", str(state.directory), "--pem"])
+    pem.write_text(shown.output)
+    for key in (PUBLIC.hex(), str(pem)):
+        done = run.invoke(main, ["verdict", "verify", str(file), "--auditor", key, "--report", str(report)])
+        assert done.exit_code == 0, done.output
+        assert done.stdout.splitlines()[-1] == json.loads(honest[1])["line"]
+    as_json = run.invoke(main, ["verdict", "verify", str(file), "--auditor", PUBLIC.hex(), "--json"])
+    assert json.loads(as_json.stdout)["verdict"] == "PASS"
+    file.write_bytes(signed(asked(sign_as="mallory").audit())[0])
+    assert run.invoke(main, ["verdict", "verify", str(file), "--auditor", PUBLIC.hex()]).exit_code == 3
+    wrong = run.invoke(main, ["verdict", "verify", str(file), "--auditor", "11" * 32])
+    assert wrong.exit_code == 1
+
+
+def test_keys_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "x.pem").write_text("x")
+    for text in ("00" * 32, "zz" * 32, "abc", str(tmp_path / "x.pem"), str(tmp_path)):
+        with pytest.raises(ConfigurationError):
+            auditor_key(text)

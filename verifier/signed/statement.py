@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a signed verdict says: an in-toto Statement v1 whose subjects are the window and the log as it was audited.
+
+Source: the in-toto Attestation Framework, *Statement v1* (in-toto/attestation).  The predicate repeats the report's
+numbers, and names the report by digest, so that it can be handed on alone or with it.  SPEC D.18.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import ragseal
+from ragseal.kernel.errors import AttestationError, EncodingError
+from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.ledger.note import NoteVerifier
+from ragseal.verifier.outcome import FAIL, NO_VERDICT, PASS, SAMPLED_PASS, Verdict
+from ragseal.verifier.signed import envelope
+
+FILE_NAME = "verdict.intoto.jsonl"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://ragseal.example/verdict/v1"  #: a name, not an address: .example belongs to nobody (RFC 2606)
+WORDS = (PASS, SAMPLED_PASS, FAIL, NO_VERDICT)
+#: What an audit's numbers were computed with, by name of the distribution.
+DISTRIBUTIONS = ("ragseal", "cryptography", "numpy", "grpcio", "protobuf", "ragseal-native")
+
+#: Members of the predicate and the JSON types that each may have; a reader refuses any other.
+_MEMBERS: Mapping[str, tuple[type, ...]] = {
+    "verdict": (str,),
+    "line": (str,),
+    "claim": (str,),
+    "doesNotSay": (list,),
+    "epsilon": (float, int, str, type(None)),
+    "delta": (float, int, str, type(None)),
+    "unseen": (float, int, str, type(None)),
+    "return": (float, int, str, type(None)),
+    "mode": (str,),
+    "keys": (str,),
+    "records": (int,),
+    "proven": (int,),
+    "beta": (float, int, type(None)),
+    "confidence": (str, type(None)),
+    "window": (str, type(None)),
+    "log": (dict,),
+    "circuit": (dict, type(None)),
+    "steps": (list,),
+    "ending": (dict, type(None)),
+    "otherWindows": (list,),
+    "issued": (str,),
+    "program": (dict,),
+    "report": (dict,),
+}
+
+
+def signed_verdict(
+    verdict: Verdict, values: Mapping[str, Any], report: bytes, log: NoteVerifier, now: int, key: Ed25519PrivateKey
+) -> bytes:
+    """The verdict as one line of an ``.intoto.jsonl`` file.
+
+    Args:
+        values: the report, plain (:func:`ragseal.verifier.report.document.build`).
+        report: its file's bytes.
+        log: the key of the log, as the auditor was given it.
+        now: seconds since 1970.
+        key: the auditor's identity.
+    """
+    said = {
+        "_type": STATEMENT_TYPE,
+        "subject": _subjects(verdict, log),
+        "predicateType": PREDICATE_TYPE,
+        "predicate": _predicate(verdict, values, report, log, now),
+    }
+    payload = json.dumps(said, ensure_ascii=False, allow_nan=False, sort_keys=True).encode()
+    return envelope.seal(PAYLOAD_TYPE, payload, key)
+
+
+def _subjects(verdict: Verdict, log: NoteVerifier) -> list[dict[str, Any]]:
+    """The manifest's digest and the root of the log that was audited; where neither was found, the log's key."""
+    found = []
+    if verdict.about is not None:
+        found.append(_subject(f"manifest of window {verdict.about[0]}", verdict.about[1]))
+    if verdict.log is not None:
+        head = verdict.log.checkpoint
+        found.append(_subject(f"log {head.origin} at {head.size} entries", head.root))
+    return found or [_subject(f"key of log {log.name}", hashlib.sha256(log.vkey().encode()).digest())]
+
+
+def _subject(name: str, digest: bytes) -> dict[str, Any]:
+    return {"name": name, "digest": {"sha256": digest.hex()}}
+
+
+def _predicate(
+    verdict: Verdict, values: Mapping[str, Any], report: bytes, log: NoteVerifier, now: int
+) -> dict[str, Any]:
+    ending, spent = values["failure"] or values["no_verdict"], values["epsilon"] or {}
+    manifest = verdict.window.manifest if verdict.window is not None else None
+    return {
+        "verdict": verdict.verdict,
+        "line": values["line"],
+        "claim": values["claim"],
+        "doesNotSay": values["does_not_say"],
+        "epsilon": values["epsilon_audit"],
+        "delta": values["delta"],
+        "unseen": spent.get("unseen") if verdict.passed else None,
+        "return": spent.get("return") if verdict.passed else None,
+        "mode": verdict.mode,
+        "keys": verdict.keys,
+        "records": verdict.records,
+        "proven": verdict.proven,
+        "beta": values["beta"],
+        "confidence": values["confidence"],
+        "window": values["window"],
+        "log": {
+            "origin": log.name,
+            "key": log.vkey(),
+            "checkpoint": None if verdict.log is None else verdict.log.note.encode().decode(),
+        },
+        "circuit": None if manifest is None else {
+            "class": manifest.policy.class_name,
+            "classDigest": manifest.policy.class_digest.hex(),
+            "noiseTableDigest": manifest.policy.table_digest.hex(),
+            "keyDigest": manifest.key_digest.hex(),
+        },
+        "steps": [{name: step[name] for name in ("number", "title", "status", "message")} for step in values["steps"]],
+        "ending": ending and {
+            "step": ending["step"], "message": ending["message"], "wayOut": ending.get("way_out", "")
+        },
+        "otherWindows": values["other_windows_of_the_period"],
+        "issued": datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z"),
+        "program": {"name": "ragseal-verifier", "version": ragseal.__version__, "with": _versions()},
+        "report": {"sha256": hashlib.sha256(report).hexdigest()},
+    }  # fmt: skip
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in DISTRIBUTIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SignedVerdict:
+    """A verdict whose signature holds."""
+
+    predicate: Mapping[str, Any]
+    subjects: Mapping[str, str]  #: SHA-256 in hexadecimal by name
+    auditor: bytes  #: the key that signed it
+
+    @property
+    def verdict(self) -> str:
+        return str(self.predicate["verdict"])
+
+    @property
+    def line(self) -> str:
+        return str(self.predicate["line"])
+
+
+def read_verdict(data: bytes, auditor: bytes, report: bytes | None = None) -> SignedVerdict:
+    """A signed verdict, checked without provider or network.
+
+    Checked are the auditor's signature; that statement and predicate are of this form, with no member more or less;
+    that the line begins with the verdict; that the log's checkpoint is signed by the log's key which the verdict names,
+    and is the subject; and the report, if it is given, by its digest.  The numbers are the auditor's word.
+
+    Args:
+        auditor: the auditor's public key, 32 bytes.
+        report: report.json that came with it.
+
+    Raises:
+        EncodingError: no signed verdict.
+        AttestationError: not this auditor's, or parts of it contradict each other.
+        LedgerError: the checkpoint in it is not the log's.
+    """
+    payload = envelope.open_sealed(data, PAYLOAD_TYPE, auditor)
+    try:
+        found = json.loads(payload.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise EncodingError("the signed payload is not JSON") from None
+    if not isinstance(found, dict) or set(found) != {"_type", "subject", "predicateType", "predicate"}:
+        raise EncodingError("the signed payload is no in-toto statement")
+    if (found["_type"], found["predicateType"]) != (STATEMENT_TYPE, PREDICATE_TYPE):
+        raise EncodingError("the signed statement is not a verdict of this version")
+    predicate, subjects = _read_predicate(found["predicate"]), _read_subjects(found["subject"])
+    _check_log(predicate["log"], subjects)
+    if report is not None and hashlib.sha256(report).hexdigest() != predicate["report"].get("sha256"):
+        raise AttestationError("the report is not the one that this verdict was signed with")
+    return SignedVerdict(predicate, subjects, auditor)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _read_predicate(found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict) or set(found) != set(_MEMBERS):
+        raise EncodingError("the signed verdict has other members than this version's")
+    for name, kinds in _MEMBERS.items():
+        if not isinstance(found[name], kinds) or (isinstance(found[name], bool)):
+            raise EncodingError(f"the signed verdict's {name} is of another type")
+    if found["verdict"] not in WORDS or not found["line"].startswith(found["verdict"] + " "):
+        raise AttestationError("the signed verdict and its line contradict each other")
+    return found
+
+
+def _read_subjects(found: Any) -> dict[str, str]:
+    subjects: dict[str, str] = {}
+    for one in found if isinstance(found, list) else ():
+        digest = one.get("digest") if isinstance(one, dict) else None
+        name = one.get("name") if isinstance(one, dict) else None
+        if not isinstance(name, str) or not isinstance(digest, dict) or not isinstance(digest.get("sha256"), str):
+            raise EncodingError("a subject of the signed statement has no name or no SHA-256")
+        subjects[name] = digest["sha256"]
+    if not subjects:
+        raise EncodingError("the signed statement has no subject")
+    return subjects
+
+
+def _check_log(log: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
+    if not all(isinstance(log.get(name), str) for name in ("origin", "key")):
+        raise EncodingError("the signed verdict does not name its log")
+    key, note = NoteVerifier.from_vkey(log["key"]), log.get("checkpoint")
+    if key.name != log["origin"]:
+        raise AttestationError("the signed verdict's log and its key have different names")
+    if note is None:
+        return
+    if not isinstance(note, str):
+        raise EncodingError("the signed verdict's checkpoint is not text")
+    head = open_checkpoint(note.encode(), key).checkpoint
+    if subjects.get(f"log {head.origin} at {head.size} entries") != head.root.hex():
+        raise AttestationError("the log's checkpoint in the signed verdict is not what the verdict is about")
