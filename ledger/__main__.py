@@ -26,6 +26,7 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_nam
 from ragseal.ledger.observer import AlarmError, Observer, Progress, Step
 from ragseal.ledger.page import Site, serve
 from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness import Witness
 from ragseal.runtime import rpc
 from ragseal.runtime.keyfile import load_key, save_key
@@ -294,6 +295,52 @@ def page(peer: Peer, state: Path, out: Path | None, port: int | None, keys: tupl
                     await asyncio.sleep(interval)
                     with contextlib.suppress(AlarmError):  # the page shows it
                         await look(observer, False, strict=False)
+
+    asyncio.run(run())
+
+
+@main.command()
+@plain_errors
+@peer_options
+@click.option(
+    "--tiles",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for the files: new, or of an earlier export.",
+)
+@click.option("--cosigned", is_flag=True, help="Up to the newest size that a named witness cosigned, with its line.")
+@click.option("--once/--follow", default=True, help="Export once, or go on.  [default: once]")
+@interval_option
+@json_option
+def export(peer: Peer, tiles: Path, cosigned: bool, once: bool, interval: float, as_json: bool) -> None:
+    """Write the ledger as static files, in the format of C2SP tlog-tiles.
+
+    Any web server can offer the folder, and any tool for such logs reads it: checkpoint, tile/<level>/<number>,
+    tile/entries/<number>. Every entry is hashed, and a file is put in place only once the log's signed root follows
+    from all of them. Let `checkpoint` be asked for anew each time; full tiles never change.
+    """
+    log_to_stderr()
+
+    async def run() -> None:
+        async with peer.connect() as remote:
+            folder = TileFolder(tiles, peer.log)
+            try:
+                while True:
+                    try:
+                        point = await folder.update(remote, cosigned, progress_lines("hashed", "entries"))
+                    except AuditError as error:
+                        if once:
+                            raise
+                        click.echo(f"{clock()} not exported: {error}", err=True)
+                    else:
+                        values = {"origin": point.origin, "size": point.size, "root": point.root.hex()}
+                        said = f"{clock()} {point.origin}: {point.size} entries in {tiles}"
+                        click.echo(json.dumps(values) if as_json else said)
+                    if once:
+                        return
+                    await asyncio.sleep(interval)
+            finally:
+                folder.close()
 
     asyncio.run(run())
 

@@ -19,6 +19,7 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.service import LedgerServicer
 from ragseal.runtime import rpc
+from tests.ledger.test_tiles import fsck
 
 pytestmark = pytest.mark.slow
 
@@ -122,3 +123,23 @@ async def test_mistakes_are_answered_in_words(provider: Provider, tmp_path: Path
     ):
         result, _, err = await observer(*arguments)
         assert (result, words in err, "Traceback" in err) == (code, True, False), (arguments, err)
+
+
+@pytest.mark.asyncio
+async def test_a_log_is_exported_as_tiles(provider: Provider, tmp_path: Path) -> None:
+    tiles = tmp_path / "tiles"
+    export = ["export", *provider.options(), "--tiles", str(tiles)]
+    provider.log.append_now([lambda index: b"entry %d" % index] * 300)
+    code, out, err = await observer(*export, "--json")
+    assert (code, json.loads(out)["size"]) == (0, 300), err
+    assert fsck(tiles, LOG.name) == [b"entry %d" % i for i in range(300)]
+    provider.log.append_now([lambda index: b"entry %d" % index])
+    code, out, _ = await observer(*export)
+    assert (code, "301 entries" in out) == (0, True)
+    assert len(fsck(tiles, LOG.name)) == 301
+    code, _, err = await observer(*export, "--cosigned")
+    assert (code, "no named witness" in err) == (1, True)
+    await provider.stop()
+    await provider.start("two")  # the same key, another log
+    code, _, err = await observer(*export)
+    assert (code, "301 stand here" in err) == (1, True)
