@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from ragseal.prover.sources.spec import Columns
 from ragseal.runtime.metadata import Plain
 
 MAX_DIMENSION = 65535
+SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  #: parts of environment variables' names
+SHORTEST_SECRET = 6  #: characters; masking what is shorter would garble words
 
 _MISSING = object()
 
@@ -92,14 +95,24 @@ def checked(items: Iterator[Item], limits: Limits) -> Iterator[Item]:
 
 @contextmanager
 def driver_errors(what: str) -> Iterator[None]:
-    """Whatever a driver raises, as one line that says whose it is: drivers have error trees of their own."""
+    """Whatever a driver raises, as one line that says whose it is: drivers have error trees of their own.
+
+    A server may quote what it was sent, so values of environment variables that are secret by their names are masked.
+    """
     try:
         yield
     except AuditError:
         raise
     except Exception as error:
-        said = str(error).strip().split("\n")[0][:300]
+        said = _masked(str(error)).strip().split("\n")[0][:300]
         raise TransportError(f"{what}: {type(error).__name__}: {said}") from None
+
+
+def _masked(text: str) -> str:
+    for name, value in os.environ.items():
+        if len(value) >= SHORTEST_SECRET and any(word in name.upper() for word in SECRET_NAMES):
+            text = text.replace(value, f"(the value of {name})")
+    return text
 
 
 def _identifier(value: Any, name: str, where: str) -> str:

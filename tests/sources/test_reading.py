@@ -193,6 +193,14 @@ def test_what_a_driver_raises_becomes_one_line() -> None:
         raise EncodingError("ours")
 
 
+def test_a_servers_words_do_not_show_the_key_that_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINE_API_KEY", "sk-0123456789")
+    monkeypatch.setenv("SHORT_TOKEN", "no")
+    with pytest.raises(TransportError) as caught, driver_errors("Engine"):
+        raise ValueError("no such key: sk-0123456789")
+    assert str(caught.value) == "Engine: ValueError: no such key: (the value of ENGINE_API_KEY)"
+
+
 @pytest.mark.parametrize("text", ["", "check", "check:", "check:0", "check:-1", "check:1000001", "check:٣", "trust"])
 def test_a_rule_for_vectors_checks_at_least_one(text: str) -> None:
     with pytest.raises(ConfigurationError, match="check:N"):
