@@ -3,6 +3,7 @@
 
 An exported receipt is three files of canonical bytes: ``NAME.receipt``, ``NAME.record`` (the ledger entry it is for)
 and ``WINDOW.manifest``.  They hold no query, text or slot.  The auditor's program takes the receipt as it is.
+``NAME.tlog-proof`` says of the record that it is in the log, as any tool for C2SP tlog-proof reads it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ragseal.kernel.encoding import decode_any, guarded
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, EncodingError
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.receipt import InclusionBundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,9 @@ def export(one: KeptReceipt, target: Path) -> Path:
     receipt = target / f"{one.label}.receipt"
     write(target / f"{_plain(one.window.manifest.window)}.manifest", one.window.signed.encode())
     write(receipt.with_suffix(".record"), one.answer.record.encode())
+    body = one.answer.receipt.body
+    proof = InclusionBundle(body.index, one.answer.receipt.path, body.checkpoint)
+    write(receipt.with_suffix(".tlog-proof"), proof.to_text())
     write(receipt, one.answer.receipt.encode())
     return receipt
 

@@ -20,8 +20,16 @@ from ragseal.client.__main__ import main
 from ragseal.client.receipts import _plain, export, kept
 from ragseal.client.window import windows_of
 from ragseal.kernel.attestation import Receipt, Record
-from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
+from ragseal.kernel.errors import (
+    AttestationError,
+    AuditError,
+    BudgetError,
+    ConfigurationError,
+    LedgerError,
+    TransportError,
+)
 from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.receipt import InclusionBundle
 from ragseal.runtime.rpc import answers, bind, new_server
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 
@@ -318,6 +326,13 @@ def test_receipts_listed_exported_and_checked_offline(bench: Any, tmp_path: Path
     key = bench.provider.manifest.provider_key.hex()
     run("receipts", "check", files[0], "--state", elsewhere, "--log-key", vkey, "--provider-key", key)
     assert "give --log-key" in run("receipts", "check", files[0], "--state", elsewhere, fails=True)
+    record = Path(files[1]).with_suffix(".record").read_bytes()
+    proof = Path(files[1]).with_suffix(".tlog-proof").read_bytes()
+    log = bench.provider.log_signer.verifier
+    assert proof.startswith(b"c2sp.org/tlog-proof@v1\nindex %d\n" % second)
+    assert InclusionBundle.from_text(proof).verify(record, log).checkpoint.size == second + 1
+    with pytest.raises(LedgerError, match="inclusion"):
+        InclusionBundle.from_text(proof).verify(record[:-1] + b"x", log)
     exported = b"".join(p.read_bytes() for p in out.iterdir())
     for slot in client.state.windows()[0].answer(1).openings.slots:
         if slot.content is not None:
@@ -345,7 +360,12 @@ def test_every_altered_byte_of_an_exported_receipt_is_noticed(bench: Any, tmp_pa
     client.ask("json")
     client.ask("csv")
     path = export(kept(bench.state)[1], tmp_path / "out")
-    for file in (tmp_path / "out").iterdir():
+    proof = path.with_suffix(".tlog-proof")  # for other tools: our own check does not read it
+    record, log = path.with_suffix(".record").read_bytes(), bench.provider.log_signer.verifier
+    for at in range(0, len(data := proof.read_bytes()), 7):
+        with pytest.raises(AuditError):
+            InclusionBundle.from_text(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]).verify(record, log)
+    for file in {*(tmp_path / "out").iterdir()} - {proof}:
         data = file.read_bytes()
         for at in range(0, len(data), 7):
             file.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
