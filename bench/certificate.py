@@ -34,7 +34,8 @@ from ragseal.kernel.estimate import find_links
 from ragseal.kernel.policy import Policy
 from ragseal.prover.estimate import BlockProver, TenantRecords
 from ragseal.prover.randomness import scalar
-from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, caught, full_blocks, sampled_blocks
+from ragseal.kernel.estimate import full_blocks
+from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, caught, sampled_blocks
 from ragseal.verifier.steps.estimate import BATCH
 
 ROOT = Path(__file__).resolve().parent.parent

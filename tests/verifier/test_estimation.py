@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from ragseal.kernel.estimate import components
 from ragseal.verifier.report import document, page
-from ragseal.verifier.steps.blocks import Caught, Effort, full_count
+from ragseal.kernel.estimate import full_count
+from ragseal.verifier.steps.blocks import Caught, Effort
 from ragseal.verifier.steps.estimate import FULL, SAMPLED, Estimation, TenantEstimate
 from tests.simulator import World
 
