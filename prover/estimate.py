@@ -20,6 +20,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.groth16.assignments import assign_block
+from ragseal.groth16.keys import EstimateView
 from ragseal.groth16.provers import BlockBackend
 from ragseal.kernel import certificate, field, signature
 from ragseal.kernel.attestation import Record
@@ -267,7 +268,7 @@ class Estimates:
         self._kept.keep(manifest, name, made, always)
         return made
 
-    def keys(self) -> list[EstimateView]:
+    def newest_keys(self) -> list[EstimateView]:
         """The newest key of each size that this provider holds."""
         found = []
         for ring in self._rings:

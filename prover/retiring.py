@@ -110,7 +110,7 @@ class Retiring:
             self._proofs.batch(digest, range(start, min(start + proofs.ASKED_TOGETHER, count)), always=True)
         progress(f"finding links of window {window.manifest.window}", 0, 0)
         links = self._estimates.links(digest)
-        for key in self._estimates.keys():
+        for key in self._estimates.newest_keys():
             self._prove_blocks(window, links, key.digest, key.cls.n, progress)
 
     def _prove_blocks(self, window: Window, links: SignedLinks, key: bytes, n: int, progress: Progress) -> None:

@@ -101,6 +101,7 @@ class Serving:
         self.retiring = Retiring(provider, self.proofs, self.estimates)
         self._aside = ThreadPoolExecutor(ASIDE, "aside")
         self._purging = ThreadPoolExecutor(1, "retiring")
+        self.look = asyncio.Event()  #: there may be something to purge
         self._retirer: asyncio.Task[None] | None = None
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
@@ -185,7 +186,9 @@ class Serving:
                 log.error("what is to be purged is not purged yet: %s", error)
             except Exception:
                 log.exception("what is to be purged is not purged yet")
-            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.look.wait(), LOOK_SECONDS)
+            self.look.clear()
 
     async def sweep(self) -> bool:
         """Purge what is pending, while nothing is committed or copied; whether nothing is left."""

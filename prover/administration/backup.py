@@ -72,7 +72,7 @@ def _copy_matrices(state: State, made: Path, progress: Progress) -> None:
     (made / "windows").mkdir(mode=0o700)
     copy = sqlite3.connect(made / DATABASE)
     try:
-        names = [str(name) for (name,) in copy.execute("SELECT matrix FROM versions")]
+        names = [str(name) for (name,) in copy.execute("SELECT matrix FROM versions WHERE matrix <> ''")]
     finally:
         copy.close()
     for number, name in enumerate(names):
