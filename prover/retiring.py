@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Windows are retired, by hand or in time, and what was erased is purged with them.  SPEC G.11, G.12.
+"""Windows are retired, by hand or in time, and what was erased is purged with them.  SPEC G.12, G.13.
 
 Before a window is retired its provider delivers to itself all that a full audit asks for: proofs of every record in the
 batches of an audit, the list of links, and the blocks of a full certificate under the keys it holds.  None of it is the

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from ragseal.kernel import signature
@@ -178,10 +179,7 @@ class Serving:
         """Retire what was kept long enough, and go on with what a stop or a crash left."""
         while True:
             try:
-                for window in await self.purging(self.retiring.prepare_due):
-                    self.retiring.retire(window)
-                    log.info("window %s is retired: its texts, queries and secrets are purged", window.manifest.window)
-                await self.sweep()
+                await self.retire_due()
             except AuditError as error:
                 log.error("what is to be purged is not purged yet: %s", error)
             except Exception:
@@ -189,6 +187,17 @@ class Serving:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.look.wait(), LOOK_SECONDS)
             self.look.clear()
+
+    async def retire_due(self) -> None:
+        """Retire the windows that were kept long enough, and purge what is pending.
+
+        Raises:
+            AuditError: something cannot be purged now.
+        """
+        for window in await self.purging(self.retiring.prepare_due):
+            await self.purging(partial(self.retiring.retire, window))
+            log.info("window %s is retired: its texts, queries and secrets are purged", window.manifest.window)
+        await self.sweep()
 
     async def sweep(self) -> bool:
         """Purge what is pending, while nothing is committed or copied; whether nothing is left."""

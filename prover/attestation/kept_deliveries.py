@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What auditors were given of a window, for when it cannot be made again: once the window is retired.  SPEC G.12.3.
+"""What auditors were given of a window, for when it cannot be made again: once the window is retired.  SPEC G.13.3.
 
 A retired window has no secrets to open commitments with.  What was delivered before is delivered again byte for byte;
 so is what a full audit asks for, which a window's provider delivers to itself before it retires the window.

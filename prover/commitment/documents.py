@@ -150,7 +150,7 @@ def apply(
         changes: read once; of one id several times, the order counts.
         embed: called once, with the texts that are new or changed and came without a row.
         shape: as the period was begun with; of a new tenant, as it begins with.
-        source: identity of the source that documents are put from; remembered with each.  What was erased (G.11) is not
+        source: identity of the source that documents are put from; remembered with each.  What was erased (G.12) is not
             taken from a source again; an operator who puts it without one asks for it anew.
         mark: how far that source was read; in the same transaction.
 

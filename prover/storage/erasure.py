@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documents that somebody has a right to have erased: asked, out of answers, purged.  SPEC G.11.
+"""Documents that somebody has a right to have erased: asked, out of answers, purged.  SPEC G.12.
 
 An erasure takes the document out of the next version at once and waits for the windows that were committed with it;
 once all of these are retired nothing of it is left here.  Until then its id is kept, to say what is waited for; then

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What must hold of a retired window: nothing secret is left, what is public is whole.  SPEC G.12."""
+"""What must hold of a retired window: nothing secret is left, what is public is whole.  SPEC G.13."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A window is retired: what it kept of documents, queries and noise is purged; what is public stays.  SPEC G.12.
+"""A window is retired: what it kept of documents, queries and noise is purged; what is public stays.  SPEC G.13.
 
 Each step is durable before the next begins, and each may be done again, so that a start after a crash anywhere goes on
 where it stopped: that the window is retired, first, after which nobody is given its secrets; matrices; rows; the pages

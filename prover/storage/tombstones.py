@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which documents were erased: by a keyed hash of tenant and id, so that no list of ids is kept.  SPEC G.11."""
+"""Which documents were erased: by a keyed hash of tenant and id, so that no list of ids is kept.  SPEC G.12."""
 
 from __future__ import annotations
 
