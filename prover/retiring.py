@@ -60,11 +60,11 @@ class Retiring:
 
     def due(self) -> list[Window]:
         """Windows that were kept long enough."""
-        now, retain = self._now(), retain_of(self._state)
-        found = []
+        now, retain, found = self._now(), retain_of(self._state), []
+        retired = {manifest for (manifest,) in self._state.rows("SELECT manifest FROM retirements")}
         for window in self._history.windows.values():
             at = due_at(self._history, window, retain)
-            if at is not None and at <= now and not is_retired(self._state, window.digest):
+            if at is not None and at <= now and window.digest not in retired:
                 found.append(window)
         return found
 

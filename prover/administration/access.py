@@ -63,7 +63,7 @@ class Administration(Protocol):
 
     def retire(self, window: str, agreed: bool, unproven: bool, progress: Progress) -> Told: ...
 
-    def backup(self, folder: Path, progress: Progress) -> Told: ...
+    def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told: ...
 
 
 class Local:
@@ -149,10 +149,10 @@ class Local:
             retiring.retire(meant)
             return operations.retired(meant, retiring.sweep())
 
-    def backup(self, folder: Path, progress: Progress) -> Told:
+    def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
         with Log.open(self._state.ledger_directory, self._state.log_signer) as ledger:
             refuse_rollback(self._state, ledger)  # or the copy would look sound
-            told = backup.make(self._state, ledger, folder, progress)
+            told = backup.make(self._state, ledger, folder, progress, keys)
             return operations.copied(self._state, folder, told, int(Environment().clock()))
 
 

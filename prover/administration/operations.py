@@ -249,8 +249,8 @@ def prove_for_audits(retiring: Retiring, window: Window, unproven: bool, progres
 
 
 def copied(state: State, folder: Path, told: Told, now: int) -> Told:
-    """Keep where a copy went: what is erased from now on is in it still."""
-    erasure.remember_backup(state, str(folder), now)
+    """Keep where a copy went: what is erased from now on is in it still, where it is not encrypted."""
+    erasure.remember_backup(state, str(folder), now, "keys" in told.values)
     return told
 
 

@@ -119,8 +119,9 @@ class Remote:
         request = admin_pb2.RetireWindowRequest(window=window, agreed=agreed, unproven=unproven)
         return self._long("RetireWindow", request, progress)
 
-    def backup(self, folder: Path, progress: Progress) -> Told:
-        return self._long("Backup", admin_pb2.BackupRequest(folder=str(folder)), progress)
+    def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
+        request = admin_pb2.BackupRequest(folder=str(folder), keys="" if keys is None else str(keys))
+        return self._long("Backup", request, progress)
 
     # --- calls ---
 

@@ -205,11 +205,12 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     @streams
     async def Backup(self, request: admin_pb2.BackupRequest, context: Any) -> AsyncIterator[Any]:
         folder, provider = Path(request.folder), self._serving.provider
-        if not folder.is_absolute():
-            raise ConfigurationError("name the backup's folder by an absolute path")
+        keys = Path(request.keys) if request.keys else None
+        if not folder.is_absolute() or (keys is not None and not keys.is_absolute()):
+            raise ConfigurationError("name the backup's folder by an absolute path, and its keys file, too")
 
         def copy(tell: Progress) -> Told:
-            told = backup.make(provider.state, provider.ledger, folder, tell)
+            told = backup.make(provider.state, provider.ledger, folder, tell, keys)
             return operations.copied(provider.state, folder, told, int(provider.environment.clock()))
 
         async def work(tell: Progress) -> Told:

@@ -183,10 +183,11 @@ def apply(
     with state.transaction() as db:
         _require_revision(db, tenant, revision)
         for name in plan.deleted:
-            _delete(db, tenant, name, _rest(placement, name))
+            _delete(db, tenant, name, resting_name(placement, name))
         for put, row in zip(plan.inserted.values(), rows, strict=False):
             db.execute(
-                "DELETE FROM resting WHERE tenant = ? AND document = ?", (tenant, _rest(placement, put.document.id))
+                "DELETE FROM resting WHERE tenant = ? AND document = ?",
+                (tenant, resting_name(placement, put.document.id)),
             )
             _insert(db, tenant, slots[put.document.id], put, row, source)
         for put, row in zip(plan.edited.values(), rows[len(slots) :], strict=True):
@@ -341,11 +342,11 @@ def _own_slots(state: State, tenant: str, placement: bytes, plan: _Plan) -> dict
     """Slots of inserted documents that had one in this period: in another one they would have two coins (A.11.10)."""
     resting = dict(state.rows("SELECT document, slot FROM resting WHERE tenant = ?", (tenant,)))
     leaving = dict(state.rows("SELECT document, slot FROM documents WHERE tenant = ?", (tenant,)))
-    named = {name: resting.get(_rest(placement, name), leaving.get(name)) for name in plan.inserted}
+    named = {name: resting.get(resting_name(placement, name), leaving.get(name)) for name in plan.inserted}
     return {name: slot for name, slot in named.items() if slot is not None}
 
 
-def _rest(placement: bytes, name: str) -> bytes:
+def resting_name(placement: bytes, name: str) -> bytes:
     """What is kept of a deleted document's id."""
     return hmac.digest(placement, b"resting" + name.encode(), "sha256")
 
@@ -393,7 +394,7 @@ def _edit(db: sqlite3.Connection, tenant: str, put: Put, row: bytes, source: str
 def remove(db: sqlite3.Connection, tenant: str, name: str) -> None:
     """Delete a document that is there, in the caller's transaction; what is being embedded meanwhile is done again."""
     (placement,) = db.execute("SELECT placement FROM tenants WHERE name = ?", (tenant,)).fetchone()
-    _delete(db, tenant, name, _rest(placement, name))
+    _delete(db, tenant, name, resting_name(placement, name))
     db.execute("UPDATE tenants SET revision = revision + 1 WHERE name = ?", (tenant,))
 
 

@@ -62,6 +62,7 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int, draw: Dra
         if present:
             documents.remove(db, tenant, name)
         db.execute("INSERT OR IGNORE INTO erased VALUES (?)", (digest,))
+        db.execute("DELETE FROM copy_keys WHERE name = ?", (b"d" + digest,))  # and older copies forget it, too
         row = (tenant, digest, name, reason, now)
         made = db.execute(
             "INSERT INTO erasures (tenant, hash, document, reason, asked, purged) VALUES (?, ?, ?, ?, ?, NULL)", row
@@ -88,22 +89,24 @@ def erasures(state: State, tenant: str = "", name: str = "") -> list[Erasure]:
     return found
 
 
-def forget_ids(state: State) -> bool:
-    """Drop the ids of erasures all of whose windows are retired; whether any erasure still waits to be purged now."""
-    waiting = (
-        "SELECT 1 FROM erasure_windows w LEFT JOIN retirements r ON r.manifest = w.manifest "
-        "WHERE w.number = erasures.number AND r.manifest IS NULL "
-        "AND EXISTS (SELECT 1 FROM windows k WHERE k.manifest = w.manifest)"
-    )
+_WAITING = (
+    "SELECT 1 FROM erasure_windows w LEFT JOIN retirements r ON r.manifest = w.manifest "
+    "WHERE w.number = erasures.number AND r.manifest IS NULL "
+    "AND EXISTS (SELECT 1 FROM windows k WHERE k.manifest = w.manifest)"
+)
+
+
+def forget_ids(state: State) -> None:
+    """Drop the ids of erasures all of whose windows are retired."""
     with state.transaction() as db:
-        db.execute(f"UPDATE erasures SET document = NULL WHERE purged IS NULL AND NOT EXISTS ({waiting})")
-    return state.row("SELECT 1 FROM erasures WHERE purged IS NULL AND document IS NULL") is not None
+        db.execute(f"UPDATE erasures SET document = NULL WHERE purged IS NULL AND NOT EXISTS ({_WAITING})")
 
 
 def end(state: State, now: int) -> None:
     """Nothing of those whose ids are forgotten is left."""
     with state.transaction() as db:
-        db.execute("UPDATE erasures SET purged = ? WHERE purged IS NULL AND document IS NULL", (now,))
+        gone = f"purged IS NULL AND document IS NULL AND NOT EXISTS ({_WAITING})"
+        db.execute(f"UPDATE erasures SET purged = ? WHERE {gone}", (now,))
 
 
 def waits_for(state: State, one: Erasure) -> list[bytes]:
@@ -122,13 +125,13 @@ def _kept(state: State, manifest: bytes) -> bool:
 # --- copies elsewhere ------------------------------------------------------------------------------------------------
 
 
-def remember_backup(state: State, folder: str, now: int) -> None:
+def remember_backup(state: State, folder: str, now: int, sealed: bool) -> None:
     """Keep where a copy went, so that a list of erasures can name those that hold what was erased."""
     with state.transaction() as db:
-        db.execute("INSERT INTO backups VALUES (?, ?)", (folder, now))
+        db.execute("INSERT INTO backups VALUES (?, ?, ?)", (folder, now, sealed))
 
 
 def backups_before(state: State, moment: int | None) -> list[str]:
-    """Folders of copies that were made before a document was purged; all of them where it is not yet."""
-    rows = state.rows("SELECT folder, made FROM backups ORDER BY made, rowid")
+    """Folders of plain copies that were made before a document was purged; all of them where it is not yet."""
+    rows = state.rows("SELECT folder, made FROM backups WHERE NOT sealed ORDER BY made, rowid")
     return [str(folder) for folder, made in rows if moment is None or made <= moment]

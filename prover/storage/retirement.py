@@ -90,6 +90,7 @@ def purge_rows(state: State, manifest: bytes, keep_coin: bool) -> None:
         db.execute("UPDATE versions SET secret = x'', blinders = x'', matrix = '' WHERE manifest = ?", (manifest,))
         db.execute("UPDATE thinnings SET hidden = x'', blinders = x'' WHERE manifest = ?", (manifest,))
         db.execute("UPDATE windows SET seed = x'', nonce = x'', blinding = x'' WHERE manifest = ?", (manifest,))
+        db.execute("DELETE FROM copy_keys WHERE name = ?", (b"w" + manifest,))  # and older copies forget it, too
         if not keep_coin:
             db.execute("UPDATE windows SET coin_seed = NULL WHERE manifest = ?", (manifest,))
 

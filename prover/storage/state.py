@@ -31,6 +31,7 @@ from ragseal.runtime.keyfile import load_key, save_key
 
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
+SEALED = "sealed"  #: marks a copy whose secrets are encrypted
 COPIED_PAGES = 1024  #: of the database, between which others get their turn
 
 T = TypeVar("T")
@@ -100,7 +101,9 @@ CREATE TABLE IF NOT EXISTS erased (
 CREATE TABLE IF NOT EXISTS erasing (
     one INTEGER PRIMARY KEY CHECK (one = 1), key BLOB NOT NULL, retain INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS backups (
-    folder TEXT NOT NULL, made INTEGER NOT NULL);
+    folder TEXT NOT NULL, made INTEGER NOT NULL, sealed INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS copy_keys (
+    name BLOB PRIMARY KEY, key BLOB NOT NULL);
 """
 
 
@@ -145,6 +148,11 @@ class State:
         """
         self.directory = directory
         self.settings = Settings.load(directory / SETTINGS)
+        if (directory / SEALED).exists():
+            raise ConfigurationError(
+                f"{directory} is a copy whose secrets are encrypted: `ragseal-provider restore --from {directory} "
+                "--keys FILE` puts it back"
+            )
         self.lock = DirectoryLock(directory, "the provider's state")
         try:
             self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)

@@ -147,7 +147,9 @@ class RetireWindowRequest(_message.Message):
     def __init__(self, window: _Optional[str] = ..., agreed: _Optional[bool] = ..., unproven: _Optional[bool] = ...) -> None: ...
 
 class BackupRequest(_message.Message):
-    __slots__ = ("folder",)
+    __slots__ = ("folder", "keys")
     FOLDER_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     folder: str
-    def __init__(self, folder: _Optional[str] = ...) -> None: ...
+    keys: str
+    def __init__(self, folder: _Optional[str] = ..., keys: _Optional[str] = ...) -> None: ...
