@@ -30,11 +30,11 @@ from ragseal.groth16.keys import make_keys
 from ragseal.groth16.provers import BlockBackend, open_backend
 from ragseal.kernel import certificate, commitment, noise
 from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope
-from ragseal.kernel.estimate import find_links
+from ragseal.kernel.estimate import find_links, full_blocks
 from ragseal.kernel.policy import Policy
 from ragseal.prover.estimate import BlockProver, TenantRecords
 from ragseal.prover.randomness import scalar
-from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, caught, full_blocks, sampled_blocks
+from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, caught, sampled_blocks
 from ragseal.verifier.steps.estimate import BATCH
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,6 +12,7 @@ Everything is exact: products are integers, computed in floats that hold them.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ Pairs = npt.NDArray[np.int64]  #: (m, 2), rows a < b
 Link = tuple[int, int]  #: ranks a < b
 
 FULL = SCORE_UNIT * SCORE_UNIT  #: product of two equal unit vectors
+FULL_BLOCKS = 64  #: a tenant whose full certificate has no more blocks gets that one: about 600 records
+ASKED_TOGETHER = 16  #: blocks of one ask: one opening of all products comes with each delivery
 MAX_LINKS = 2_000_000  #: of a window that are listed one by one; tenants that would need more list spanning links
 
 _ROWS, _COLUMNS = 1024, 4096  # of a tile: 16 MiB of products
@@ -186,3 +189,32 @@ def components(accounts: Sequence[str], links: Sequence[Link]) -> Estimate:
     clusters = [cluster for cluster in found if len(cluster.accounts) > 1]
     clusters.sort(key=lambda cluster: (-len(cluster.accounts), -len(cluster.records), cluster.records))
     return Estimate(max((len(cluster.accounts) for cluster in found), default=0), tuple(clusters))
+
+
+# --- the certificate of all pairs ------------------------------------------------------------------------------------
+
+
+def full_count(records: int, tau: int, n: int) -> int:
+    """How many blocks a full certificate of blocks of n records has."""
+    groups = -(-records // (n // 2))
+    if groups < 2:
+        return groups
+    return sum(groups - step for step in range(1, min(_reach(tau, n // 2), groups - 1) + 1))
+
+
+def full_blocks(records: int, tau: int, n: int) -> list[tuple[int, ...]]:
+    """Blocks of at most n ranks that hold every pair within tau, and every record.  SPEC C.7.
+
+    Nothing in them is the auditor's choice, so a provider can prove them before it is asked.
+    """
+    half = n // 2
+    groups = [tuple(range(at, min(at + half, records))) for at in range(0, records, half)]
+    if len(groups) < 2:
+        return groups
+    reach = _reach(tau, half)
+    return [a + b for (i, a), (j, b) in itertools.combinations(enumerate(groups), 2) if j - i <= reach]
+
+
+def _reach(tau: int, half: int) -> int:
+    """How many groups further on still hold a record within tau; neighbouring groups always count, for their norms."""
+    return max(1, (tau - 1) // half + 1)

@@ -19,6 +19,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
 
 MAX_BATCH = 1 << 16
+ASKED_TOGETHER = 256  #: records of one ask of an audit: a failure names its batch, and progress shows
 PROOF_BYTES = 256
 
 

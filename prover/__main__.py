@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import Schedule, seconds_of
 from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage import fsck
+from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.terminal import (
     CONTEXT,
@@ -181,6 +183,8 @@ def commit(
               help="With --next: the largest epsilon over the budget period that is committed to "
               f"(default {consent.ASK_ABOVE}); above it no window follows.")  # fmt: skip
 @click.option("--auditor-key", help="With --next: as of `commit`.")
+@click.option("--retain", metavar="TIME", help="For how long a closed window keeps texts, queries and secrets "
+              "(default 14d, at most 29d); remembered.")  # fmt: skip
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
@@ -198,6 +202,7 @@ def serve(
     pattern: str,
     agreed: float | None,
     auditor_key: str | None,
+    retain: str | None,
     own: ServerTls,
     reflection: bool,
     as_json: bool,
@@ -223,6 +228,8 @@ def serve(
         sys.stdout.flush()
 
     with _running(directory) as provider:
+        if retain is not None:
+            set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() as progress:
             fsck.check_start(provider, progress)
         options = service.Listening(listen, own, reflection)
@@ -247,6 +254,23 @@ def close(directory: Path, address: str | None, window: str, tls: ClientTls, as_
         {"window": closed.window, "ledger_index": closed.ledger_index, "records": closed.records},
         f"window {closed.window} is closed with {closed.records} records",
     )
+
+
+@main.command()
+@STATE
+@click.argument("window")
+@click.option("--yes", "agreed", is_flag=True, help="Although it was not kept as long as `serve --retain` says.")
+@click.option("--unproven", is_flag=True, help="Although not all that an audit asks for can be made.")
+@JSON
+def retire(directory: Path, window: str, agreed: bool, unproven: bool, as_json: bool) -> None:
+    """Purge the texts, queries and secrets of a closed WINDOW; receipts, columns and proofs stay.
+
+    First everything is made and kept that a full audit asks for.  `serve` does this by itself once a window was kept
+    long enough.
+    """
+    with administration(directory) as admin, named_bars() as progress:
+        told = admin.retire(window, agreed, unproven, progress)
+    tell_result(as_json, told.values, told.text)
 
 
 @main.command()

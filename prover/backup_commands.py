@@ -19,14 +19,17 @@ MAX_NOTE = 1 << 16
 @click.command()
 @STATE
 @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there yet.")
+@click.option("--keys", type=click.Path(path_type=Path, dir_okay=False),
+              help="Encrypt the copy, and write its keys to this file, in the place of an older one.")  # fmt: skip
 @JSON
-def backup(directory: Path, folder: Path, as_json: bool) -> None:
+def backup(directory: Path, folder: Path, keys: Path | None, as_json: bool) -> None:
     """Copy everything this provider keeps, as of one checkpoint of its log; it may be serving meanwhile.
 
-    The copy is as secret as the provider's own folder.
+    The copy is as secret as the provider's own folder.  With --keys its texts, matrices, queries and seeds are
+    encrypted, and the newest keys file opens all copies, without what was purged before it was written.
     """
     with administration(directory) as admin, named_bars() as progress:
-        told = admin.backup(folder.absolute(), progress)
+        told = admin.backup(folder.absolute(), progress, None if keys is None else keys.absolute())
     tell_result(as_json, told.values, told.text)
 
 
@@ -37,12 +40,16 @@ def backup(directory: Path, folder: Path, as_json: bool) -> None:
 @click.option("--checkpoint", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="The newest signed note of this log that anybody has.")  # fmt: skip
 @click.option("--nothing-newer", is_flag=True, help="Nothing left the provider after the copy was made.")
+@click.option("--keys", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="The newest keys file, of a copy that was made with --keys.")  # fmt: skip
 @JSON
-def restore(directory: Path, folder: Path, checkpoint: Path | None, nothing_newer: bool, as_json: bool) -> None:
+def restore(
+    directory: Path, folder: Path, checkpoint: Path | None, nothing_newer: bool, keys: Path | None, as_json: bool
+) -> None:
     """Put a backup back, unless the log has gone on since; says what would be lost."""
     try:
         note = None if checkpoint is None else checkpoint.read_bytes()[: MAX_NOTE + 1]
     except OSError as error:
         raise ConfigurationError(f"cannot read {checkpoint}: {error.strerror}") from None
-    told = copies.restore(folder, directory.absolute(), note, nothing_newer)
+    told = copies.restore(folder, directory.absolute(), note, nothing_newer, keys)
     tell_result(as_json, told.values, told.text)

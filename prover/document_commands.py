@@ -103,6 +103,35 @@ def delete_documents(directory: Path, tenant: str, names: tuple[str, ...], as_js
     tell_result(as_json, told.values, told.text)
 
 
+@documents.command("erase")
+@STATE
+@TENANT
+@click.option("--id", "name", required=True, help="The document's id.")
+@click.option("--reason", required=True, help='Why, such as "art. 17"; kept in the list of erasures.')
+@JSON
+def erase_document(directory: Path, tenant: str, name: str, reason: str, as_json: bool) -> None:
+    """Delete a document, and purge it from all windows that were committed with it once these are retired.
+
+    No source brings it back by itself; `documents put` of the same id is a new request of yours.  What accounts were
+    answered already, the source, and copies of this folder elsewhere are beyond this command.
+    """
+    with administration(directory) as admin:
+        told = admin.erase_document(tenant, name, reason)
+    tell_result(as_json, told.values, told.text)
+
+
+@documents.command("erasures")
+@STATE
+@click.option("--tenant", default="", help="Of this tenant only.")
+@click.option("--id", "name", default="", help="Of this document only, also once its id is forgotten.")
+@JSON
+def list_erasures(directory: Path, tenant: str, name: str, as_json: bool) -> None:
+    """What was asked to be erased: when, out of answers since when, purged when, or what that waits for."""
+    with administration(directory) as admin:
+        told = admin.list_erasures(tenant, name)
+    tell_result(as_json, told.values, told.text)
+
+
 @documents.command("list")
 @STATE
 @TENANT

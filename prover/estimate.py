@@ -12,7 +12,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +20,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.groth16.assignments import assign_block
+from ragseal.groth16.keys import EstimateView
 from ragseal.groth16.provers import BlockBackend
 from ragseal.kernel import certificate, field, signature
 from ragseal.kernel.attestation import Record
@@ -32,6 +33,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.policy import rational
 from ragseal.kernel.squarednorm import nonces_needed, prove_squared_norm
 from ragseal.prover.attestation.answers import secrets_of_record
+from ragseal.prover.attestation.kept_deliveries import KeptDeliveries, blocks_ask
 from ragseal.prover.attestation.proofs import stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.columns import embedding_generators
@@ -39,6 +41,7 @@ from ragseal.prover.keys.keyring import BlockKeys
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.retirement import is_retired, refusal
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
@@ -106,6 +109,7 @@ class Estimates:
         self._signing_key = signing_key
         self._draw = draw
         self._turns = turns or Turns()
+        self._kept = KeptDeliveries(state)
         self._listing: dict[bytes, threading.Lock] = {}
         self._records: OrderedDict[bytes, _WindowRecords] = OrderedDict()
         self._links: OrderedDict[bytes, SignedLinks] = OrderedDict()
@@ -202,20 +206,32 @@ class Estimates:
         tenant: str,
         wanted: Sequence[Sequence[int]],
         wanted_still: Callable[[], None] = lambda: None,
+        always: bool = False,
     ) -> bytes:
         """A BlockBatch: each of ``wanted`` is a set of ranks of the tenant's records, in increasing order.
 
+        Of a retired window there are those that were proven before.
+
         Args:
+            always: keep it for when the window is retired, whatever else was kept of it.
             wanted_still: asked for every record that is loaded, before every proof and before the opening; raises when
                 nobody waits for the blocks any more.
 
         Raises:
             EstimateError: no such records, or the window is not closed.
+            AttestationError: the window is retired.
             ConfigurationError: no such key here.
             ProofError: a proof does not hold; the key is stopped then.
         """
         if not 1 <= len(wanted) <= certificate.MAX_BLOCKS:
             raise EstimateError(f"ask for 1..{certificate.MAX_BLOCKS} blocks at once")
+        name = blocks_ask(key_digest, tenant, wanted)
+        retired = is_retired(self._state, manifest)
+        kept = self._kept.find(manifest, name) if retired or always else None
+        if kept is not None:
+            return kept
+        if retired:
+            raise refusal()
         with self._list_of(manifest):
             signed, found = self._signed(manifest), self._load(manifest, wanted_still)
         listed = next((one for one in signed.body.tenants if one.tenant == tenant), None)
@@ -243,12 +259,27 @@ class Estimates:
 
         try:
             prover = BlockProver(self._group, backend, scope, records, self._draw)
-            return prover.batch(statements, may_prove, self._turns).encode()
+            made = prover.batch(statements, may_prove, self._turns).encode()
         except ProofError as error:
             if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))
                 log.error("a block of the estimate cannot be proven, the key is stopped: %s", error)
             raise
+        self._kept.keep(manifest, name, made, always)
+        return made
+
+    def newest_keys(self) -> list[EstimateView]:
+        """The newest key of each size that this provider holds."""
+        found = []
+        for ring in self._rings:
+            with suppress(ConfigurationError):
+                found.append(ring.newest())
+        return found
+
+    def forget(self, manifest: bytes) -> None:
+        """Let go of what is in memory of a window that is retired."""
+        with self._list_of(manifest):
+            self._records.pop(manifest, None)
 
     def _backend(self, digest: bytes) -> BlockBackend:
         for ring in self._rings:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
-from ragseal.kernel import signature
+from ragseal.kernel import field, signature
 from ragseal.kernel.bn254 import Group
+from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, SignedManifest, Thinning, WindowClose
 from ragseal.kernel.errors import (
     CommitmentError,
@@ -22,7 +23,7 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.policy import Policy
 from ragseal.ledger.log import Log
-from ragseal.prover.attestation.proofs import stop_key, stopped
+from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import documents, index, manifest, registry
 from ragseal.prover.commitment.coin_placement import placed_afresh
@@ -234,10 +235,14 @@ class Provider:
 
     def _coin_seed(self, window: Window) -> bytes:
         """Raises CommitmentError: this state holds no such seed, or not the committed one."""
-        found = self.window_secrets(window.digest)
-        if found.coin_seed is None:
-            raise CommitmentError(f"window {window.manifest.window!r} has no coin to carry on")
-        return found.coin_seed
+        found = self.state.row("SELECT coin_seed FROM windows WHERE manifest = ?", (window.digest,))  # also if retired
+        if found is None or found[0] is None:
+            raise CommitmentError(f"this provider's state holds no coins of window {window.manifest.window!r}")
+        if coin_commitment(field.limbs(found[0])) != window.manifest.coin.c_coin:
+            raise CommitmentError(
+                f"the stored coins of window {window.manifest.window!r} are not those it committed to"
+            )
+        return bytes(found[0])
 
     def _thinning_keys(self) -> ThinningKeys:
         keys = self.backends.thinning_keys
@@ -298,6 +303,21 @@ class Provider:
             self.backends.estimate_keys,
             self.window_secrets,
             self.state.key,
+            self.environment.draw,
+            self.turns,
+        )
+
+    def new_proofs(self) -> Proofs:
+        """Proofs of this provider's records, made when they are asked for."""
+        tools = self.backends
+        return Proofs(
+            self.state,
+            self.journal,
+            tools.group,
+            tools.engine,
+            tools.keys.view,
+            tools.keys.backend,
+            self.window_secrets,
             self.environment.draw,
             self.turns,
         )

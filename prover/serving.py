@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from ragseal.kernel import signature
@@ -24,12 +25,13 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.attestation.answering import AnsweringContext, Attestation
 from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
-from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.ending import Ending
 from ragseal.prover.provider import Provider
+from ragseal.prover.retiring import LOOK_SECONDS, Retiring
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Entry, Journal
+from ragseal.prover.storage.retirement import is_retired
 
 FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
 ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
@@ -62,17 +64,7 @@ class Serving:
             provider.backends,
             provider.environment,
         )
-        self.proofs = Proofs(
-            state,
-            journal,
-            backends.group,
-            backends.engine,
-            backends.keys.view,
-            backends.keys.backend,
-            provider.window_secrets,
-            environment.draw,
-            provider.turns,
-        )
+        self.proofs = provider.new_proofs()
         tools = AnsweringContext(
             group=backends.group,
             key_of=backends.keys.view,
@@ -106,7 +98,12 @@ class Serving:
         self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
         self.warns_of_ends = True  #: the operator, who commits the next window
         self.committing = asyncio.Lock()  #: one window at a time
+        self.copying = asyncio.Lock()  #: the folder: while it is, nothing in it is purged
+        self.retiring = Retiring(provider, self.proofs, self.estimates)
         self._aside = ThreadPoolExecutor(ASIDE, "aside")
+        self._purging = ThreadPoolExecutor(1, "retiring")
+        self.look = asyncio.Event()  #: there may be something to purge
+        self._retirer: asyncio.Task[None] | None = None
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -123,14 +120,19 @@ class Serving:
         """
         history = self.journal.history
         for window in {one.digest: one for one in (history.current, history.newest) if one is not None}.values():
+            if is_retired(self.provider.state, window.digest):
+                continue
             await asyncio.to_thread(self.provider.window_secrets, window.digest)
             await asyncio.to_thread(self.provider.backends.keys.backend, window.manifest.key_digest)
         if history.following is not None:
             await asyncio.to_thread(self.provider.load_thinning_key, history.following)
         if self.serve_options.eager:
-            self.proofs.start(history.current.digest if history.current is not None else None)
+            current = history.current
+            kept = current is not None and not is_retired(self.provider.state, current.digest)
+            self.proofs.start(current.digest if current is not None and kept else None)
         self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
+        self._retirer = asyncio.create_task(self._retire())
         if self.warns_of_ends:
             self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
 
@@ -161,15 +163,52 @@ class Serving:
 
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""
-        for task in (self._driver, self._publisher, self._ending):
+        self.retiring.stop()
+        for task in (self._driver, self._publisher, self._ending, self._retirer):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         self.deliveries.stop()
         self._aside.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._purging.shutdown, True, cancel_futures=True)
         await self.attestation.drain()
         await asyncio.to_thread(self.proofs.stop)
+
+    async def _retire(self) -> None:
+        """Retire what was kept long enough, and go on with what a stop or a crash left."""
+        while True:
+            try:
+                await self.retire_due()
+            except AuditError as error:
+                log.error("what is to be purged is not purged yet: %s", error)
+            except Exception:
+                log.exception("what is to be purged is not purged yet")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.look.wait(), LOOK_SECONDS)
+            self.look.clear()
+
+    async def retire_due(self) -> None:
+        """Retire the windows that were kept long enough, and purge what is pending.
+
+        Raises:
+            AuditError: something cannot be purged now.
+        """
+        for window in await self.purging(self.retiring.prepare_due):
+            await self.purging(partial(self.retiring.retire, window))
+            log.info("window %s is retired: its texts, queries and secrets are purged", window.manifest.window)
+        await self.sweep()
+
+    async def sweep(self) -> bool:
+        """Purge what is pending, while nothing is committed or copied; whether nothing is left."""
+        async with self.committing, self.copying:
+            if not await self.purging(lambda: self.retiring.pending):
+                return True
+            return await self.purging(self.retiring.sweep)
+
+    async def purging(self, work: Callable[[], T]) -> T:
+        """Work on what is to be retired, one after the other in a thread of its own: its proofs may take hours."""
+        return await asyncio.get_running_loop().run_in_executor(self._purging, work)
 
     def _on_record(self, manifest: bytes, seq: int) -> None:
         if self.serve_options.eager:

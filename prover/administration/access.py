@@ -21,7 +21,8 @@ from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told
-from ragseal.prover.provider import Provider, refuse_rollback
+from ragseal.prover.provider import Environment, Provider, refuse_rollback
+from ragseal.prover.retiring import Retiring
 from ragseal.prover.storage.state import State
 
 
@@ -40,6 +41,10 @@ class Administration(Protocol):
 
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told: ...
 
+    def erase_document(self, tenant: str, name: str, reason: str) -> Told: ...
+
+    def list_erasures(self, tenant: str, name: str) -> Told: ...
+
     def list_documents(self, tenant: str) -> Told: ...
 
     def sync_documents(self, reading: Reading, progress: Progress, stop: threading.Event) -> Told: ...
@@ -56,7 +61,9 @@ class Administration(Protocol):
 
     def close(self, window: str) -> Told: ...
 
-    def backup(self, folder: Path, progress: Progress) -> Told: ...
+    def retire(self, window: str, agreed: bool, unproven: bool, progress: Progress) -> Told: ...
+
+    def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told: ...
 
 
 class Local:
@@ -94,6 +101,19 @@ class Local:
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told:
         return operations.delete_documents(self._state, self._embedder(), tenant, names)
 
+    def erase_document(self, tenant: str, name: str, reason: str) -> Told:
+        with self._provider() as provider:
+            now = int(provider.environment.clock())
+            told = operations.erase_document(self._state, tenant, name, reason, now)
+            retiring = _retiring(provider)
+            if retiring.pending:
+                retiring.sweep()
+            return told
+
+    def list_erasures(self, tenant: str, name: str) -> Told:
+        with self._provider() as provider:
+            return operations.list_erasures(provider, tenant, name)
+
     def list_documents(self, tenant: str) -> Told:
         return operations.list_documents(self._state, tenant)
 
@@ -121,10 +141,23 @@ class Local:
             name = operations.name_to_close(provider, window)
             return operations.closed(provider, name, provider.end(provider.journal.history.named(name)).index)
 
-    def backup(self, folder: Path, progress: Progress) -> Told:
+    def retire(self, window: str, agreed: bool, unproven: bool, progress: Progress) -> Told:
+        with self._provider() as provider:
+            retiring = _retiring(provider)
+            meant = retiring.named(window, agreed)
+            operations.prove_for_audits(retiring, meant, unproven, progress)
+            retiring.retire(meant)
+            return operations.retired(meant, retiring.sweep())
+
+    def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
         with Log.open(self._state.ledger_directory, self._state.log_signer) as ledger:
             refuse_rollback(self._state, ledger)  # or the copy would look sound
-            return backup.make(self._state, ledger, folder, progress)
+            told = backup.make(self._state, ledger, folder, progress, keys)
+            return operations.copied(self._state, folder, told, int(Environment().clock()))
+
+
+def _retiring(provider: Provider) -> Retiring:
+    return Retiring(provider, provider.new_proofs(), provider.new_estimates())
 
 
 @contextmanager

@@ -21,11 +21,13 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteVerifier
+from ragseal.prover.administration import sealed_copy
 from ragseal.prover.administration.operations import Progress
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import refuse_rollback
 from ragseal.prover.storage.journal import Journal
-from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
+from ragseal.prover.storage.retirement import shred
+from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, Settings, State
 from ragseal.runtime.durable import sync_directory
 from ragseal.runtime.face import when
 
@@ -37,11 +39,12 @@ COSIGNATURES = "cosignatures"
 # --- make ------------------------------------------------------------------------------------------------------------
 
 
-def make(state: State, ledger: Log, folder: Path, progress: Progress) -> Told:
+def make(state: State, ledger: Log, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
     """Copy all that a provider keeps into a new folder.  Blocks.
 
     Args:
         folder: absolute; must not be there yet.
+        keys: where the keys go under which the copy's secrets are encrypted; without it they are not.
 
     Raises:
         ConfigurationError: it is there, lies inside the provider's own, or the disk refuses; nothing is left then.
@@ -60,11 +63,24 @@ def make(state: State, ledger: Log, folder: Path, progress: Progress) -> Told:
         progress("copying the keys", 0, 0)
         _copy_tree(state.keys_directory, made / "keys")
         _copy_log(state, ledger, made / LEDGER, size, progress)
+        if keys is not None:
+            progress("encrypting", 0, 0)
+            drawn, hashing = sealed_copy.draw_keys(state, secrets.token_bytes)
+            sealed_copy.seal(made, drawn, hashing, secrets.token_bytes)
+            sealed_copy.save_keys(keys, state.settings.origin, drawn)
     values = {"folder": str(folder), "entries": size, "checkpoint": ledger.checkpoint_at(size).decode()}
+    if keys is not None:
+        return Told(
+            {**values, "keys": str(keys)},
+            f"{folder} holds this provider as of {size} entries of its log, encrypted under the keys in {keys}: keep "
+            "that file elsewhere, as secret as the provider's own folder, and only its newest version, with which all "
+            "older copies forget what was purged since. provider.pem and log.pem are in the copy as they are",
+        )
     return Told(
         values,
         f"{folder} holds this provider as of {size} entries of its log; whoever reads it can compute the noise: keep "
-        "it as secret as the provider's own folder. Once the provider has gone on, it cannot be continued from here",
+        "it as secret as the provider's own folder, and delete it once something is erased (--keys encrypts it). Once "
+        "the provider has gone on, it cannot be continued from here",
     )
 
 
@@ -72,7 +88,7 @@ def _copy_matrices(state: State, made: Path, progress: Progress) -> None:
     (made / "windows").mkdir(mode=0o700)
     copy = sqlite3.connect(made / DATABASE)
     try:
-        names = [str(name) for (name,) in copy.execute("SELECT matrix FROM versions")]
+        names = [str(name) for (name,) in copy.execute("SELECT matrix FROM versions WHERE matrix <> ''")]
     finally:
         copy.close()
     for number, name in enumerate(names):
@@ -155,10 +171,11 @@ def _sync_all(folder: Path) -> None:
 # --- put back --------------------------------------------------------------------------------------------------------
 
 
-def restore(source: Path, target: Path, newest: bytes | None, nothing_newer: bool) -> Told:
+def restore(source: Path, target: Path, newest: bytes | None, nothing_newer: bool, keys: Path | None = None) -> Told:
     """Put a backup where its provider was, unless that would fork the log.  Blocks.
 
     Args:
+        keys: the newest keys file, of a copy that is encrypted.
         newest: the newest note of this log that anybody has, such as an observer's.
         nothing_newer: its owner says that no checkpoint left the provider after this copy was made.
 
@@ -166,6 +183,8 @@ def restore(source: Path, target: Path, newest: bytes | None, nothing_newer: boo
         ConfigurationError: no backup, the target is there, or nobody said what is newest.
         LedgerError: something newer was signed; says what would be lost.
     """
+    if sealed_copy.is_sealed(source):
+        return _restore_sealed(source, target, newest, nothing_newer, keys)
     with State(source) as state:
         verifier = state.log_signer.verifier
         with Log.open(state.ledger_directory, state.log_signer) as ledger:
@@ -192,6 +211,27 @@ def restore(source: Path, target: Path, newest: bytes | None, nothing_newer: boo
                     _copy_file(path, made / path.name)
             (made / LEDGER / "lock").unlink(missing_ok=True)
     return Told({"state": str(target), "entries": size}, f"{target} is the provider again: it {held}")
+
+
+def _restore_sealed(source: Path, target: Path, newest: bytes | None, nothing_newer: bool, keys: Path | None) -> Told:
+    """Decrypt beside the target, and go on with that."""
+    if keys is None:
+        raise ConfigurationError(f"{source} is encrypted: name the newest keys file that `backup` wrote (--keys FILE)")
+    found = sealed_copy.load_keys(keys, Settings.load(source / SETTINGS).origin)
+    opened = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        _copy_tree(source, opened)
+        windows, documents = sealed_copy.unseal(opened, found)
+        told = restore(opened, target, newest, nothing_newer)
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigurationError(f"cannot decrypt {source}: {error}") from None
+    finally:
+        for path in sorted(opened.rglob("*")) if opened.exists() else []:
+            if path.is_file():
+                shred(path)
+        shutil.rmtree(opened, ignore_errors=True)
+    values = {**told.values, "windows_purged": windows, "documents_purged": documents}
+    return Told(values, f"{told.text}; {windows} windows and {documents} documents of it have no key any more: purged")
 
 
 def _held(state: State, ledger: Log) -> str:

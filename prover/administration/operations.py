@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel import signature
-from ragseal.kernel.errors import CommitmentError, EncodingError
+from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, EncodingError
 from ragseal.prover import assembly, spending
 from ragseal.prover.commitment import documents, index, registry
 from ragseal.prover.commitment.corpora import Document
@@ -28,10 +29,15 @@ from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import Provider
+from ragseal.prover.retiring import Retiring
 from ragseal.prover.sources.opening import open_source
 from ragseal.prover.sources.sync import Target, follow, sync
 from ragseal.prover.sources.vectors import VectorRule
+from ragseal.prover.storage import erasure, retirement
+from ragseal.prover.storage.erasure import Erasure
+from ragseal.prover.storage.history import History, Window
 from ragseal.prover.storage.state import State
+from ragseal.runtime.face import when
 from ragseal.runtime.metadata import committed, mapping_of
 
 EMBED_BATCH = 16  #: texts between two words to whoever waits
@@ -70,6 +76,7 @@ def status(provider: Provider, following: dict[str, Any] | None = None) -> Told:
                 "stage": "passed over" if provider.journal.history.passed_over(w) else w.stage.name.lower(),
                 "records": len(w.records),
                 "proven": int(proven.get(w.digest, 0)),
+                "retired": retirement.is_retired(state, w.digest),
             }
             for w in windows
         ],
@@ -77,7 +84,8 @@ def status(provider: Provider, following: dict[str, Any] | None = None) -> Told:
     }
     lines = [f"{key:13} {value}" for key, value in values.items() if key not in ("windows", "budget")]
     for w in values["windows"]:
-        lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven")
+        gone = ", retired" if w["retired"] else ""
+        lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven{gone}")
     lines += spending.lines(values["budget"])
     if following is not None:
         values["next"] = following
@@ -154,6 +162,98 @@ def delete_documents(state: State, embedder: Embedder, tenant: str, names: Seque
     return Told({"tenant": tenant, "deleted": done.deleted}, f"{tenant}: {done.deleted} documents deleted")
 
 
+def erase_document(state: State, tenant: str, name: str, reason: str, now: int) -> Told:
+    """Take a document out of the next version and queue its erasure.  Raises as :func:`erasure.erase` does."""
+    number = erasure.erase(state, tenant, name, reason, now, secrets.token_bytes)
+    (made,) = [one for one in erasure.erasures(state) if one.number == number]
+    waits = len(erasure.waits_for(state, made))
+    text = f"{tenant}: document {name} is in no version that is committed from now on"
+    if waits:
+        text += (
+            f"; {waits} windows were committed with it, and it is purged once they are retired (`documents erasures`)"
+        )
+    return Told({"tenant": tenant, "erasure": number, "windows": waits}, text)
+
+
+def list_erasures(provider: Provider, tenant: str, name: str) -> Told:
+    """What was asked to be erased, since when it is out of answers, and what its purge waits for."""
+    state, history = provider.state, provider.journal.history
+    found = [_erasure(state, history, one) for one in erasure.erasures(state, tenant, name)]
+    lines = [line for one in found for line in _erasure_lines(one)]
+    return Told({"erasures": found}, "\n".join(lines) or "nothing was asked to be erased")
+
+
+def _erasure(state: State, history: History, one: Erasure) -> dict[str, Any]:
+    known = [history.windows[manifest] for manifest in one.windows if manifest in history.windows]
+    waits, retain = erasure.waits_for(state, one), retirement.retain_of(state)
+    since, out = None, None
+    if all(retirement.over(history, window) for window in known):
+        since = max([one.asked, *(window.close.time for window in known if window.close is not None)])
+        later = (w for w in history.windows.values() if w.opened_at >= since and w.digest not in one.windows)
+        out = next((w.manifest.window for w in later), None)
+    return {
+        "number": one.number,
+        "tenant": one.tenant,
+        "id": one.document,
+        "reason": one.reason,
+        "asked": one.asked,
+        "out_of_answers": since,
+        "first_window_without": out,
+        "waits_for": [
+            {
+                "window": w.manifest.window,
+                "stage": w.stage.name.lower(),
+                "retired_at": retirement.due_at(history, w, retain),
+            }
+            for w in known
+            if w.digest in waits
+        ],
+        "purged": one.purged,
+        "backups": erasure.backups_before(state, one.purged),
+    }
+
+
+def _erasure_lines(one: dict[str, Any]) -> Iterator[str]:
+    named = f"document {one['id']}" if one["id"] is not None else "a document"
+    out = "still in answers" if one["out_of_answers"] is None else f"out of answers since {when(one['out_of_answers'])}"
+    purged = "not purged yet" if one["purged"] is None else f"purged {when(one['purged'])}"
+    yield f"{one['number']}  {one['tenant']}: {named} ({one['reason']}): asked {when(one['asked'])}, {out}, {purged}"
+    for window in one["waits_for"]:
+        at = window["retired_at"]
+        yield f"   waits for window {window['window']} ({window['stage']})" + (f", retired {when(at)}" if at else "")
+    if one["backups"]:
+        first, last = one["backups"][0], one["backups"][-1]
+        which = first if first == last else f"{first} ... {last}"
+        yield f"   {len(one['backups'])} backups were made before and may hold it, delete them: {which}"
+
+
+def retired(window: Window, swept: bool) -> Told:
+    """What is said of a window that was retired."""
+    name = window.manifest.window
+    text = f"window {name} is retired: its texts, queries and secrets are purged, its receipts and proofs stay"
+    if not swept:
+        text = f"window {name} is retired; what it kept is purged once the copy that is being made is done"
+    return Told({"window": name, "purged": swept}, text)
+
+
+def prove_for_audits(retiring: Retiring, window: Window, unproven: bool, progress: Progress) -> None:
+    """All that a full audit asks for.  ConfigurationError: it cannot be made, and nobody said ``unproven``."""
+    try:
+        retiring.prove(window, progress)
+    except AuditError as error:
+        if not unproven:
+            raise ConfigurationError(
+                f"not all that an audit of window {window.manifest.window!r} asks for can be made ({error}): nothing "
+                "was purged. --unproven retires it all the same, and no audit of it ends in a verdict then"
+            ) from None
+
+
+def copied(state: State, folder: Path, told: Told, now: int) -> Told:
+    """Keep where a copy went: what is erased from now on is in it still, where it is not encrypted."""
+    erasure.remember_backup(state, str(folder), now, "keys" in told.values)
+    return told
+
+
 def list_documents(state: State, tenant: str) -> Told:
     """A tenant's documents, by id."""
     found = documents.listed(state, tenant)
@@ -208,6 +308,8 @@ def _embedding(embedder: Embedder, tenant: str, progress: Progress) -> Embed:
 def _applied(tenant: str, done: Applied, notes: Sequence[str] = ()) -> Told:
     told = [f"{done.added} documents added", f"{done.changed} changed", f"{done.deleted} deleted"]
     text = f"{tenant}: {', '.join(told)}, {done.unchanged} as they were"
+    if done.erased:
+        text += f"; {done.erased} were erased here and stay out, though the source has them"
     return Told({"tenant": tenant, **asdict(done), "notes": list(notes)}, "\nnote: ".join([text, *notes]))
 
 

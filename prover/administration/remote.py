@@ -76,6 +76,12 @@ class Remote:
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told:
         return self._once("DeleteDocuments", admin_pb2.DeleteDocumentsRequest(tenant=tenant, ids=names))
 
+    def erase_document(self, tenant: str, name: str, reason: str) -> Told:
+        return self._once("EraseDocument", admin_pb2.EraseDocumentRequest(tenant=tenant, id=name, reason=reason))
+
+    def list_erasures(self, tenant: str, name: str) -> Told:
+        return self._once("ListErasures", admin_pb2.ListErasuresRequest(tenant=tenant, id=name))
+
     def list_documents(self, tenant: str) -> Told:
         return self._once("ListDocuments", admin_pb2.ListDocumentsRequest(tenant=tenant))
 
@@ -109,8 +115,13 @@ class Remote:
     def close(self, window: str) -> Told:
         return self._once("EndWindow", admin_pb2.EndWindowRequest(window=window))
 
-    def backup(self, folder: Path, progress: Progress) -> Told:
-        return self._long("Backup", admin_pb2.BackupRequest(folder=str(folder)), progress)
+    def retire(self, window: str, agreed: bool, unproven: bool, progress: Progress) -> Told:
+        request = admin_pb2.RetireWindowRequest(window=window, agreed=agreed, unproven=unproven)
+        return self._long("RetireWindow", request, progress)
+
+    def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
+        request = admin_pb2.BackupRequest(folder=str(folder), keys="" if keys is None else str(keys))
+        return self._long("Backup", request, progress)
 
     # --- calls ---
 

@@ -19,6 +19,7 @@ from ragseal.prover.administration.operations import Lines, Progress, Reading
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told, commit_while_serving
 from ragseal.prover.serving import Serving
+from ragseal.prover.storage.history import Window
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.v1 import admin_pb2, admin_pb2_grpc
 
@@ -38,7 +39,6 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         """``following``: what there is to say of the windows to come."""
         self._serving, self._following = serving, following
         self._documents = asyncio.Lock()  #: one corpus at a time
-        self._copying = asyncio.Lock()
 
     def mount(self, server: Any) -> None:
         """Add the service to a grpc.aio server that strangers do not reach."""
@@ -104,6 +104,22 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         )
 
     @answers
+    async def EraseDocument(self, request: admin_pb2.EraseDocumentRequest, context: Any) -> Any:
+        serving = self._serving
+        state, now = serving.provider.state, int(serving.provider.environment.clock())
+        async with serving.committing:  # or a window could be committed with it that nobody waits for
+            told = await asyncio.to_thread(
+                operations.erase_document, state, request.tenant, request.id, request.reason, now
+            )
+        serving.look.set()
+        return _result(told)
+
+    @answers
+    async def ListErasures(self, request: admin_pb2.ListErasuresRequest, context: Any) -> Any:
+        provider = self._serving.provider
+        return _result(await asyncio.to_thread(operations.list_erasures, provider, request.tenant, request.id))
+
+    @answers
     async def ListDocuments(self, request: admin_pb2.ListDocumentsRequest, context: Any) -> Any:
         state = self._serving.provider.state
         return _result(await asyncio.to_thread(operations.list_documents, state, request.tenant))
@@ -167,17 +183,39 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         entry = await asyncio.shield(self._serving.turn(provider.journal.history.named(name)))
         return _result(operations.closed(provider, name, entry.index))
 
+    @streams
+    async def RetireWindow(self, request: admin_pb2.RetireWindowRequest, context: Any) -> AsyncIterator[Any]:
+        serving = self._serving
+
+        def prove(tell: Progress) -> Window:
+            window = serving.retiring.named(request.window, request.agreed)
+            operations.prove_for_audits(serving.retiring, window, request.unproven, tell)
+            return window
+
+        async def work(tell: Progress) -> Told:
+            window = await serving.purging(lambda: prove(tell))
+            await serving.purging(lambda: serving.retiring.retire(window))
+            return operations.retired(window, await serving.sweep())
+
+        async for said in _telling(work):
+            yield said
+
     # --- the whole folder ---
 
     @streams
     async def Backup(self, request: admin_pb2.BackupRequest, context: Any) -> AsyncIterator[Any]:
         folder, provider = Path(request.folder), self._serving.provider
-        if not folder.is_absolute():
-            raise ConfigurationError("name the backup's folder by an absolute path")
+        keys = Path(request.keys) if request.keys else None
+        if not folder.is_absolute() or (keys is not None and not keys.is_absolute()):
+            raise ConfigurationError("name the backup's folder by an absolute path, and its keys file, too")
+
+        def copy(tell: Progress) -> Told:
+            told = backup.make(provider.state, provider.ledger, folder, tell, keys)
+            return operations.copied(provider.state, folder, told, int(provider.environment.clock()))
 
         async def work(tell: Progress) -> Told:
-            async with self._copying:
-                return await self._serving.aside(lambda: backup.make(provider.state, provider.ledger, folder, tell))
+            async with self._serving.copying:
+                return await self._serving.aside(lambda: copy(tell))
 
         async for said in _telling(work):
             yield said

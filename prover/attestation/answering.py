@@ -47,6 +47,7 @@ from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import Stage, Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
+from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.tokenbucket import TokenBuckets
@@ -375,5 +376,6 @@ class Attestation:
                 f"request {request.ctr} of this account was another one: every ctr is signed once; go on with "
                 f"{window.counters.get(request.account, 0) + 1}"
             )
+        await asyncio.to_thread(require_kept, self._state, window.digest)  # before anything is loaded for it
         secrets = await self._window_secrets(window, account)
         return Answered.of(await asyncio.to_thread(self._answers.again, window, secrets, seq))

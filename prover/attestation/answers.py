@@ -25,6 +25,7 @@ from ragseal.kernel.errors import AttestationError
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, query_key
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Entry, Journal
+from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
@@ -38,6 +39,7 @@ def secrets_of_record(state: State, record: Record) -> QuerySecrets:
     place = query_key(record.manifest, record.signed)
     stored = state.row(f"SELECT secrets FROM queries WHERE {QUERY_KEY}", place)
     if stored is None:
+        require_kept(state, record.manifest)
         raise AttestationError("the answer to this request is lost: the provider must restore state.db")
     kept = QuerySecrets.decode(stored[0])
     if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):

@@ -28,6 +28,7 @@ from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
 from ragseal.kernel.transcript import challenge
+from ragseal.prover.attestation.kept_deliveries import KeptDeliveries, proofs_ask
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, shifted_scores
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.columns import embedding_generators
@@ -35,6 +36,7 @@ from ragseal.prover.commitment.index import Version
 from ragseal.prover.randomness import Draw, packed_scalars
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.retirement import is_retired, require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
@@ -112,6 +114,7 @@ class Proofs:
         self._secrets_of = secrets_of
         self._draw = draw
         self._turns = turns or Turns()
+        self._kept = KeptDeliveries(state)
         self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
         self._jobs: queue.Queue[tuple[bytes, int] | None] = queue.Queue()
         self._worker: threading.Thread | None = None
@@ -139,6 +142,7 @@ class Proofs:
             known = self.stored(manifest, seq)
             if known is not None:
                 return known
+            require_kept(self._state, manifest)
             window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
             key_digest = window.manifest.key_digest
             reason = stopped(self._state, key_digest)
@@ -165,6 +169,7 @@ class Proofs:
         place = query_key(window.digest, record.signed)
         stored = self._state.row(f"SELECT secrets FROM queries WHERE {QUERY_KEY}", place)
         if stored is None or window.beacon is None:
+            require_kept(self._state, window.digest)
             raise ProofError(f"the secrets of record {seq} are missing: restore state.db from a backup")
         kept = QuerySecrets.decode(stored[0])
         if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
@@ -225,20 +230,28 @@ class Proofs:
 
     # --- batches ---
 
-    def batch(self, manifest: bytes, seqs: Sequence[int], wanted_still: Callable[[], None] = lambda: None) -> bytes:
+    def batch(
+        self,
+        manifest: bytes,
+        seqs: Sequence[int],
+        wanted_still: Callable[[], None] = lambda: None,
+        always: bool = False,
+    ) -> bytes:
         """A ProofBatch of the records ``seqs`` (strictly increasing; empty: all of the window).
 
-        The openings' nonces are fresh for every batch, so overlapping batches reveal nothing about each other.
+        The openings' nonces are fresh for every batch, so overlapping batches reveal nothing about each other.  Of a
+        retired window there are those that were made before.
 
         Args:
+            always: keep it for when the window is retired, whatever else was kept of it.
             wanted_still: asked before every proof, and once for every record whenever the openings go through them;
                 raises when nobody waits for the batch any more.
 
         Raises:
-            AttestationError: no records, unknown ones, or not increasing.
+            AttestationError: no records, unknown ones, not increasing, or the window is retired.
             ProofError: a record cannot be proven.
         """
-        window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
+        window = self._journal.history.window(manifest)
         wanted = tuple(seqs) or tuple(range(len(window.records)))
         if not wanted:
             raise AttestationError(f"window {window.manifest.window!r} has no records to prove")
@@ -247,8 +260,13 @@ class Proofs:
         if wanted[-1] >= len(window.records):
             raise AttestationError(f"there is no record {wanted[-1]}: the window has {len(window.records)}")
         known = self._delivered.get((manifest, wanted))
+        if known is None and (always or is_retired(self._state, manifest)):
+            known = self._kept.find(manifest, proofs_ask(wanted))
         if known is not None:
+            if always:
+                self._kept.keep(manifest, proofs_ask(wanted), known, always)
             return known
+        secrets = self._secrets_of(manifest)
         entries = []
         for seq in wanted:
             wanted_still()
@@ -269,6 +287,7 @@ class Proofs:
         )
         opening = self._open_hints(window, context, items, cases, wanted_still)
         made = ProofBatch(manifest, tuple(entries), links, opening).encode()
+        self._kept.keep(manifest, proofs_ask(wanted), made, always)
         self._delivered[manifest, wanted] = made
         while len(self._delivered) > KEPT_BATCHES:
             self._delivered.popitem(last=False)

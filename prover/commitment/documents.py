@@ -22,6 +22,7 @@ from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
 from ragseal.prover.randomness import Draw
+from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.history import History, Stage
 from ragseal.prover.storage.state import State
 
@@ -72,6 +73,7 @@ class Applied:
     changed: int = 0
     deleted: int = 0
     unchanged: int = 0  #: there with the same content, or to be deleted and not there
+    erased: int = 0  #: in the source, and erased here: they stay out
 
     def __add__(self, other: Applied) -> Applied:
         """Of one run of changes after another."""
@@ -80,6 +82,7 @@ class Applied:
             self.changed + other.changed,
             self.deleted + other.deleted,
             self.unchanged + other.unchanged,
+            self.erased + other.erased,
         )
 
     @property
@@ -147,7 +150,8 @@ def apply(
         changes: read once; of one id several times, the order counts.
         embed: called once, with the texts that are new or changed and came without a row.
         shape: as the period was begun with; of a new tenant, as it begins with.
-        source: identity of the source that documents are put from; remembered with each.
+        source: identity of the source that documents are put from; remembered with each.  What was erased (G.12) is not
+            taken from a source again; an operator who puts it without one asks for it anew.
         mark: how far that source was read; in the same transaction.
 
     Raises:
@@ -159,9 +163,12 @@ def apply(
     begun = _begun(state, tenant)
     stored = state.rows("SELECT document, content, source FROM documents WHERE tenant = ?", (tenant,))
     present = {name: content for name, content, _ in stored}
-    plan = _Plan()
+    plan, stays_out, erased = _Plan(), tombstones.erased_of(state, tenant), 0
     for change in changes:
         if isinstance(change, Put):
+            if source and stays_out(change.document.id):
+                erased += 1
+                continue
             _check_put(change, shape)
         plan.take(change, present)
     placement, used, revision = begun.continued(tenant, shape) if begun else (draw(KEY_BYTES), 0, 0)
@@ -176,14 +183,17 @@ def apply(
     with state.transaction() as db:
         _require_revision(db, tenant, revision)
         for name in plan.deleted:
-            _delete(db, tenant, name, _rest(placement, name))
+            _delete(db, tenant, name, resting_name(placement, name))
         for put, row in zip(plan.inserted.values(), rows, strict=False):
             db.execute(
-                "DELETE FROM resting WHERE tenant = ? AND document = ?", (tenant, _rest(placement, put.document.id))
+                "DELETE FROM resting WHERE tenant = ? AND document = ?",
+                (tenant, resting_name(placement, put.document.id)),
             )
             _insert(db, tenant, slots[put.document.id], put, row, source)
         for put, row in zip(plan.edited.values(), rows[len(slots) :], strict=True):
             _edit(db, tenant, put, row, source)
+        if not source:
+            tombstones.put_again(db, tenant, [put.document.id for put in written])
         for name in moved:
             db.execute("UPDATE documents SET source = ? WHERE tenant = ? AND document = ?", (source, tenant, name))
         db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
@@ -194,6 +204,7 @@ def apply(
         changed=len(plan.edited) + len(plan.inserted.keys() & plan.deleted),
         deleted=len(plan.deleted - plan.inserted.keys()),
         unchanged=len(plan.same) + len(plan.absent - plan.inserted.keys()),
+        erased=erased,
     )
 
 
@@ -331,11 +342,11 @@ def _own_slots(state: State, tenant: str, placement: bytes, plan: _Plan) -> dict
     """Slots of inserted documents that had one in this period: in another one they would have two coins (A.11.10)."""
     resting = dict(state.rows("SELECT document, slot FROM resting WHERE tenant = ?", (tenant,)))
     leaving = dict(state.rows("SELECT document, slot FROM documents WHERE tenant = ?", (tenant,)))
-    named = {name: resting.get(_rest(placement, name), leaving.get(name)) for name in plan.inserted}
+    named = {name: resting.get(resting_name(placement, name), leaving.get(name)) for name in plan.inserted}
     return {name: slot for name, slot in named.items() if slot is not None}
 
 
-def _rest(placement: bytes, name: str) -> bytes:
+def resting_name(placement: bytes, name: str) -> bytes:
     """What is kept of a deleted document's id."""
     return hmac.digest(placement, b"resting" + name.encode(), "sha256")
 
@@ -378,6 +389,13 @@ def _edit(db: sqlite3.Connection, tenant: str, put: Put, row: bytes, source: str
     values = (one.text, one.metadata.encode(), row, put.content(), source, tenant, one.id)
     query = "UPDATE documents SET text = ?, metadata = ?, row = ?, content = ?, source = ?"
     db.execute(f"{query} WHERE tenant = ? AND document = ?", values)
+
+
+def remove(db: sqlite3.Connection, tenant: str, name: str) -> None:
+    """Delete a document that is there, in the caller's transaction; what is being embedded meanwhile is done again."""
+    (placement,) = db.execute("SELECT placement FROM tenants WHERE name = ?", (tenant,)).fetchone()
+    _delete(db, tenant, name, resting_name(placement, name))
+    db.execute("UPDATE tenants SET revision = revision + 1 WHERE name = ?", (tenant,))
 
 
 def _nothing_to_embed(texts: Sequence[str]) -> npt.NDArray[np.int8]:

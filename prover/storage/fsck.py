@@ -37,9 +37,11 @@ from ragseal.prover.commitment.columns import commit_columns
 from ragseal.prover.commitment.index import Columns
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
+from ragseal.prover.storage import retired_check
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
+from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
 from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
 from ragseal.runtime.durable import spares_of
@@ -208,6 +210,8 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
     state, journal, tools, manifest = provider.state, provider.journal, provider.backends, window.manifest
     where = f"window {manifest.window!r}"
     report.count("windows")
+    if is_retired(state, window.digest):
+        return check_retired(state, window, report)
     report.count("records", len(window.records))
     check, done = RecordCheck(state, journal, window), 0
     total = len(window.records)
@@ -244,6 +248,21 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
                     report.found(problem)
 
 
+def check_retired(state: State, window: Window, report: Report) -> None:
+    """A window whose secrets are purged: nothing of them is left, and what auditors still ask for is there."""
+    where = f"window {window.manifest.window!r}"
+    report.count("retired windows")
+    if retired_check.unfinished(state, window):
+        report.notes.append(f"{where} is being retired: the next start of `serve` goes on with it")
+        return
+    with report.guard(where):
+        for problem in retired_check.problems(state, window):
+            report.found(f"{where}: {problem}")
+        missing = retired_check.unproven(state, window)
+        if missing and window.beacon is not None:
+            report.notes.append(f"{where} was retired with {missing} records that have no proof: no audit of it passes")
+
+
 def check_links(provider: Provider, window: Window, whole: bool, report: Report) -> None:
     """The signed links of a window, if an auditor asked for them: signed here; with ``whole``, found anew."""
     estimates, name = provider.new_estimates(), window.manifest.window
@@ -254,7 +273,8 @@ def check_links(provider: Provider, window: Window, whole: bool, report: Report)
         report.count("estimates")
         signed = SignedLinks.decode(stored)
         signed.verify(window.manifest.provider_key)
-        body = estimates.find(window.digest) if whole else signed.body
+        again = whole and not is_retired(provider.state, window.digest)
+        body = estimates.find(window.digest) if again else signed.body
         if signed.body.manifest != window.digest or signed.body != body:
             report.found(
                 f"links of window {name!r}: the list that was signed is not the one that the window's records make"

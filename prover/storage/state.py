@@ -31,11 +31,12 @@ from ragseal.runtime.keyfile import load_key, save_key
 
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
+SEALED = "sealed"  #: marks a copy whose secrets are encrypted
 COPIED_PAGES = 1024  #: of the database, between which others get their turn
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -86,6 +87,23 @@ CREATE TABLE IF NOT EXISTS stopped_keys (
     key_digest BLOB PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger_mark (
     one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL, note BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS retirements (
+    manifest BLOB PRIMARY KEY, began INTEGER NOT NULL, ended INTEGER);
+CREATE TABLE IF NOT EXISTS kept_deliveries (
+    manifest BLOB NOT NULL, ask BLOB NOT NULL, payload BLOB NOT NULL, PRIMARY KEY (manifest, ask));
+CREATE TABLE IF NOT EXISTS erasures (
+    number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, hash BLOB NOT NULL, document TEXT, reason TEXT NOT NULL,
+    asked INTEGER NOT NULL, purged INTEGER);
+CREATE TABLE IF NOT EXISTS erasure_windows (
+    number INTEGER NOT NULL, manifest BLOB NOT NULL, PRIMARY KEY (number, manifest));
+CREATE TABLE IF NOT EXISTS erased (
+    hash BLOB PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS erasing (
+    one INTEGER PRIMARY KEY CHECK (one = 1), key BLOB NOT NULL, retain INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS backups (
+    folder TEXT NOT NULL, made INTEGER NOT NULL, sealed INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS copy_keys (
+    name BLOB PRIMARY KEY, key BLOB NOT NULL);
 """
 
 
@@ -130,6 +148,11 @@ class State:
         """
         self.directory = directory
         self.settings = Settings.load(directory / SETTINGS)
+        if (directory / SEALED).exists():
+            raise ConfigurationError(
+                f"{directory} is a copy whose secrets are encrypted: `ragseal-provider restore --from {directory} "
+                "--keys FILE` puts it back"
+            )
         self.lock = DirectoryLock(directory, "the provider's state")
         try:
             self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
@@ -244,6 +267,27 @@ class State:
             raise ConfigurationError(f"the provider's database cannot be copied: {error}") from None
         finally:
             source.close()
+
+    def scrub(self) -> bool:
+        """Rewrite the database so that neither a page nor the write-ahead log holds what was deleted.
+
+        Returns:
+            False: a copy that is being made reads what was there before; to be called again.
+
+        Raises:
+            ConfigurationError: the disk or the database refuses.
+        """
+        with self._mutex, self._reading:
+            try:
+                self._db.execute("VACUUM")  # deleting leaves parts of rows in pages that were split or joined
+                self._db.execute("PRAGMA busy_timeout=0")
+                try:
+                    (busy, _, _) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                finally:
+                    self._db.execute("PRAGMA busy_timeout=5000")
+                return not busy
+            except sqlite3.Error as error:
+                raise ConfigurationError(f"the provider's database refuses to be rewritten: {error}") from None
 
     # --- the newest checkpoint this provider has signed: a ledger restored from a backup does not reach it ---
 

@@ -18,6 +18,7 @@ from ragseal.prover.commitment import index
 from ragseal.prover.commitment.coin_placement import remember_placements
 from ragseal.prover.commitment.index import Thinned, Version
 from ragseal.prover.commitment.registry import window_accounts
+from ragseal.prover.storage.retirement import is_retired, require_kept
 from ragseal.prover.storage.state import State
 
 
@@ -127,6 +128,8 @@ def store_thinned(state: State, manifest: bytes, tenant: str, thinned: Thinned) 
     hidden = np.packbits(np.asarray(thinned.hidden, dtype=np.bool_)).tobytes()
     line = manifest, tenant, hidden, field.pack(thinned.blinders), thinned.public.encode()
     with state.transaction() as db:
+        if is_retired(state, manifest):  # it was passed over while this was made
+            raise CommitmentError("the window was retired meanwhile: it never opens, and nothing of it is kept")
         db.execute("INSERT OR REPLACE INTO thinnings VALUES (?, ?, ?, ?, ?)", line)
 
 
@@ -146,7 +149,9 @@ def load_window(state: State, manifest: bytes, thinning: Thinning | None = None)
 
     Raises:
         CommitmentError: this state holds no such window, or not what its manifest or its thinning commits to.
+        AttestationError: the window is retired.
     """
+    require_kept(state, manifest)
     found = state.row("SELECT signed, seed, nonce, blinding, coin_seed FROM windows WHERE manifest = ?", (manifest,))
     if found is None:
         raise CommitmentError("this provider's state holds no secrets of that window: restore state.db from a backup")

@@ -209,12 +209,15 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
         [admin_pb2.PutDocumentsRequest(tenant="acme", lines=b'{"id": "n", "text": "new", "metadata": {}}\n')]
     ),
     "DeleteDocuments": lambda s, c: admin_pb2.DeleteDocumentsRequest(tenant="acme", ids=["n"]),
+    "EraseDocument": lambda s, c: admin_pb2.EraseDocumentRequest(tenant="acme", id="never there", reason="art. 17"),
+    "ListErasures": lambda s, c: admin_pb2.ListErasuresRequest(),
     "ListDocuments": lambda s, c: admin_pb2.ListDocumentsRequest(tenant="acme"),
     "SyncDocuments": lambda s, c: admin_pb2.SyncDocumentsRequest(
         tenant="acme", source=f"jsonl:{_corpus(s)}", vectors="embed", keep_missing=True
     ),
     "CommitWindow": lambda s, c: admin_pb2.CommitWindowRequest(policy=b"", window="w2"),
     "EndWindow": lambda s, c: admin_pb2.EndWindowRequest(),
+    "RetireWindow": lambda s, c: admin_pb2.RetireWindowRequest(window="w1"),
     "Backup": lambda s, c: admin_pb2.BackupRequest(folder=str(s.live.folder / f"backup-{secrets.token_hex(4)}")),
 }
 
@@ -232,6 +235,8 @@ def key_bytes(name: str) -> bytes:
 #: Calls that are open to everybody and refuse these very bytes for what they say, not for who sends them.
 REFUSED_FOR_THEIR_CONTENT = {
     "DeleteDocuments": (CommitmentError, "has no document"),
+    "EraseDocument": (CommitmentError, "has no document"),
+    "RetireWindow": (ConfigurationError, "is kept until"),
     "CommitBeacon": (CommitmentError, "sealed"),
     "AddCosignature": (AuditError, ""),
     "Prepare": (AttestationError, "is closed"),

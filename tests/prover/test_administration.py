@@ -388,6 +388,9 @@ def test_strangers_cannot_call_it(serving: Live) -> None:
                 ("Backup", admin_pb2.BackupRequest(folder=str(serving.folder / "stolen"))),
                 ("PutDocuments", iter([admin_pb2.PutDocumentsRequest(tenant="acme")])),
                 ("DeleteDocuments", admin_pb2.DeleteDocumentsRequest(tenant="acme", ids=["acme-1"])),
+                ("EraseDocument", admin_pb2.EraseDocumentRequest(tenant="acme", id="acme-1", reason="art. 17")),
+                ("ListErasures", admin_pb2.ListErasuresRequest()),
+                ("RetireWindow", admin_pb2.RetireWindowRequest(window="w1", agreed=True)),
                 ("ListDocuments", admin_pb2.ListDocumentsRequest(tenant="acme")),
                 ("SyncDocuments", admin_pb2.SyncDocumentsRequest(tenant="acme", source="jsonl:/x", vectors="embed")),
             ):
@@ -401,6 +404,7 @@ def test_strangers_cannot_call_it(serving: Live) -> None:
     assert methods == {
         "GetStatus", "EndWindow", "RemoveAccount", "AddAccounts", "ListAccounts", "CommitWindow", "Backup",
         "PutDocuments", "DeleteDocuments", "ListDocuments", "SyncDocuments",
+        "EraseDocument", "ListErasures", "RetireWindow",
     }  # fmt: skip
 
 

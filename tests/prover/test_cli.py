@@ -66,7 +66,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     of_acme = ("documents", "put", "--state", state, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
     done = answer(*of_acme, "--metadata-fields", "page, source")
     told = ["not kept, as they are not named as metadata: 'x' (in 12 documents)", "no document has metadata 'source'"]
-    assert done == {"tenant": "acme", "added": 12, "changed": 0, "deleted": 0, "unchanged": 0, "notes": told}
+    assert done == {
+        "tenant": "acme",
+        "added": 12,
+        "changed": 0,
+        "deleted": 0,
+        "unchanged": 0,
+        "erased": 0,
+        "notes": told,
+    }
     with State(state) as opened:
         kept = index.current(opened, "acme", TINY.N, load_embedder().dimension)[1].values()
     assert {one.id: mapping_of(one.metadata) for one in kept} == {f"d{i}": {"page": i} for i in range(12)}
@@ -170,7 +178,7 @@ def test_documents_are_put_listed_deleted_and_placed_afresh(prepared: Path, tmp_
     corpus.write_text('{"id": "d0", "text": "changed"}\n{"id": "e", "text": "new"}\n')
     tenant = ("--state", state, "--tenant", "acme")
     done = answer("documents", "put", *tenant, "--corpus", f"jsonl:{corpus}")
-    assert done == {"tenant": "acme", "added": 1, "changed": 1, "deleted": 0, "unchanged": 0, "notes": []}
+    assert done == {"tenant": "acme", "added": 1, "changed": 1, "deleted": 0, "unchanged": 0, "erased": 0, "notes": []}
     assert answer("documents", "delete", *tenant, "--id", "d1", "--id", "d2") == {"tenant": "acme", "deleted": 2}
     listed = answer("documents", "list", *tenant)["documents"]
     assert len(listed) == 11

@@ -11,13 +11,12 @@ from fractions import Fraction
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.estimate import full_blocks, full_count
 from ragseal.verifier.steps import blocks
 from ragseal.verifier.steps.blocks import (
     Caught,
     Effort,
     caught,
-    full_blocks,
-    full_count,
     group_hit,
     pairs_within,
     sampled_blocks,

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from ragseal.kernel.estimate import components
+from ragseal.kernel.estimate import components, full_count
 from ragseal.verifier.report import document, page
-from ragseal.verifier.steps.blocks import Caught, Effort, full_count
+from ragseal.verifier.steps.blocks import Caught, Effort
 from ragseal.verifier.steps.estimate import FULL, SAMPLED, Estimation, TenantEstimate
 from tests.simulator import World
 

@@ -14,17 +14,16 @@ over stretches only helps to find them.  For a group of z records that are all l
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.estimate import FULL_BLOCKS
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.verifier.steps.sample import CONFIDENCE
 
-FULL_BLOCKS = 64  #: a tenant whose full certificate has no more blocks gets that one: about 600 records
 SAMPLE_BLOCKS = 200  #: of a tenant with more records
 DEGREES = (1, 10, 100)  #: for how many unlisted links at one record the guarantee is stated
 
@@ -48,32 +47,6 @@ def pairs_within(records: int, tau: int) -> int:
     """How many pairs of a tenant's records are at most tau apart."""
     reach = min(tau, max(0, records - 1))
     return reach * records - reach * (reach + 1) // 2
-
-
-# --- full ------------------------------------------------------------------------------------------------------------
-
-
-def _reach(tau: int, half: int) -> int:
-    """How many groups further on still hold a record within tau; neighbouring groups always count, for their norms."""
-    return max(1, (tau - 1) // half + 1)
-
-
-def full_count(records: int, tau: int, n: int) -> int:
-    """How many blocks a full certificate has."""
-    groups = -(-records // (n // 2))
-    if groups < 2:
-        return groups
-    return sum(groups - step for step in range(1, min(_reach(tau, n // 2), groups - 1) + 1))
-
-
-def full_blocks(records: int, tau: int, n: int) -> list[Ranks]:
-    """Blocks that hold every pair within tau, and every record."""
-    half = n // 2
-    groups = [tuple(range(at, min(at + half, records))) for at in range(0, records, half)]
-    if len(groups) < 2:
-        return groups
-    reach = _reach(tau, half)
-    return [a + b for (i, a), (j, b) in itertools.combinations(enumerate(groups), 2) if j - i <= reach]
 
 
 # --- sampled ---------------------------------------------------------------------------------------------------------

@@ -33,8 +33,6 @@ from ragseal.verifier.steps.blocks import (
     Effort,
     Ranks,
     caught,
-    full_blocks,
-    full_count,
     pairs_within,
     sampled_blocks,
     seed_of,
@@ -43,7 +41,7 @@ from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.recorder import Recorder, quiet
 from ragseal.verifier.steps.records import LoggedRecord
 
-BATCH = 16  #: blocks asked for at once: one opening of all products comes with each delivery
+BATCH = estimate.ASKED_TOGETHER
 SHOWN = 1000  #: links of a tenant that the report lists
 FULL, SAMPLED = "full", "sampled"
 
@@ -282,8 +280,8 @@ def _check_tenant(
 ) -> TenantEstimate:
     links, tau, n = listed.links(), scope.policy.tau, scope.cls.n
     found = estimate.components([one.record.signed.request.account for one in own], links)
-    if full_count(len(own), tau, n) <= inquiry.effort.full:
-        kind, wanted, said = FULL, full_blocks(len(own), tau, n), Caught.everything()
+    if estimate.full_count(len(own), tau, n) <= inquiry.effort.full:
+        kind, wanted, said = FULL, estimate.full_blocks(len(own), tau, n), Caught.everything()
     else:
         nonce = inquiry.sample_nonce(tagged_hash("estimate-nonce", scope.manifest, scope.links_digest))
         parts = (nonce, inquiry.root, scope.manifest, scope.links_digest, scope.tenant.encode())

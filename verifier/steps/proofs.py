@@ -23,7 +23,7 @@ from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.recorder import Recorder, quiet
 from ragseal.verifier.steps.records import LoggedRecord
 
-BATCH = 256  #: records asked for at once: a failure names its batch, and progress shows
+BATCH = proofs.ASKED_TOGETHER
 TOGETHER = 16  #: batches whose openings are checked by one multi-scalar multiplication, over bases that they share
 
 

@@ -72,6 +72,24 @@ class DeleteDocumentsRequest(_message.Message):
     ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, tenant: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class EraseDocumentRequest(_message.Message):
+    __slots__ = ("tenant", "id", "reason")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    id: str
+    reason: str
+    def __init__(self, tenant: _Optional[str] = ..., id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ListErasuresRequest(_message.Message):
+    __slots__ = ("tenant", "id")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    id: str
+    def __init__(self, tenant: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+
 class ListDocumentsRequest(_message.Message):
     __slots__ = ("tenant",)
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -118,8 +136,20 @@ class EndWindowRequest(_message.Message):
     window: str
     def __init__(self, window: _Optional[str] = ...) -> None: ...
 
+class RetireWindowRequest(_message.Message):
+    __slots__ = ("window", "agreed", "unproven")
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
+    UNPROVEN_FIELD_NUMBER: _ClassVar[int]
+    window: str
+    agreed: bool
+    unproven: bool
+    def __init__(self, window: _Optional[str] = ..., agreed: _Optional[bool] = ..., unproven: _Optional[bool] = ...) -> None: ...
+
 class BackupRequest(_message.Message):
-    __slots__ = ("folder",)
+    __slots__ = ("folder", "keys")
     FOLDER_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     folder: str
-    def __init__(self, folder: _Optional[str] = ...) -> None: ...
+    keys: str
+    def __init__(self, folder: _Optional[str] = ..., keys: _Optional[str] = ...) -> None: ...

@@ -64,6 +64,16 @@ class AdminServiceStub:
                 request_serializer=ragseal_dot_v1_dot_admin__pb2.DeleteDocumentsRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
                 _registered_method=True)
+        self.EraseDocument = channel.unary_unary(
+                '/ragseal.v1.AdminService/EraseDocument',
+                request_serializer=ragseal_dot_v1_dot_admin__pb2.EraseDocumentRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+                _registered_method=True)
+        self.ListErasures = channel.unary_unary(
+                '/ragseal.v1.AdminService/ListErasures',
+                request_serializer=ragseal_dot_v1_dot_admin__pb2.ListErasuresRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+                _registered_method=True)
         self.ListDocuments = channel.unary_unary(
                 '/ragseal.v1.AdminService/ListDocuments',
                 request_serializer=ragseal_dot_v1_dot_admin__pb2.ListDocumentsRequest.SerializeToString,
@@ -83,6 +93,11 @@ class AdminServiceStub:
                 '/ragseal.v1.AdminService/EndWindow',
                 request_serializer=ragseal_dot_v1_dot_admin__pb2.EndWindowRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+                _registered_method=True)
+        self.RetireWindow = channel.unary_stream(
+                '/ragseal.v1.AdminService/RetireWindow',
+                request_serializer=ragseal_dot_v1_dot_admin__pb2.RetireWindowRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminProgress.FromString,
                 _registered_method=True)
         self.Backup = channel.unary_stream(
                 '/ragseal.v1.AdminService/Backup',
@@ -133,6 +148,20 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EraseDocument(self, request, context):
+        """Takes a document out of the windows to come, and purges it once the windows that have it are retired.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListErasures(self, request, context):
+        """What was asked to be erased, and how far that is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListDocuments(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -155,6 +184,13 @@ class AdminServiceServicer:
 
     def EndWindow(self, request, context):
         """Closes the open window, and opens the next one if that is ready.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetireWindow(self, request, context):
+        """Purges texts, queries and secrets of a closed window.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -200,6 +236,16 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=ragseal_dot_v1_dot_admin__pb2.DeleteDocumentsRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.SerializeToString,
             ),
+            'EraseDocument': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseDocument,
+                    request_deserializer=ragseal_dot_v1_dot_admin__pb2.EraseDocumentRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.SerializeToString,
+            ),
+            'ListErasures': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListErasures,
+                    request_deserializer=ragseal_dot_v1_dot_admin__pb2.ListErasuresRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.SerializeToString,
+            ),
             'ListDocuments': grpc.unary_unary_rpc_method_handler(
                     servicer.ListDocuments,
                     request_deserializer=ragseal_dot_v1_dot_admin__pb2.ListDocumentsRequest.FromString,
@@ -219,6 +265,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.EndWindow,
                     request_deserializer=ragseal_dot_v1_dot_admin__pb2.EndWindowRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.SerializeToString,
+            ),
+            'RetireWindow': grpc.unary_stream_rpc_method_handler(
+                    servicer.RetireWindow,
+                    request_deserializer=ragseal_dot_v1_dot_admin__pb2.RetireWindowRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminProgress.SerializeToString,
             ),
             'Backup': grpc.unary_stream_rpc_method_handler(
                     servicer.Backup,
@@ -399,6 +450,60 @@ class AdminService:
             _registered_method=True)
 
     @staticmethod
+    def EraseDocument(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.AdminService/EraseDocument',
+            ragseal_dot_v1_dot_admin__pb2.EraseDocumentRequest.SerializeToString,
+            ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListErasures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.AdminService/ListErasures',
+            ragseal_dot_v1_dot_admin__pb2.ListErasuresRequest.SerializeToString,
+            ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListDocuments(request,
             target,
             options=(),
@@ -496,6 +601,33 @@ class AdminService:
             '/ragseal.v1.AdminService/EndWindow',
             ragseal_dot_v1_dot_admin__pb2.EndWindowRequest.SerializeToString,
             ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetireWindow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ragseal.v1.AdminService/RetireWindow',
+            ragseal_dot_v1_dot_admin__pb2.RetireWindowRequest.SerializeToString,
+            ragseal_dot_v1_dot_admin__pb2.AdminProgress.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A copy of a provider whose secrets are encrypted, under keys that are kept apart from it.  SPEC G.14.
+
+Every window has a key of its own and so has every document.  They are drawn when a copy first needs them, kept in
+state.db, and deleted with what they belong to; the keys file has those that are left.  So a newer keys file makes all
+older copies forget what was purged meanwhile, wherever they lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.commitment.documents import resting_name
+from ragseal.prover.randomness import Draw
+from ragseal.prover.storage import tombstones
+from ragseal.prover.storage.retirement import shred
+from ragseal.prover.storage.state import DATABASE, SEALED, State
+from ragseal.runtime.durable import write_durably
+
+KEY_BYTES, NONCE_BYTES, HASH_BYTES = 32, 12, 32
+MAX_KEYS_FILE = 1 << 30
+
+#: What of a window is encrypted, by table.
+_WINDOW_COLUMNS = {
+    "windows": ("seed", "nonce", "blinding", "coin_seed"),
+    "versions": ("secret", "blinders"),
+    "version_texts": ("document", "text", "metadata"),
+    "thinnings": ("hidden", "blinders"),
+    "queries": ("secrets",),
+    "prepared": ("embedding",),
+}
+_DOCUMENT_COLUMNS = ("text", "metadata", "row", "content")
+
+Keys = dict[bytes, bytes]  #: window_name or document_name -> key
+
+
+def window_name(manifest: bytes) -> bytes:
+    return b"w" + manifest
+
+
+def document_name(digest: bytes) -> bytes:
+    """``digest``: :func:`tombstones.hash_of` of tenant and id."""
+    return b"d" + digest
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def draw_keys(state: State, draw: Draw) -> tuple[Keys, bytes]:
+    """Keys of all that is kept now, drawn where there are none, and the key of documents' hashes.
+
+    Raises:
+        ConfigurationError: the disk refuses.
+    """
+    with state.transaction() as db:
+        hashing = tombstones.key_of(db, draw)
+        kept = "SELECT manifest FROM windows WHERE manifest NOT IN (SELECT manifest FROM retirements)"
+        names = [window_name(manifest) for (manifest,) in db.execute(kept).fetchall()]
+        for tenant, name in db.execute("SELECT tenant, document FROM documents").fetchall():
+            names.append(document_name(tombstones.hash_of(hashing, tenant, name)))
+        db.executemany("INSERT OR IGNORE INTO copy_keys VALUES (?, ?)", [(name, draw(KEY_BYTES)) for name in names])
+        found = {bytes(name): bytes(key) for name, key in db.execute("SELECT name, key FROM copy_keys")}
+    return found, hashing
+
+
+def save_keys(path: Path, origin: str, keys: Keys) -> None:
+    """Write the keys file in the place of an older one, which is overwritten.  ConfigurationError: the disk refuses."""
+    older = path.with_name(f"{path.name}.older")
+    values = {"origin": origin, "keys": {name.hex(): key.hex() for name, key in sorted(keys.items())}}
+    try:
+        if path.exists():
+            os.replace(path, older)
+        write_durably(path, json.dumps(values).encode(), mode=0o600)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the keys file {path}: {error.strerror}") from None
+    shred(older)
+
+
+def load_keys(path: Path, origin: str) -> Keys:
+    """Raises ConfigurationError: no keys file, or that of another provider."""
+    try:
+        with open(path, "rb") as file:
+            values = json.loads(file.read(MAX_KEYS_FILE))
+        if values["origin"] != origin:
+            raise ConfigurationError(f"{path} has the keys of {values['origin']!r}, not of {origin!r}")
+        return {bytes.fromhex(name): bytes.fromhex(key) for name, key in values["keys"].items()}
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the keys file {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ConfigurationError(f"{path} is no keys file that `backup --keys` wrote") from None
+
+
+# --- seal ------------------------------------------------------------------------------------------------------------
+
+
+def seal(folder: Path, keys: Keys, hashing: bytes, draw: Draw) -> None:
+    """Encrypt what a plain copy in ``folder`` holds of documents, queries and seeds.
+
+    What has no key (it was purged while the copy was made) is encrypted under one that nobody keeps.
+
+    Raises:
+        OSError, sqlite3.Error: the disk refuses.
+    """
+    held = _Sealer(keys, draw)
+    with closing(_open(folder)) as db:
+        db.execute("BEGIN")
+        db.execute("DELETE FROM copy_keys")
+        retired = {manifest for (manifest,) in db.execute("SELECT manifest FROM retirements")}
+        for table, columns in _WINDOW_COLUMNS.items():
+            query = f"SELECT rowid, manifest, {', '.join(columns)} FROM {table}"
+            for rowid, manifest, *values in db.execute(query).fetchall():
+                if manifest not in retired:
+                    key = held.key(window_name(manifest))
+                    _update(db, table, rowid, columns, [held.sealed(key, table, value) for value in values])
+        _seal_documents(db, held, hashing)
+        for manifest, name in db.execute("SELECT manifest, matrix FROM versions WHERE matrix <> ''").fetchall():
+            path = folder / "windows" / name
+            made = held.sealed(held.key(window_name(manifest)), "matrix", path.read_bytes())
+            path.write_bytes(made or b"")
+        db.execute("COMMIT")
+        db.execute("VACUUM")
+    (folder / SEALED).write_text("Restore this copy with `ragseal-provider restore --keys FILE`.\n", "ascii")
+
+
+def _seal_documents(db: sqlite3.Connection, held: _Sealer, hashing: bytes) -> None:
+    placements = dict(db.execute("SELECT name, placement FROM tenants").fetchall())
+    query = f"SELECT rowid, tenant, document, {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
+    for rowid, tenant, name, *values in db.execute(query).fetchall():
+        digest = tombstones.hash_of(hashing, tenant, name)
+        key = held.key(document_name(digest))
+        which = _key_check(held.raw(document_name(digest)))
+        first = digest + which + resting_name(placements[tenant], name) + (held.sealed(key, "documents", name) or b"")
+        sealed = [first, *(held.sealed(key, "documents", value) for value in values)]
+        _update(db, "documents", rowid, ("document", *_DOCUMENT_COLUMNS), sealed)
+    db.execute("UPDATE erasures SET document = NULL")
+
+
+class _Sealer:
+    """Encrypts under keys by name; under a throw-away key where there is none."""
+
+    def __init__(self, keys: Mapping[bytes, bytes], draw: Draw) -> None:
+        self._draw = draw
+        self._keys = dict(keys)
+
+    def raw(self, name: bytes) -> bytes:
+        return self._keys.setdefault(name, self._draw(KEY_BYTES))
+
+    def key(self, name: bytes) -> AESGCM:
+        return AESGCM(self.raw(name))
+
+    def sealed(self, key: AESGCM, what: str, value: str | bytes | None) -> bytes | None:
+        """A text or bytes; which of the two it was is in the first byte."""
+        if value is None:
+            return None
+        plain = b"t" + value.encode() if isinstance(value, str) else b"b" + value
+        nonce = self._draw(NONCE_BYTES)
+        return nonce + key.encrypt(nonce, plain, what.encode())
+
+
+# --- unseal ----------------------------------------------------------------------------------------------------------
+
+
+def is_sealed(folder: Path) -> bool:
+    return (folder / SEALED).exists()
+
+
+def unseal(folder: Path, keys: Keys) -> tuple[int, int]:
+    """Decrypt a sealed copy where it lies.  What has no key any more was purged: it is retired, or erased, here too.
+
+    Returns:
+        How many windows and how many documents have no key.
+
+    Raises:
+        ConfigurationError: a key is another copy's, or the copy was changed.
+        OSError, sqlite3.Error: the disk refuses.
+    """
+    with closing(_open(folder)) as db:
+        db.execute("BEGIN")
+        try:
+            lost = _unseal_windows(db, folder, keys), _unseal_documents(db, keys)
+        except InvalidTag:
+            raise ConfigurationError(
+                "a key of the keys file does not fit this copy, or the copy was changed: name the keys file of this "
+                "provider"
+            ) from None
+        db.execute("COMMIT")
+    (folder / SEALED).unlink()
+    return lost
+
+
+def _unseal_windows(db: sqlite3.Connection, folder: Path, keys: Keys) -> int:
+    gone = {manifest for (manifest,) in db.execute("SELECT manifest FROM retirements")}
+    known = {manifest for (manifest,) in db.execute("SELECT manifest FROM windows")} - gone
+    lost = {manifest for manifest in known if window_name(manifest) not in keys}
+    for manifest in lost:
+        db.execute("INSERT INTO retirements VALUES (?, 0, NULL)", (manifest,))  # the next start purges the rest
+    for table, columns in _WINDOW_COLUMNS.items():
+        query = f"SELECT rowid, manifest, {', '.join(columns)} FROM {table}"
+        for rowid, manifest, *values in db.execute(query).fetchall():
+            if manifest in known - lost:
+                key = AESGCM(keys[window_name(manifest)])
+                _update(db, table, rowid, columns, [_opened(key, table, value) for value in values])
+    for manifest, name in db.execute("SELECT manifest, matrix FROM versions WHERE matrix <> ''").fetchall():
+        if manifest in known - lost:
+            path, key = folder / "windows" / name, AESGCM(keys[window_name(manifest)])
+            path.write_bytes(bytes(_opened(key, "matrix", path.read_bytes()) or b""))  # type: ignore[arg-type]
+    return len(lost)
+
+
+def _unseal_documents(db: sqlite3.Connection, keys: Keys) -> int:
+    lost = 0
+    query = f"SELECT rowid, tenant, slot, document, {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
+    for rowid, tenant, slot, first, *values in db.execute(query).fetchall():
+        digest, which, rest = (first[at : at + HASH_BYTES] for at in (0, HASH_BYTES, 2 * HASH_BYTES))
+        name, found = first[3 * HASH_BYTES :], keys.get(document_name(digest))
+        if found is None or _key_check(found) != which:  # another one's that was put after it was erased
+            lost += 1
+            db.execute("DELETE FROM documents WHERE rowid = ?", (rowid,))
+            db.execute("INSERT OR REPLACE INTO resting VALUES (?, ?, ?)", (tenant, rest, slot))
+            db.execute("INSERT OR IGNORE INTO erased VALUES (?)", (digest,))
+            continue
+        opened = [_opened(AESGCM(found), "documents", value) for value in (name, *values)]
+        _update(db, "documents", rowid, ("document", *_DOCUMENT_COLUMNS), opened)
+    return lost
+
+
+def _key_check(key: bytes) -> bytes:
+    return hashlib.sha256(b"copy-key" + key).digest()
+
+
+def _opened(key: AESGCM, what: str, value: bytes | None) -> str | bytes | None:
+    if value is None:
+        return None
+    plain = key.decrypt(value[:NONCE_BYTES], value[NONCE_BYTES:], what.encode())
+    return plain[1:].decode() if plain[:1] == b"t" else plain[1:]
+
+
+def _open(folder: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(folder / DATABASE, isolation_level=None)
+    for pragma in ("temp_store=MEMORY", "secure_delete=ON", "journal_mode=MEMORY"):
+        db.execute(f"PRAGMA {pragma}")
+    return db
+
+
+def _update(db: sqlite3.Connection, table: str, rowid: int, columns: Iterable[str], values: Iterable[object]) -> None:
+    changed = ", ".join(f"{column} = ?" for column in columns)
+    db.execute(f"UPDATE {table} SET {changed} WHERE rowid = ?", (*values, rowid))

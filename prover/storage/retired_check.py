@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What must hold of a retired window: nothing secret is left, what is public is whole.  SPEC G.13."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragseal.kernel.commitment import IndexFile
+from ragseal.kernel.errors import AuditError
+from ragseal.kernel.thinning import ThinnedFile
+from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.state import State
+
+_LEFT = {
+    "texts": "SELECT COUNT(*) FROM version_texts WHERE manifest = ?",
+    "secrets of queries": "SELECT COUNT(*) FROM queries WHERE manifest = ?",
+    "embeddings": "SELECT COUNT(*) FROM prepared WHERE manifest = ?",
+    "salts, blinders or matrices": (
+        "SELECT COUNT(*) FROM versions WHERE manifest = ? AND (secret <> x'' OR blinders <> x'' OR matrix <> '')"
+    ),
+    "hidden slots": "SELECT COUNT(*) FROM thinnings WHERE manifest = ? AND (hidden <> x'' OR blinders <> x'')",
+    "seeds": "SELECT COUNT(*) FROM windows WHERE manifest = ? AND (seed <> x'' OR nonce <> x'' OR blinding <> x'')",
+}
+
+
+def unfinished(state: State, window: Window) -> bool:
+    """Whether its purge was begun and not ended."""
+    found = state.row("SELECT ended FROM retirements WHERE manifest = ?", (window.digest,))
+    return found is not None and found[0] is None
+
+
+def problems(state: State, window: Window) -> Iterator[str]:
+    """Every problem found in what is kept of a window whose purge has ended."""
+    for what, query in _LEFT.items():
+        found = state.row(query, (window.digest,))
+        if found is not None and found[0]:
+            yield f"the window is retired, and {what} of it are left: they should be purged"
+    for one in window.manifest.tenants:
+        query = "SELECT public FROM versions WHERE manifest = ? AND tenant = ?"
+        stored = state.row(query, (window.digest, one.tenant))
+        try:
+            file = None if stored is None else IndexFile.decode(stored[0])
+        except AuditError as error:
+            yield f"columns of tenant {one.tenant!r}: {error}"
+            continue
+        if file is None or (file.columns_digest(), file.opening_digest()) != (one.columns_digest, one.opening_digest):
+            yield f"the columns of tenant {one.tenant!r} are not those that the manifest names: restore a backup"
+    for thin in () if window.thinning is None else window.thinning.tenants:
+        query = "SELECT public FROM thinnings WHERE manifest = ? AND tenant = ?"
+        stored = state.row(query, (window.digest, thin.tenant))
+        if stored is None or ThinnedFile.decode(stored[0]).entry(thin.tenant) != thin:
+            yield f"the thinned columns of tenant {thin.tenant!r} are not those that the log names: restore a backup"
+
+
+def unproven(state: State, window: Window) -> int:
+    """How many of its records have no proof: an audit of it ends without a verdict."""
+    found = state.row("SELECT COUNT(*) FROM proofs WHERE manifest = ?", (window.digest,))
+    return len(window.records) - (int(found[0]) if found else 0)
