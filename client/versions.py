@@ -48,6 +48,8 @@ class Versions:
             TransportError: the ledger is out of reach, or does not show it yet.
         """
         if not window.manifest.policy.version_every:
+            if prepared.update:
+                raise CommitmentError("the provider names an update of an index that stays as it is in this window")
             return window
         newest = memory.newest_version()
         known = memory.version(prepared.index_digest)

@@ -95,10 +95,9 @@ class EmptiedStatement:
     @cached_property
     def digest(self) -> bytes:
         """Of all of it: a proof about one version is none about another."""
-        numbers = field.pack((self.c_coin, self.context, self.hidden, self.number))
-        return tagged_hash(
-            "emptied-statement", self.thinning_key, self.attestation_key, self.manifest, numbers, self.columns
-        )
+        numbers = field.pack((self.c_coin, self.context, self.hidden))
+        whose = self.manifest, self.number.to_bytes(4, "big")
+        return tagged_hash("emptied-statement", self.thinning_key, self.attestation_key, *whose, numbers, self.columns)
 
     def weights(self) -> list[int]:
         """r_j of every column, 31 bytes each.

@@ -96,7 +96,9 @@ class Ticking(Live):
             ),
             sign=lambda ask: ask.sign(scene.AUDITOR_KEY),
             thinnings={
-                coins.digest: ConfiguredKey(coins.digest, THINNING.name, class_digest(THINNING), "auditor", lambda: coins)
+                coins.digest: ConfiguredKey(
+                    coins.digest, THINNING.name, class_digest(THINNING), "auditor", lambda: coins
+                )
             },
         )
 

@@ -56,13 +56,11 @@ class Versions:
         if not self.every:
             return named
         before = bisect_left([at for at, _ in self.updates], index)
-        if not before:
-            raise AttestationError("the record stands before the first version of the window's indices")
         if not before - ANSWERING < named.number <= before:
             raise AttestationError(
                 f"the request names version {named.number} of the index, where {before} is the newest: an answer is "
                 f"from one of the {ANSWERING} newest"
-            )
+            )  # before the first update there is none
         newest = self.updates[before - 1][1]
         if record.time < newest.time:
             raise AttestationError(f"version {newest.number} of the index is dated after a record that follows it")
