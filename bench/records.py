@@ -29,6 +29,7 @@ from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.verifier.steps.proofs import ProofContext
 from ragseal.verifier.steps.records import LoggedRecord
+from ragseal.verifier.steps.versions import IndexVersion
 
 DIMENSION = 384
 SEAL_KEY = public_of(b"s" * 32)
@@ -68,7 +69,7 @@ class Bench:
         manifest = SimpleNamespace(c_seed=seed_commitment(self.seed), policy=self.policy, index_of=lambda tenant: index)
         window: Any = SimpleNamespace(digest=b"m" * 32, manifest=manifest, cls=cls)
         audited: Any = key
-        self.basis = ProofContext(self.group, window, audited, {TENANT: self.columns}, self.beacon, self.generators)
+        self.basis = ProofContext(self.group, window, audited, {b"i" * 32: self.columns}, self.beacon, self.generators)
 
     def weights(self, use: str, context: bytes, count: int) -> list[int]:
         return opening.powers(opening.batching_challenge(use, context), count)
@@ -124,7 +125,7 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], P
     group, key = bench.group, bench.key
     entries = tuple(ProofEntry(one.record.seq, one.record.digest(), one.c_h, one.proof) for one in made)
     part = [
-        LoggedRecord(k, one.record, entry.record_digest, TENANT)
+        LoggedRecord(k, one.record, entry.record_digest, IndexVersion(TENANT, 0, bytes(32)), TENANT)
         for k, (one, entry) in enumerate(zip(made, entries, strict=True))
     ]
     items = [

@@ -13,12 +13,13 @@ import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from ragseal.kernel import attestation as messages
 from ragseal.kernel.attestation import Answer, Openings, Prepare, Prepared, Receipt, Record, Request, SignedRequest
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.commitment import Account, Manifest, TenantIndex, embedding_commitment, text_leaf
+from ragseal.kernel.commitment import Account, Manifest, embedding_commitment, text_leaf
 from ragseal.kernel.errors import AttestationError, BudgetError, EncodingError, LedgerError
 from ragseal.kernel.fixedpoint import check_embedding
 from ragseal.kernel.statement import places_commitment
@@ -29,6 +30,15 @@ from ragseal.ledger.note import NoteVerifier
 NONCE_BYTES = 16
 
 
+class IndexVersion(Protocol):
+    """A version of a tenant's index (:class:`ragseal.kernel.commitment.TenantIndex` is one)."""
+
+    @property
+    def text_root(self) -> bytes: ...
+
+    def digest(self) -> bytes: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """An open window as one account sees it, accepted by :mod:`ragseal.client.commitment`."""
@@ -36,7 +46,7 @@ class Window:
     manifest: Manifest
     digest: bytes  #: of the manifest
     account: Account  #: this account's line of the registry
-    index: TenantIndex  #: its tenant's index version
+    index: IndexVersion  #: its tenant's: the manifest's, or that of an update
     cls: AttestationClass
 
 
@@ -77,7 +87,7 @@ def check_prepared(
     if prepared.request_id != prepare.request_id:
         raise AttestationError("the provider prepared a request id different from the one that was sent")
     if prepared.index_digest != window.index.digest():
-        raise AttestationError("the provider prepared an index version different from the manifest's for this tenant")
+        raise AttestationError("the provider prepared an index version different from this tenant's in the window")
     e = decode_embedding(prepared.embedding)
     check_embedding(e, window.manifest.policy.dimension)
     group.check(prepared.c_e)
@@ -159,7 +169,7 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
     Raises:
         AttestationError: a wrong number or order of slots, a slot outside the capacity, a commitment that does not
             open, a text without a flag, or a flag without a text.
-        LedgerError: a text that the manifest's text tree does not hold.
+        LedgerError: a text that the text tree of the version does not hold.
     """
     cls = window.cls
     ids = [slot.slot for slot in openings.slots]
@@ -182,7 +192,7 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
                 verify_inclusion(leaf_hash(leaf), slot.slot, cls.N, opened.path, window.index.text_root)
             except LedgerError as error:
                 raise LedgerError(
-                    f"the text of slot {slot.slot} is not the one committed in the manifest: {error}"
+                    f"the text of slot {slot.slot} is not the one committed in its index: {error}"
                 ) from None
 
 

@@ -44,6 +44,7 @@ from ragseal.client.evidence import Evidence
 from ragseal.client.history import History, Shown
 from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Retrieved, Stage, refusable
 from ragseal.client.result import Owed, Ranked, Result, Resumed, make_result
+from ragseal.client.versions import Versions
 from ragseal.client.window import Exchange, WindowState
 from ragseal.embedder import Embedder, load_embedder, quantise
 from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
@@ -121,6 +122,7 @@ class Client:
                 self.state.pin_provider(provider_key)
             self._provider, self._ledger = _links(provider, ledger, tls, timeout)
             self._history = History(self.state, self._log, self._ledger)
+            self._versions = Versions(self._history)
             self._acceptance = Acceptance(
                 self.state, self._log, self._provider, self._history, self._embedder, self._class_of, auditor_key
             )
@@ -328,6 +330,7 @@ class Client:
         with evidence.on_failure():
             prepared = Prepared.decode(received)
             bases = self._bases(window.manifest.policy.dimension)
+            window = self._versions.prepared(window, memory, prepared, evidence)
             checked = check_prepared(self._group, bases, window, prepare, prepared, own)
             if own is not None and not checked and not self._accept_unchecked:
                 raise AttestationError(
@@ -353,19 +356,20 @@ class Client:
         evidence.add("sent-prepare", exchange.prepare.encode())
         evidence.add("received-prepared", exchange.prepared.encode())
         sent = evidence.add("sent-request", mine.encode())
-        received = self._retrieve(exchange, sent, evidence)
+        received = self._retrieve(window, exchange, sent, evidence)
         evidence.add("received-answer", received.answer)
         last = memory.last()
         with evidence.on_failure():
             answer = open_answer(SealedAnswer.decode(received.answer), exchange.seal_secret)
             previous = None if last is None else last.receipt
+            window = self._versions.signed(window, memory, mine.request.index_digest)
             checkpoint = check_answer(self._group, window, self._log, mine, answer, previous)
             newest = self._history.agrees(checkpoint, evidence, received.consistency)
         self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
         memory.complete(answer)
         return make_result(exchange, answer, self._embedder)
 
-    def _retrieve(self, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
+    def _retrieve(self, window: Window, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
         """The sealed answer.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
         proof, size = self.state.key.sign("retrieve", sent), self._history.size
         try:
@@ -379,7 +383,10 @@ class Client:
         )
         evidence.add("received-prepared-again", again)
         with evidence.on_failure():
-            if again != exchange.prepared.encode():
+            same = Prepared.decode(again)
+            if window.manifest.policy.version_every:  # it may name a newer version by now: what was signed stays
+                same = replace(same, index_digest=exchange.prepared.index_digest, update=exchange.prepared.update)
+            if same != exchange.prepared:
                 raise AttestationError("the provider answers the same Prepare with bytes different from before")
         return refusable(lambda: self._provider.retrieve(sent, proof, size))
 

@@ -63,6 +63,13 @@ class History:
         """The ledger's inclusion path of entry ``index`` among the first ``size``, unverified."""
         return self._ledger.inclusion(index, size)
 
+    def entry(self, index: int) -> bytes:
+        """Entry ``index`` of the ledger, unverified.  LedgerError: it gives none."""
+        found = self._ledger.entries(index, 1)
+        if not found:
+            raise LedgerError(f"the ledger keeps back entry {index}")
+        return found[0]
+
     def following(self, entry: bytes, index: int, stop: int, shown: Shown) -> Iterator[bytes]:
         """Entries [index + 1, stop) of a checkpoint behind ``entry``, which is entry ``index``.
 

@@ -23,6 +23,7 @@ from ragseal.kernel.commitment import Account, Manifest, SignedManifest
 from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
+from ragseal.kernel.versions import IndexUpdate
 from ragseal.runtime.durable import sync_directory
 
 
@@ -89,6 +90,27 @@ class WindowState:
     def remember_opening(self, entry: bytes, index: int) -> None:
         """Keep where the log opens the window, and by which entry, once it was found complete."""
         write(self.folder / "opening", index.to_bytes(8, "big") + entry)
+
+    # --- versions of the index (SPEC A.12) ---
+
+    def version(self, digest: bytes) -> IndexUpdate | None:
+        """The update whose version this account has looked up under this digest.  ConfigurationError: damaged."""
+        path = self.folder / f"{digest.hex()}.version"
+        data = read(path)
+        return None if data is None else intact(lambda: IndexUpdate.decode(data), str(path))
+
+    def newest_version(self) -> IndexUpdate | None:
+        """The newest update that this account has signed over.  ConfigurationError: a damaged file."""
+        path = self.folder / "newest-version"
+        data = read(path)
+        return None if data is None else intact(lambda: IndexUpdate.decode(data), str(path))
+
+    def remember_version(self, digest: bytes, update: IndexUpdate) -> None:
+        """Keep a checked version, which is none older than the newest one."""
+        if self.version(digest) is None:
+            write(self.folder / f"{digest.hex()}.version", update.encode())
+        if self.newest_version() != update:
+            write(self.folder / "newest-version", update.encode())
 
     @property
     def answered(self) -> int:

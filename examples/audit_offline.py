@@ -33,6 +33,7 @@ CALLS = (
     "manifest",
     "index_file",
     "thinned_file",
+    "version_file",
     "deliver",
 )  #: of :class:`ragseal.verifier.evidence.Evidence`
 

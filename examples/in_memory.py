@@ -105,6 +105,9 @@ class ProviderForAuditor:
     def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
         return thinned_index(self._serving.provider.state, manifest, tenant)
 
+    def version_file(self, manifest: bytes, number: int, tenant: str) -> bytes:
+        return window_index(self._serving.provider.state, manifest, tenant, number)
+
     def commit_beacon(self, canonical: bytes) -> None:
         self._call(self._serving.beacon.commit(canonical))
 

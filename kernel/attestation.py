@@ -78,13 +78,14 @@ class Prepared(Message):
     """The provider's answer to Prepare: e, the opening of C_e and the index version."""
 
     TAG: ClassVar[str] = "prepared"
-    CODECS: ClassVar[Sequence[Codec]] = (Fixed(16), Blob(MAX_DIMENSION), POINT, ELEMENT, HASH)
+    CODECS: ClassVar[Sequence[Codec]] = (Fixed(16), Blob(MAX_DIMENSION), POINT, ELEMENT, HASH, U64)
 
     request_id: bytes
     embedding: bytes
     c_e: bytes
     blinder: int
     index_digest: bytes
+    update: int = 0  #: ledger index of the update that the version is of; 0: the manifest names it
 
 
 @dataclass(frozen=True, slots=True)

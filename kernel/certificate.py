@@ -27,7 +27,6 @@ from typing import ClassVar, Protocol
 
 from ragseal.kernel import field, signature
 from ragseal.kernel.bn254 import POINT_BYTES, Group
-from ragseal.kernel.commitment import MAX_TENANTS
 from ragseal.kernel.encoding import FLAG, HASH, NAME, POINT, SIGNATURE, U32, Blob, Codec, Fixed, Many, Message, Nested
 from ragseal.kernel.errors import EstimateError, PolicyError, ProofError
 from ragseal.kernel.estimate import MAX_LINKS, Link, labels_of, link_threshold
@@ -37,6 +36,7 @@ from ragseal.kernel.policy import Policy, rational
 from ragseal.kernel.proofs import PROOF_BYTES
 from ragseal.kernel.squarednorm import NormStatement, SquaredNorm, verify_squared_norm
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
+from ragseal.kernel.versions import MAX_TENANTS
 
 MAX_BLOCKS = 64  #: of one delivery
 MAX_RECORDS = 256  #: of one block

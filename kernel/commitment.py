@@ -3,7 +3,8 @@
 
 Ledger entries of this phase, in order: :class:`SignedManifest`, a :class:`BeaconCommit` of every other participant,
 the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, a :class:`Thinning` where the
-claim has a coin, :class:`WindowOpen`; at the end of phase B :class:`WindowClose`.
+claim has a coin, :class:`WindowOpen`; during phase B, where the policy has ticks, an
+:class:`ragseal.kernel.versions.IndexUpdate` each; at its end :class:`WindowClose`.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from ragseal.kernel.opening import Opening, Relation, batching_challenge, prove_
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_element, tagged_hash
+from ragseal.kernel.versions import MAX_TENANTS, IndexUpdate
 
-MAX_TENANTS = 256
 MAX_ACCOUNTS = 1 << 20
 MAX_PARTICIPANTS = 64
 
@@ -443,5 +444,5 @@ def embedding_commitment(group: Group, bases: bytes, e: Sequence[int], blinder: 
 
 
 MESSAGES: tuple[type[Message], ...] = (
-    SignedManifest, BeaconCommit, BeaconSeal, BeaconOpening, Thinning, WindowOpen, WindowClose,
+    SignedManifest, BeaconCommit, BeaconSeal, BeaconOpening, Thinning, WindowOpen, IndexUpdate, WindowClose,
 )  # fmt: skip

@@ -25,6 +25,7 @@ from ragseal.kernel.ranked_class import RankedClass, check_scores
 MAX_DIMENSION = 4096
 EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window's epsilon is about, SPEC Claims
 CLAIMS = (EVERY_LIST, UNTIL_DELIVERED)
+LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
 RATIONAL = Text(64, plain=True)
 
 
@@ -54,7 +55,7 @@ class Policy(Message):
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64,
+        U32, U64, U64, U64, U32,
     )  # fmt: skip
 
     class_name: str
@@ -78,6 +79,7 @@ class Policy(Message):
     period_start: int  #: seconds since 1970; windows from here on share one budget
     opens: int  #: seconds since 1970
     closes: int
+    version_every: int = 0  #: seconds between two versions of the indices, SPEC A.12; 0: one version for the window
 
     @property
     def width(self) -> int:
@@ -130,6 +132,11 @@ class Policy(Message):
             raise PolicyError("tau must be at least 1, or no two records are compared; such as tau = 1000")
         if self.chunks_max < 1:
             raise PolicyError("chunks_max must be at least 1")
+        if self.version_every and (self.version_every % 60 or not LEAST_TICK <= self.version_every <= MOST_TICK):
+            raise PolicyError(
+                f"version_every must be 0 or a multiple of 60 s from {LEAST_TICK} to {MOST_TICK}, not "
+                f"{self.version_every}: the nearest is {nearest_tick(self.version_every)}"
+            )
         if self.unit != "slot":
             raise PolicyError('the only privacy unit is "slot"')
         if self.closes <= self.opens:
@@ -158,6 +165,11 @@ class Policy(Message):
             raise PolicyError(
                 f"epsilon of the claim {EVERY_LIST} is that of k_max accounts: the estimate must gate the verdict"
             )
+
+
+def nearest_tick(seconds: int) -> int:
+    """For people: a legal time between two index versions near an illegal one."""
+    return min(MOST_TICK, max(LEAST_TICK, (seconds + 30) // 60 * 60))
 
 
 def nearest_window(lo: int, hi: int) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from ragseal.kernel import field
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
-from ragseal.kernel.encoding import HASH, NAME, U64, Codec, Fixed, Many, Message, Nested, Points
+from ragseal.kernel.encoding import HASH, NAME, U32, U64, Codec, Fixed, Many, Message, Nested, Points
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
 from ragseal.kernel.opening import Equations, Opening, Relation, verify_opening
@@ -52,27 +52,28 @@ class ProofEntry(Message):
 
 @dataclass(frozen=True, slots=True)
 class SameEmbeddingOpening(Message):
-    """The opening that ties C_e and C_y of one tenant's records in a batch."""
+    """The opening that ties C_e and C_y of a batch's records over one version of one tenant's index."""
 
     TAG: ClassVar[str] = "link-opening"
-    CODECS: ClassVar[Sequence[Codec]] = (NAME, Nested(Opening))
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, Nested(Opening), U32)
 
     tenant: str
     opening: Opening
+    number: int = 0  #: of the index update that they name; 0: the version of the window
 
 
 @dataclass(frozen=True, slots=True)
 class ProofBatch(Message):
-    """Proofs of a set of records with their batched openings: one for the hints, one a tenant for the links."""
+    """Proofs of a set of records with their batched openings: one for the hints, one a tenant and version for links."""
 
     TAG: ClassVar[str] = "proof-batch"
     CODECS: ClassVar[Sequence[Codec]] = (
-        HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(SameEmbeddingOpening), 256), Nested(Opening),
+        HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(SameEmbeddingOpening), MAX_BATCH), Nested(Opening),
     )  # fmt: skip
 
     manifest: bytes
     entries: tuple[ProofEntry, ...]  #: by increasing seq
-    links: tuple[SameEmbeddingOpening, ...]  #: by increasing tenant
+    links: tuple[SameEmbeddingOpening, ...]  #: by increasing tenant and number
     hints: Opening
 
 
@@ -108,6 +109,12 @@ class BatchItem:
     statement: Statement
     c_w: bytes
     entry: ProofEntry
+    number: int = 0  #: of the index update that the record names; 0: the version of the window
+
+    @property
+    def version(self) -> tuple[str, int]:
+        """Which index its scores are of: the tenant, and the update's number."""
+        return self.tenant, self.number
 
 
 def batch_context(key_digest: bytes, manifest_digest: bytes, items: Sequence[BatchItem]) -> bytes:
@@ -167,7 +174,7 @@ def verify_link(
     proof: Opening,
     later: Equations | None = None,
 ) -> None:
-    """The link opening of one tenant's records in a batch; ProofError if it does not hold.
+    """The link opening of one index version's records in a batch; ProofError if it does not hold.
 
     Args:
         later: as in :func:`ragseal.kernel.opening.verify_opening`.

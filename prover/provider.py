@@ -22,14 +22,17 @@ from ragseal.kernel.errors import (
     ProofError,
 )
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.log import Log
 from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import documents, index, manifest, registry
 from ragseal.prover.commitment.coin_placement import placed_afresh
+from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.thinning import thin_window
+from ragseal.prover.commitment.updates import UpdateTools, make_update
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, ThinningKeys
 from ragseal.prover.randomness import Draw
@@ -38,9 +41,11 @@ from ragseal.prover.storage.history import Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT_WINDOWS = 1  #: whose matrices, and whose registries, stay in memory beside those in force
+KEPT_UPDATES = 2  #: whose matrices stay in memory beside those of the two newest
 
 log = logging.getLogger("ragseal.provider")
 
@@ -113,12 +118,36 @@ class Provider:
             raise
         self.turns = Turns()  #: of proofs and blocks: each takes every core
         self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
+        self.updates = Loaded(self._load_update, self._answering, KEPT_UPDATES)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
 
     def _in_force(self) -> frozenset[bytes]:
         """The newest window and the one that is open: what concerns them waits for no other's."""
         history = self.journal.history
         return frozenset(one.digest for one in (history.newest, history.open) if one is not None)
+
+    def _answering(self) -> frozenset[bytes]:
+        """The versions that the open window answers from, one more than those: the newest may not be public yet."""
+        window = self.journal.history.open
+        newest = () if window is None else window.updates[-ANSWERING - 1 :]
+        return frozenset(update_key(one.manifest, one.number) for _, one in newest)
+
+    def _load_update(self, key: bytes) -> UpdateSecrets:
+        window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
+        if not 0 < number <= len(window.updates):
+            raise CommitmentError(f"window {window.manifest.window!r} has no version {number} of its indices")
+        return load_update(self.state, window.updates[number - 1][1], window.manifest.policy.coined)
+
+    def version(self, window: Window, tenant: str, digest: bytes) -> Version:
+        """The version of a tenant's index that has this digest in a window.  Blocks.
+
+        Raises:
+            CommitmentError: none has, or this state does not hold it.
+        """
+        number = window.number_of(digest)
+        if not number:
+            return self.window_secrets(window.digest).versions[tenant]
+        return self.updates.get(update_key(window.digest, number)).versions[tenant]
 
     @property
     def public_key(self) -> bytes:
@@ -287,12 +316,66 @@ class Provider:
                 backends.keys.view(window.manifest.key_digest),
                 self._thinning_keys().backend(coin.key_digest),
                 self.window_secrets(window.digest),
-                self.journal.history.throw(window.manifest)
-                if window.manifest.coin.thrown_by
-                else (window.digest, window.seal_value()),
+                self.journal.history.throw(window.manifest) if coin.thrown_by else (window.digest, window.seal_value()),
                 self.environment.draw,
                 lambda text: log.info("%s", text),
             )
+
+    def update(self, window: Window, time: int) -> UpdateSecrets:
+        """The next version of every index of a window, of all documents that are there now; durable on return.  Blocks.
+
+        Args:
+            time: its tick; the window's own beginning where it has not opened yet.
+
+        Raises:
+            CommitmentError, ProofError, ConfigurationError: as they say; nothing is entered then.
+        """
+        manifest, backends = window.manifest, self.backends
+        coin = manifest.coins[0] if manifest.coins else None
+        if coin is not None:
+            reason = stopped(self.state, coin.key_digest)
+            if reason is not None:
+                raise ProofError(
+                    f"proving under the thinning key was stopped by a failure ({reason}): find out why before "
+                    "`release-key`"
+                )
+        number = len(window.updates) + 1
+        tools = UpdateTools(
+            backends.group,
+            backends.keys.view(manifest.key_digest),
+            None if coin is None else self._thinning_keys().backend(coin.key_digest),
+            self.environment.draw,
+        )
+        secrets = self.window_secrets(window.digest)
+        former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
+        with self.turns:
+            try:
+                made = make_update(
+                    self.state,
+                    tools,
+                    secrets,
+                    self._throw(window),
+                    former,
+                    number,
+                    time,
+                    lambda text: log.info("%s", text),
+                )
+            except ProofError as error:
+                if coin is not None:
+                    stop_key(self.state, coin.key_digest, str(error))
+                raise
+        if window.close is not None or len(window.updates) >= number:
+            raise CommitmentError("the window went on without this version")
+        store_update(self.state, made)
+        return made
+
+    def _throw(self, window: Window) -> tuple[bytes, int] | None:
+        """Digest and beacon of the manifest that threw a window's coins, if it has any."""
+        if not window.manifest.coins:
+            return None
+        if window.manifest.coin.thrown_by:
+            return self.journal.history.throw(window.manifest)
+        return window.digest, window.seal_value()
 
     def new_estimates(self) -> Estimates:
         """Phase C over this provider's windows; nothing is read before it is asked for."""

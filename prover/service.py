@@ -76,7 +76,10 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
     async def GetIndex(self, request: provider_pb2.GetIndexRequest, context: Any) -> AsyncIterator[Any]:
         window = self._window(request.manifest)
         window.manifest.index_of(request.tenant)
-        file = await asyncio.to_thread(window_index, self._serving.provider.state, window.digest, request.tenant)
+        if not self._serving.journal.published_update(window, request.version):
+            raise CommitmentError(f"the window has no version {request.version} of its indices, or not yet")
+        state = self._serving.provider.state
+        file = await asyncio.to_thread(window_index, state, window.digest, request.tenant, request.version)
         for chunk in _chunks(file):
             yield chunk
 

@@ -21,6 +21,7 @@ from ragseal.kernel.errors import (
     AttestationError,
     AuditError,
 )
+from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.attestation.answering import AnsweringContext, Attestation
 from ragseal.prover.attestation.deliveries import Deliveries
@@ -32,6 +33,8 @@ from ragseal.prover.retiring import LOOK_SECONDS, Retiring
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.retirement import is_retired
+from ragseal.prover.storage.update_secrets import update_key
+from ragseal.prover.ticks import Ticks
 
 FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
 ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
@@ -79,11 +82,13 @@ class Serving:
             journal,
             tools,
             provider.windows,
+            provider.updates,
             EAGER if serve_options.eager else ON_DEMAND,
             self._on_record,
             serve_options.tick,
         )
         self.estimates = provider.new_estimates()
+        self.ticks = Ticks(provider, serve_options.publish)
         self.beacon = Beacon(
             journal,
             provider.window_secrets,
@@ -92,6 +97,7 @@ class Serving:
             environment.clock,
             provider.thin,
             serve_options.publish,
+            self.ticks.open,
         )
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
         journal.public.live = serve_options.publish <= 0
@@ -106,6 +112,7 @@ class Serving:
         self._retirer: asyncio.Task[None] | None = None
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
     @property
@@ -126,6 +133,11 @@ class Serving:
             await asyncio.to_thread(self.provider.backends.keys.backend, window.manifest.key_digest)
         if history.following is not None:
             await asyncio.to_thread(self.provider.load_thinning_key, history.following)
+        if history.open is not None and history.open.every:
+            await asyncio.to_thread(self.provider.load_thinning_key, history.open)
+            for _, update in history.open.updates[-ANSWERING:]:
+                key = update_key(update.manifest, update.number)
+                await asyncio.to_thread(self.provider.updates.get, key)
         if self.serve_options.eager:
             current = history.current
             kept = current is not None and not is_retired(self.provider.state, current.digest)
@@ -133,6 +145,7 @@ class Serving:
         self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
         self._retirer = asyncio.create_task(self._retire())
+        self._ticking = asyncio.create_task(self.ticks.run())
         if self.warns_of_ends:
             self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
 
@@ -141,6 +154,10 @@ class Serving:
         tick = self.serve_options.publish
         while tick > 0:
             await asyncio.sleep(tick - time.time() % tick)
+            try:
+                await self.ticks.publish()
+            except AuditError as error:
+                log.error("the next version of the indices is not entered: %s", error)
             self.journal.public.reveal()
 
     async def _drive(self) -> None:
@@ -164,7 +181,7 @@ class Serving:
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""
         self.retiring.stop()
-        for task in (self._driver, self._publisher, self._ending, self._retirer):
+        for task in (self._driver, self._publisher, self._ending, self._retirer, self._ticking):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -255,7 +272,14 @@ class Serving:
         makes: list[Callable[[], Message]] = [lambda: self.provider.closing(window)]
         if following is not None and self.beacon.ready(following):
             makes.append(lambda: self.beacon.opening(following))
-        closed, *opened = await self.journal.append_all(*makes)
+        try:
+            if len(makes) > 1 and following is not None:
+                closed, *opened = await self.ticks.open(following, *makes)
+            else:
+                closed, *opened = await self.journal.append_all(*makes)
+        except AuditError as error:
+            log.error("the following window does not open with this one's end: %s", error)
+            closed, *opened = await self.journal.append_all(makes[0])
         self.beacon.wake()
         if isinstance(closed, BaseException):
             raise closed

@@ -117,6 +117,9 @@ class Evidence(Protocol):
     def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
         """ThinnedFile of one tenant of a window whose claim has a coin."""
 
+    def version_file(self, manifest: bytes, number: int, tenant: str) -> bytes:
+        """What an update of a window names for one tenant: IndexFile, or EmptiedFile where the claim has a coin."""
+
     def deliver(self, ask: Ask, proof: bytes) -> bytes:
         """What comes for an ask that ``proof``, the auditor's signature, goes with: Delivery or Refusal if all is well.
 

@@ -75,6 +75,10 @@ class RemoteEvidence:
         request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant)
         return self._stream(self._stub.GetIndex, request, MAX_INDEX_BYTES, 10 * self._timeout)
 
+    def version_file(self, manifest: bytes, number: int, tenant: str) -> bytes:
+        request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant, version=number)
+        return self._stream(self._stub.GetIndex, request, MAX_INDEX_BYTES, 10 * self._timeout)
+
     def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
         request = provider_pb2.GetIndexRequest(manifest=manifest, tenant=tenant)
         return self._stream(self._stub.GetThinnedIndex, request, MAX_INDEX_BYTES, 10 * self._timeout)

@@ -6,7 +6,8 @@
  2. manifest       signed, well-formed, in the log before the window; policy within its class; nothing used twice; no
                    overlap with another window
  3. keys           the verifying key is in the auditor's own configuration, and who made it
- 4. index          every tenant's columns are the manifest's and lie in the span of {Y_i, B}
+ 4. index          every tenant's columns are the manifest's and lie in the span of {Y_i, B}; so are those of every
+                   version on the window's ticks, in which hidden slots are empty
  5. beacon         committed, sealed, opened in order, this auditor last; the window's beacon recomputed
  6. records        gapless, signed by registered accounts, in budget, in time, over their tenant's index
  7. receipts       those given contradict nothing; acknowledgements
@@ -112,6 +113,7 @@ from ragseal.verifier.steps.receipts import (
 from ragseal.verifier.steps.recorder import Recorder
 from ragseal.verifier.steps.records import LoggedRecord, Placed, check_accounts, check_order, check_registry
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
+from ragseal.verifier.steps.versions import Versions, check_updates, check_versions
 
 STEPS = range(1, 12)
 EFFORT = Effort()  #: how much certificate of the estimate is asked for by default
@@ -214,6 +216,8 @@ class _Audit(Checklist):
             4, lambda say: check_indexes(group, coin_key() or key(), entered(), evidence, say), asks=True
         )
 
+        versions = part(4, lambda say: check_updates(log(), entered(), life(), say))
+
         # 5. The beacon: this auditor's nonce came last.
         entries = part(5, lambda say: read_beacon(log(), entered()))
         beacon = part(5, lambda say: check_beacon(entries(), entered(), life(), auditor, say))
@@ -221,24 +225,28 @@ class _Audit(Checklist):
         thinning = part(5, lambda say: check_thinning_entry(log(), entered(), entries(), life(), say))
 
         # 4 again: where the claim has a coin, the beacon has decided which slots of these columns are empty.
-        def in_force(say: Recorder) -> Mapping[str, bytes]:
-            coin, placed = coin_key(), placed_columns()
-            if coin is None:
-                return placed
+        def in_force(say: Recorder) -> Mapping[bytes, bytes]:
+            coin, found = coin_key(), placed_columns()
+            if coin is not None:
+                self.may_ask()
+                found = check_thinned(group, key(), coin, entered(), found, thinning(), throw(), evidence, say)
+            if not versions().every:
+                return {one.digest(): found[one.tenant] for one in entered().manifest.tenants}
             self.may_ask()
-            return check_thinned(group, key(), coin, entered(), placed, thinning(), throw(), evidence, say)
+            thrown = None if coin is None else throw()
+            return check_versions(group, key(), coin, entered(), versions(), thrown, evidence, say)
 
         columns = part(4, in_force)
 
         # 6. The records: all of them, each signed by whom it is charged to.
-        placed = part(6, lambda say: self._placed(log(), entered(), life(), say))
+        placed = part(6, lambda say: self._placed(log(), entered(), life(), versions(), say))
         accounts = part(6, lambda say: check_registry(entered(), asker(), say), asks=True)
         records = part(6, lambda say: self._records(placed(), entered(), accounts(), say))
 
         # 7. The receipts: what accounts were promised is what the log holds.
         self.begin(7, OK if receipts else NOT_ASKED)
         shown = part(7, lambda say: check_promises(log(), promises(), say))
-        part(7, lambda say: self._answers(log(), window(), placed(), promises(), say))
+        part(7, lambda say: self._answers(log(), window(), versions(), placed(), promises(), say))
         acknowledged = part(7, lambda say: check_acknowledgements(log(), placed(), shown(), say))
         tallies = part(7, lambda say: self._tally(entered(), records(), acknowledged()))
 
@@ -360,8 +368,10 @@ class _Audit(Checklist):
         self.result.coin_keys = configured.made_by
         return key
 
-    def _placed(self, log: LogView, entered: Entered, life: WindowSpan, say: Recorder) -> tuple[Placed, ...]:
-        placed = check_order(self.around.group, log, entered, life, say)
+    def _placed(
+        self, log: LogView, entered: Entered, life: WindowSpan, versions: Versions, say: Recorder
+    ) -> tuple[Placed, ...]:
+        placed = check_order(self.around.group, log, entered, life, versions, say)
         self.result.records = len(placed)
         return placed
 
@@ -371,10 +381,16 @@ class _Audit(Checklist):
         return check_accounts(placed, entered, accounts, say)
 
     def _answers(
-        self, log: LogView, window: Window, placed: Sequence[Placed], promises: Sequence[Promise], say: Recorder
+        self,
+        log: LogView,
+        window: Window,
+        versions: Versions,
+        placed: Sequence[Placed],
+        promises: Sequence[Promise],
+        say: Recorder,
     ) -> None:
-        """``placed``: openings are of the indices of the manifest, so records must be first."""
-        self.result.set_aside += check_answers(log, window, promises, say)
+        """``placed``: openings are of versions that records may name, so records must be first."""
+        self.result.set_aside += check_answers(log, window, versions, promises, say)
         say(set_aside=[asdict(one) for one in self.result.set_aside])
 
     def _tally(

@@ -38,6 +38,10 @@ class Admission:
                 f"window {name!r} ended at {when(policy.closes)} and takes no queries any more: ask again when the "
                 "provider has opened the next one"
             )
+        if window.overdue(now):
+            raise AttestationError(
+                f"the index of window {name!r} is being brought up to date: ask again in a minute; nothing was recorded"
+            )
 
     def due(self, window: Window, account: Account, message: SignedRequest) -> Pending | None:
         """The Prepare that the account's next query follows; None for a ctr that was answered before.
@@ -65,9 +69,20 @@ class Admission:
             raise AttestationError("the request's nonce was used before: draw a fresh one for every request")
         if request.c_e != pending.c_e or request.query_digest != pending.query_digest:
             raise AttestationError("the request signs a query or C_e different from its Prepare's")
-        if request.index_digest != manifest.index_of(account.tenant).digest():
-            raise AttestationError("the request names an index version different from its Prepare's")
+        check_version(window, account.tenant, request.index_digest)
         return pending
+
+
+def check_version(window: Window, tenant: str, digest: bytes) -> None:
+    """Raises AttestationError: a digest of no version of this tenant's index that records may name now."""
+    if digest in window.answering(tenant):
+        return
+    if digest in window.numbers:
+        raise AttestationError(
+            "the request names a version of the index that is older than the two newest ones: it was not recorded. "
+            "Prepare again before you sign; what was signed over that version gets no answer in this window"
+        )
+    raise AttestationError("the request names an index version different from its Prepare's")
 
 
 def spent(window: Window, account: str) -> BudgetError:

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -28,7 +28,8 @@ from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, Se
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.prover.attestation.admission import Admission, spent
+from ragseal.kernel.versions import ANSWERING
+from ragseal.prover.attestation.admission import Admission, check_version, spent
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.group_commit import Batches
 from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
@@ -41,6 +42,7 @@ from ragseal.prover.attestation.retrieval import (
     decode_embedding,
     query_key,
 )
+from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, RETRIEVES_AT_ONCE, Prepares
 from ragseal.prover.randomness import Draw
@@ -49,6 +51,7 @@ from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.update_secrets import UpdateSecrets, update_key
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.tokenbucket import TokenBuckets
 
@@ -89,6 +92,7 @@ class _Job:
 
     window: Window
     secrets: WindowSecrets
+    version: Version
     message: SignedRequest
     pending: Pending
 
@@ -102,21 +106,23 @@ class Attestation:
         journal: Journal,
         tools: AnsweringContext,
         windows: Loaded[WindowSecrets],
+        updates: Loaded[UpdateSecrets],
         proof_mode: int,
         on_record: Callable[[bytes, int], None],
         tick: float = 0.0,
     ) -> None:
         """
         Args:
-            windows: the windows' secrets.
+            windows: the windows' secrets, and ``updates`` those of the versions that windows with ticks answer from.
             on_record: told (manifest digest, seq) of every new record.
             tick: answers leave at multiples of so many seconds after their request, so that their time says little.
         """
         self._state = state
         self._journal = journal
         self._tools = tools
-        self._answers = Answers(state, journal, tools.signing_key)
+        self._answers = Answers(state, tools.signing_key)
         self._windows = Loads(windows, "this account asks for answers of too many old windows")
+        self._updates = Loads(updates, "this account asks for answers from too many old versions of the index")
         self._proof_mode = proof_mode
         self._on_record = on_record
         self._tick = tick
@@ -146,6 +152,30 @@ class Attestation:
     async def _window_secrets(self, window: Window, account: Account) -> WindowSecrets:
         return await self._windows.of(window.digest, account.public_key)
 
+    async def _version(self, window: Window, secrets: WindowSecrets, account: Account, digest: bytes) -> Version:
+        """The version of the account's index with this digest."""
+        number = window.number_of(digest)
+        if not number:
+            return secrets.versions[account.tenant]
+        update = await self._updates.of(update_key(window.digest, number), account.public_key)
+        return update.versions[account.tenant]
+
+    def _newest(self, window: Window, tenant: str) -> tuple[bytes, int]:
+        """Digest of the newest version that everybody can see, and where the ledger names it (0: in the manifest).
+
+        Raises:
+            AttestationError: there is none yet, or it is overdue.
+        """
+        if not window.every:
+            return window.manifest.index_of(tenant).digest(), 0
+        shown = [(index, one) for index, one in window.updates[-ANSWERING - 1 :] if index < self._journal.public.size]
+        if not shown or self._tools.clock() >= shown[-1][1].time + ANSWERING * window.every:
+            raise AttestationError(
+                f"the index of window {window.manifest.window!r} is being brought up to date: ask again in a minute"
+            )
+        index, newest = shown[-1]
+        return newest.index_digest(tenant), index
+
     # --- message 1 ---
 
     async def prepare(self, canonical: bytes, proof: bytes) -> bytes:
@@ -168,23 +198,23 @@ class Attestation:
         if known is not None:
             if known.request != canonical:
                 raise AttestationError("this request id was used for another query: take a fresh random one")
-            return known.reply
+            return self._brought_up_to_date(window, account, message, known)
         self._admission.check_open(window)
         if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
             raise spent(window, account.name)
+        newest = self._newest(window, account.tenant)
         self._prepares.charge(window.digest, message.account, window.manifest.policy.n_max)
         offered = decode_embedding(message.embedding)
         if message.embedding:
             fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
         secrets = await self._window_secrets(window, account)
-        version = secrets.versions[account.tenant]
         offer = PrepareJob(message, canonical, secrets.blinding, window.manifest.policy.dimension)
         if message.embedding:
             embedding, blinder, c_e = await self._fixing.submit(offer)
         else:
             async with self._work:
                 embedding, blinder, c_e = await asyncio.to_thread(self._fixer.alone, offer)
-        prepared = Prepared(message.request_id, embedding, c_e, blinder, version.committed.digest())
+        prepared = Prepared(message.request_id, embedding, c_e, blinder, *newest)
         reply = prepared.encode()
         self._pending.add(
             window.digest,
@@ -192,6 +222,17 @@ class Attestation:
             message.request_id,
             Pending(canonical, message.query_digest(), embedding, blinder, c_e, reply, self._pending.expires()),
         )
+        return reply
+
+    def _brought_up_to_date(self, window: Window, account: Account, message: Prepare, known: Pending) -> bytes:
+        """The reply as it was, but over the newest version once the one that it names gets no answers any more."""
+        before = Prepared.decode(known.reply)
+        if before.index_digest in window.answering(account.tenant):
+            return known.reply
+        digest, index = self._newest(window, account.tenant)
+        reply = replace(before, index_digest=digest, update=index).encode()
+        made = replace(known, reply=reply)
+        self._pending.add(window.digest, message.account, message.request_id, made)
         return reply
 
     def _lock(self, window: Window, account: str) -> asyncio.Lock:
@@ -270,22 +311,25 @@ class Attestation:
         request = message.request
         secrets = await self._window_secrets(window, account)
         with self._charged(account):
-            await self._check_acknowledgement(window, secrets, message)
-        kept = await self._fix_secrets(window, secrets, message, pending)
-        entry, record = await self._append(window, message, kept)
-        answer = self._answers.make(secrets, record, entry, kept)
+            await self._check_acknowledgement(window, secrets, account, message)
+        version = await self._version(window, secrets, account, request.index_digest)
+        kept = await self._fix_secrets(_Job(window, secrets, version, message, pending))
+        entry, record = await self._append(window, account, message, kept)
+        answer = self._answers.make(secrets, version, record, entry, kept)
         self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()
         self._pending.drop(window.digest, request.account, request.request_id)
         self._on_record(window.digest, record.seq)
         return Answered.of(answer)
 
-    async def _check_acknowledgement(self, window: Window, secrets: WindowSecrets, message: SignedRequest) -> None:
+    async def _check_acknowledgement(
+        self, window: Window, secrets: WindowSecrets, account: Account, message: SignedRequest
+    ) -> None:
         request, last = message.request, NO_RECEIPT
         if request.ctr > 1:
             ctr, last = self._receipts.get((window.digest, request.account), (0, NO_RECEIPT))
             if ctr != request.ctr - 1:  # not answered by this process
-                answer = await asyncio.to_thread(
-                    self._answers.again, window, secrets, window.seq_of[request.account, request.ctr - 1]
+                answer = await self._made_again(
+                    window, secrets, account, window.seq_of[request.account, request.ctr - 1]
                 )
                 last = answer.receipt.digest()
                 self._receipts[window.digest, request.account] = request.ctr - 1, last
@@ -294,15 +338,13 @@ class Attestation:
                 "the request does not acknowledge the account's last receipt: send the last request again to get it"
             )
 
-    async def _fix_secrets(
-        self, window: Window, secrets: WindowSecrets, message: SignedRequest, pending: Pending
-    ) -> QuerySecrets:
+    async def _fix_secrets(self, job: _Job) -> QuerySecrets:
         """Compute the answer and make durable all that its proof will need.
 
         Rows are kept by the signed bytes and never replaced: after a storage failure nobody knows which of two requests
         with one ctr is in the ledger, and the secrets of both must be there.
         """
-        return await self._fixing_secrets.submit(_Job(window, secrets, message, pending))
+        return await self._fixing_secrets.submit(job)
 
     def _compute_all(self, jobs: list[_Job]) -> list[QuerySecrets | Exception]:
         """One transaction, and so one sync, for all that could be computed."""
@@ -334,7 +376,7 @@ class Attestation:
             tools.group,
             tools.engine,
             tools.key_of(window.manifest.key_digest),
-            secrets.versions[secrets.account(request.account).tenant],
+            job.version,
             window.manifest.policy,
             noise_key(secrets.limbs, window.beacon, request.ctx()),
             job.pending.embedding,
@@ -342,7 +384,9 @@ class Attestation:
             tools.draw,
         )
 
-    async def _append(self, window: Window, message: SignedRequest, kept: QuerySecrets) -> tuple[Entry, Record]:
+    async def _append(
+        self, window: Window, account: Account, message: SignedRequest, kept: QuerySecrets
+    ) -> tuple[Entry, Record]:
         made: list[Record] = []
 
         def build() -> Record:
@@ -351,6 +395,8 @@ class Attestation:
                 raise AttestationError(f"window {window.manifest.window!r} is closed: ask again in the next one")
             if now > window.manifest.policy.closes:
                 raise AttestationError("the window's closing time has passed")
+            self._admission.check_open(window)  # versions may have come since, and time has passed
+            check_version(window, account.tenant, message.request.index_digest)
             record = Record(
                 manifest=window.digest,
                 seq=len(window.records),
@@ -378,4 +424,11 @@ class Attestation:
             )
         await asyncio.to_thread(require_kept, self._state, window.digest)  # before anything is loaded for it
         secrets = await self._window_secrets(window, account)
-        return Answered.of(await asyncio.to_thread(self._answers.again, window, secrets, seq))
+        return Answered.of(await self._made_again(window, secrets, account, seq))
+
+    async def _made_again(self, window: Window, secrets: WindowSecrets, account: Account, seq: int) -> SealedAnswer:
+        """The answer for a record of this account, from what is stored."""
+        entry = await asyncio.to_thread(self._journal.entry, window.records[seq])
+        named = Record.decode(entry.data).signed.request.index_digest
+        version = await self._version(window, secrets, account, named)
+        return await asyncio.to_thread(self._answers.again, secrets, version, entry)

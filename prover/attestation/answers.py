@@ -23,6 +23,7 @@ from ragseal.kernel.attestation import (
 )
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, query_key
+from ragseal.prover.commitment.index import Version
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.retirement import require_kept
@@ -50,19 +51,19 @@ def secrets_of_record(state: State, record: Record) -> QuerySecrets:
 class Answers:
     """Makes the answers of one provider.  Methods may be called from any thread."""
 
-    def __init__(self, state: State, journal: Journal, key: Ed25519PrivateKey) -> None:
+    def __init__(self, state: State, key: Ed25519PrivateKey) -> None:
         """``key``: the provider's, which signs receipts."""
         self._state = state
-        self._journal = journal
         self._key = key
 
-    def make(self, secrets: WindowSecrets, record: Record, entry: Entry, kept: QuerySecrets) -> SealedAnswer:
-        """The answer for a record that is in the ledger as ``entry``.
+    def make(
+        self, secrets: WindowSecrets, version: Version, record: Record, entry: Entry, kept: QuerySecrets
+    ) -> SealedAnswer:
+        """The answer for a record that is in the ledger as ``entry``, from the ``version`` that it names.
 
         Texts of flagged slots only: a slot without the flag is returned by its noise, and there is nothing to read.
         """
         request = record.signed.request
-        version = secrets.versions[secrets.account(request.account).tenant]
         opened = [
             SlotOpening(one.slot, one.flag, (version.open_text(one.slot),) if one.flag else ()) for one in kept.returned
         ]
@@ -80,13 +81,11 @@ class Answers:
         signed = signature.sign(self._key, "receipt", body.encode())
         return SealedAnswer(record, sealed, Receipt(body, signed, entry.path))
 
-    def again(self, window: Window, secrets: WindowSecrets, seq: int) -> SealedAnswer:
-        """The answer for record ``seq``, from what is stored.
+    def again(self, secrets: WindowSecrets, version: Version, entry: Entry) -> SealedAnswer:
+        """The answer for the record that is ``entry`` of the ledger, from what is stored; ``version``: that it names.
 
         Raises:
             AttestationError: its secrets are lost.
-            LedgerError: it is not durable.
         """
-        entry = self._journal.entry(window.records[seq])
         record = Record.decode(entry.data)
-        return self.make(secrets, record, entry, secrets_of_record(self._state, record))
+        return self.make(secrets, version, record, entry, secrets_of_record(self._state, record))

@@ -101,10 +101,15 @@ class Proofs:
         key_of: Callable[[bytes], KeyView],
         backend_of: Callable[[bytes], AttestationBackend],
         secrets_of: Callable[[bytes], WindowSecrets],
+        version_of: Callable[[Window, str, bytes], Version],
         draw: Draw,
         turns: Turns | None = None,
     ) -> None:
-        """``turns``: shared with whatever else takes every core as a proof does."""
+        """
+        Args:
+            version_of: the version of a tenant's index in a window that has this digest; blocks.
+            turns: shared with whatever else takes every core as a proof does.
+        """
         self._state = state
         self._journal = journal
         self._group = group
@@ -112,6 +117,7 @@ class Proofs:
         self._key_of = key_of
         self._backend_of = backend_of
         self._secrets_of = secrets_of
+        self._version_of = version_of
         self._draw = draw
         self._turns = turns or Turns()
         self._kept = KeptDeliveries(state)
@@ -185,7 +191,7 @@ class Proofs:
                 t_commit=record.t_commit,
             ),
             kept=kept,
-            version=secrets.versions[secrets.account(request.account).tenant],
+            version=self._version_of(window, secrets.account(request.account).tenant, request.index_digest),
             key=mechanism.noise_key(secrets.limbs, window.beacon, request.ctx()),
         )
 
@@ -277,13 +283,16 @@ class Proofs:
             case = self._case(window, secrets, entry.seq)
             c_w = self._c_w(window, case.record)
             cases.append(case)
-            items.append(BatchItem(case.record, case.digest, case.version.tenant, case.statement, c_w, entry))
-        context = proofs.batch_context(window.manifest.key_digest, manifest, items)
-        links = tuple(
-            SameEmbeddingOpening(
-                tenant, self._open_link(window, secrets.versions[tenant], context, items, cases, wanted_still)
+            items.append(
+                BatchItem(
+                    case.record, case.digest, case.version.tenant, case.statement, c_w, entry, case.version.number
+                )
             )
-            for tenant in sorted({item.tenant for item in items})
+        context = proofs.batch_context(window.manifest.key_digest, manifest, items)
+        versions = {item.version: case.version for item, case in zip(items, cases, strict=True)}
+        links = tuple(
+            SameEmbeddingOpening(tenant, self._open_link(window, version, context, items, cases, wanted_still), number)
+            for (tenant, number), version in sorted(versions.items(), key=lambda one: one[0])
         )
         opening = self._open_hints(window, context, items, cases, wanted_still)
         made = ProofBatch(manifest, tuple(entries), links, opening).encode()
@@ -328,9 +337,10 @@ class Proofs:
         cases: Sequence[_Case],
         wanted_still: Callable[[], None],
     ) -> Opening:
-        chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.tenant == version.tenant]
+        mine = version.tenant, version.number
+        chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.version == mine]
         own = [item for item, _ in chosen]
-        here = proofs.link_context(context, version.tenant, version.committed.digest())
+        here = proofs.link_context(context, version.tenant, version.digest)
         weights = powers(batching_challenge("link", here), len(own))
         dimension = version.matrix.shape[1]
         vectors = []

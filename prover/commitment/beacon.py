@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,7 +24,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import MAX_PARTICIPANTS, BeaconCommit, BeaconOpening, BeaconSeal, Thinning, WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.storage.history import AUDITOR, OBSERVER, PROVIDER, Stage, Window
-from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open
@@ -80,13 +80,16 @@ class Beacon:
         clock: Callable[[], float],
         thin: Callable[[Window], Thinning],
         publish: float = 0.0,
+        enter: Callable[..., Awaitable[list[Entry | BaseException]]] | None = None,
     ) -> None:
         """
         Args:
             thin: empties the slots that a window's coins hide, once its beacon is complete; blocks.
             publish: seconds after which the public has seen what is entered beside an open window.
+            enter: called with a window and what opens it: enters that, and what belongs right behind it.
         """
         self._publish = publish
+        self._enter = enter
         self._thin = thin
         self._journal = journal
         self._secrets_of = secrets_of
@@ -212,7 +215,13 @@ class Beacon:
             else:
                 await self._until(lambda: history.open is None, POLL_SECONDS)
         self._check_time(window)
-        await self._append(lambda: self.opening(window))
+        if self._enter is None:
+            await self._append(lambda: self.opening(window))
+            return
+        (opened,) = await self._enter(window, lambda: self.opening(window))
+        if isinstance(opened, BaseException):
+            raise opened
+        self._changed.set()
 
     def _patience(self) -> float:
         """Seconds for participants to do something: longer where they see the log on the coarse tick."""

@@ -10,13 +10,13 @@ import numpy as np
 
 from ragseal.backends.native import available, native, native_errors
 from ragseal.kernel import commitment, field
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import IndexFile, ScoreBases
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
 from ragseal.kernel.slot_text import SlotText
-from ragseal.prover.commitment.index import Matrix, Version
+from ragseal.prover.commitment.index import Columns, Matrix, Version
 from ragseal.prover.randomness import Draw, packed_scalars
 
 
@@ -71,15 +71,47 @@ class ColumnKey(Protocol):
     def digest(self) -> bytes: ...
 
 
-def prove_span(group: Group, key: ColumnKey, matrix: Matrix, draw: Draw) -> tuple[tuple[int, ...], IndexFile]:
+FEW = 8  #: one slot in so many: where more have changed, committing to all of them anew costs less
+
+
+def move_columns(group: Group, bases: ScoreBases, former: Columns, matrix: Matrix, blinders: Sequence[int]) -> bytes:
+    """Commitments to the columns of ``matrix`` from those of a former version, at the cost of what has changed.
+
+    C_j' = C_j + sum over changed slots i of (E'[i][j] - E[i][j]) Y_i + (beta_j' - beta_j) B: the same points as
+    :func:`commit_columns` gives.
+
+    Raises:
+        CommitmentError: matrix, bases and blinders do not fit one another.
+        ProofError: a base is malformed.
+    """
+    rows = np.flatnonzero((matrix != former.matrix).any(axis=1)) if matrix.shape == former.matrix.shape else None
+    if rows is None or len(rows) * FEW > len(matrix):
+        return commit_columns(group, bases, matrix, blinders)
+    moved = b"".join(bases.y[POINT_BYTES * i : POINT_BYTES * (i + 1)] for i in rows.tolist()) + bases.b
+    steps = (matrix[rows].astype(np.int16) - former.matrix[rows].astype(np.int16)).T.tolist()
+    return b"".join(
+        group.msm(former.points[POINT_BYTES * j : POINT_BYTES * (j + 1)] + moved, field.pack([1, *step, new - old]))
+        for j, (step, new, old) in enumerate(zip(steps, blinders, former.blinders, strict=True))
+    )
+
+
+def prove_span(
+    group: Group, key: ColumnKey, matrix: Matrix, draw: Draw, former: Columns | None = None
+) -> tuple[tuple[int, ...], IndexFile]:
     """Commit to a matrix' columns with fresh blinders, and check the public file exactly as an auditor does.
+
+    Args:
+        former: an earlier version under the same key's points, from which the columns can be had for less.
 
     Returns:
         The blinders, and the columns with their proof of opening.
     """
     dimension = matrix.shape[1]
     blinders = field.unpack(packed_scalars(draw, dimension))
-    columns = commit_columns(group, key.scores, matrix, blinders)
+    if former is None:
+        columns = commit_columns(group, key.scores, matrix, blinders)
+    else:
+        columns = move_columns(group, key.scores, former, matrix, blinders)
     chi = commitment.columns_batching_challenge(key.digest, columns)
     folded_blinder = sum(w * b for w, b in zip(powers(chi, dimension), blinders, strict=True)) % R
     witness = combine_columns(matrix, chi) + field.to_bytes(folded_blinder)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +23,11 @@ from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
 from ragseal.kernel.attestation import TextOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
+from ragseal.kernel.emptied import EmptiedFile, plain_entry
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.slot_text import Metadata, SlotText
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.versions import UpdatedIndex
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.storage.state import State
 from ragseal.runtime.durable import write_durably
@@ -59,6 +61,17 @@ def current(state: State, tenant: str, capacity: int, dimension: int) -> tuple[M
         matrix[slot] = np.frombuffer(row, dtype=np.int8)
         texts[slot] = _stored(name, text, metadata)
     return matrix, texts
+
+
+def contents(state: State, tenant: str, names: Sequence[str]) -> list[tuple[SlotText, bytes]]:
+    """What the tenant's index holds now of the documents with these ids: what can be read, and the row."""
+    query = "SELECT document, text, metadata, row FROM documents WHERE tenant = ?"
+    wanted = set(names)
+    return [
+        (_stored(name, text, metadata), row)
+        for name, text, metadata, row in state.rows(query, (tenant,))
+        if name in wanted
+    ]
 
 
 def _stored(document: str, text: str, metadata: bytes) -> SlotText:
@@ -113,6 +126,9 @@ class Version:
     public: IndexFile
     coined: bool = False  #: whether queries are answered from thinned columns only
     thinned: Thinned | None = None  #: which slots the coins hide, once they have decided
+    number: int = 0  #: of the update that names it; 0: the window's manifest does
+    emptied: EmptiedFile | None = None  #: of an update of a window with coins: the proof that hidden slots are empty
+    named: bytes = b""  #: how requests call an update's version
 
     def __repr__(self) -> str:
         return f"Version({self.tenant!r}, {self.matrix.shape})"
@@ -146,6 +162,18 @@ class Version:
             text_root=self.tree.root(),
         )
 
+    @property
+    def digest(self) -> bytes:
+        """How requests and records call this version."""
+        return self.named or self.committed.digest()
+
+    @cached_property
+    def updated(self) -> UpdatedIndex:
+        """The line of an update."""
+        if self.emptied is not None:
+            return self.emptied.entry(self.tenant, self.tree.root())
+        return plain_entry(self.public, self.tenant, self.tree.root())
+
     def open_text(self, slot: int) -> TextOpening:
         """What can be read of a filled slot, with salt and path in the text tree.
 
@@ -169,7 +197,8 @@ def text_tree(secret: bytes, texts: Mapping[int, SlotText], capacity: int) -> Me
 
 def save_version(state: State, manifest: bytes, version: Version) -> str:
     """Write a version's matrix durably; returns the file's name, which the caller's transaction records."""
-    name = f"{manifest.hex()[:32]}-{hashlib.sha256(version.tenant.encode()).hexdigest()[:16]}.npy"
+    of = f"-{version.number}" if version.number else ""
+    name = f"{manifest.hex()[:32]}-{hashlib.sha256(version.tenant.encode()).hexdigest()[:16]}{of}.npy"
     buffer = io.BytesIO()
     np.save(buffer, version.matrix, allow_pickle=False)
     try:
@@ -179,32 +208,40 @@ def save_version(state: State, manifest: bytes, version: Version) -> str:
     return name
 
 
-def load_version(state: State, manifest: bytes, tenant: str, coined: bool = False) -> Version:
+def load_version(state: State, manifest: bytes, tenant: str, coined: bool = False, number: int = 0) -> Version:
     """A committed version, and what its coins hide if that is known.
+
+    Args:
+        coined: the window has coins.
+        number: of the update; 0: what the manifest commits to.
 
     Raises:
         CommitmentError: this state holds none, or its matrix is not the stored shape.
     """
     found = state.row(
-        "SELECT secret, blinders, public, matrix FROM versions WHERE manifest = ? AND tenant = ?", (manifest, tenant)
+        "SELECT secret, blinders, public, matrix FROM versions WHERE manifest = ? AND number = ? AND tenant = ?",
+        (manifest, number, tenant),
     )
     if found is None:
         raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
     secret, blinders, public, name = found
-    query = "SELECT slot, document, text, metadata FROM version_texts WHERE manifest = ? AND tenant = ?"
+    query = "SELECT slot, document, text, metadata FROM version_texts WHERE manifest = ? AND number = ? AND tenant = ?"
     matrix = _load_matrix(state.windows_directory / name)
+    emptied = EmptiedFile.decode(public) if number and coined else None
     return Version(
         tenant=tenant,
         matrix=matrix,
         texts={
             slot: _stored(document, text, metadata)
-            for slot, document, text, metadata in state.rows(query, (manifest, tenant))
+            for slot, document, text, metadata in state.rows(query, (manifest, number, tenant))
         },
         secret=secret,
         blinders=tuple(field.unpack(blinders)),
-        public=IndexFile.decode(public),
-        coined=coined,
-        thinned=_load_thinned(state, manifest, tenant, len(matrix)),
+        public=IndexFile.decode(public) if emptied is None else emptied.index,
+        coined=coined and not number,
+        thinned=None if number else _load_thinned(state, manifest, tenant, len(matrix)),
+        number=number,
+        emptied=emptied,
     )
 
 

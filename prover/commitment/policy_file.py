@@ -53,6 +53,7 @@ _DEFAULTS: dict[str, Any] = {
     "duration": 24 * 3600,
     "closes": None,
     "period_start": None,
+    "version_every": 0,
 }
 
 TEMPLATE = """\
@@ -73,6 +74,7 @@ theta = "9/10"            # estimator: cosine that links two queries; `ragseal-p
 tau = 1000                # estimator: how many records apart they may be
 chunks_max = 1            # slots one document may fill; m slots cost unseen and return m times
 duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
+# version_every = "15m"   # documents that come, change or go count from the next tick on; left out, in the next window
 # period_start = ...      # windows from then on share one budget; left out, the period of the window before goes on
 """
 
@@ -169,6 +171,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         period_start=period,
         opens=opens,
         closes=closes,
+        version_every=_length(v, "version_every"),
     )
     draft.validate()
     if not auto:
@@ -205,6 +208,17 @@ def _whole(values: dict[str, Any], name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise PolicyError(f"policy: {name} must be a whole number from 0 to 2^63 - 1, not {value!r}")
     return value
+
+
+def _length(values: dict[str, Any], name: str) -> int:
+    """A length of time: whole seconds, or a text such as "15m"."""
+    value = values[name]
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", value) if isinstance(value, str) else None
+    if found is not None:
+        return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
+    if isinstance(value, str):
+        raise PolicyError(f'policy: {name} = {value!r} is no length of time: write seconds, "90s", "15m", "6h" or "1d"')
+    return _whole(values, name)
 
 
 def _cosine(values: dict[str, Any], name: str) -> int:

@@ -17,8 +17,9 @@ import sqlite3
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,14 @@ from ragseal.groth16.keys import KeyView, ThinningView
 from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
 from ragseal.prover.administration.place import SOCKET
 from ragseal.prover.commitment.columns import commit_columns
-from ragseal.prover.commitment.index import Columns
+from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
 from ragseal.prover.storage import retired_check
@@ -43,6 +45,7 @@ from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
+from ragseal.prover.storage.update_secrets import load_update
 from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
 from ragseal.runtime.durable import spares_of
 from ragseal.runtime.terminal import JSON, named_bars
@@ -178,12 +181,15 @@ def check_ledger(state: State, ledger: Log, report: Report, progress: Progress) 
 # --- windows ---------------------------------------------------------------------------------------------------------
 
 
-def check_columns(secrets: WindowSecrets, tools: Backends, key: KeyView, report: Report) -> None:
+def check_columns(
+    secrets: WindowSecrets, versions: Mapping[str, Version], tools: Backends, key: KeyView, report: Report
+) -> None:
     """The committed columns open to the stored matrices and blinders; with a coin, the thinned ones too."""
     manifest = secrets.signed.manifest
-    for version in secrets.versions.values():
+    for version in versions.values():
         report.count("indices")
-        where = f"index of tenant {version.tenant!r} in window {manifest.window!r}"
+        of = f", version {version.number}" if version.number else ""
+        where = f"index of tenant {version.tenant!r} in window {manifest.window!r}{of}"
         with report.guard(where):
             placed = _thinning_key(tools, manifest) if version.coined else key
             kept = [(placed, Columns(version.matrix, version.blinders, version.public.columns))]
@@ -196,6 +202,11 @@ def check_columns(secrets: WindowSecrets, tools: Backends, key: KeyView, report:
                         "can be proven: restore them from a backup"
                     )
                     break
+
+
+def _version(provider: Provider, secrets: WindowSecrets, window: Window, tenant: str, digest: bytes) -> Version:
+    """The version of a tenant's index that a record names: the window's own, or that of an update."""
+    return provider.version(window, tenant, digest) if window.number_of(digest) else secrets.versions[tenant]
 
 
 def _thinning_key(tools: Backends, manifest: Manifest) -> ThinningView:
@@ -240,11 +251,15 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
         with report.guard(f"key of {where}"):
             key = tools.keys.view(manifest.key_digest)
             report.count("keys")
-            check_columns(secrets, tools, key, report)
+            check_columns(secrets, secrets.versions, tools, key, report)
+            for _, update in window.updates if whole else window.updates[-ANSWERING:]:
+                kept = load_update(state, update, manifest.policy.coined)
+                check_columns(secrets, kept.versions, tools, key, report)
             if whole:
                 tools.keys.backend(manifest.key_digest)
                 done = 0
-                for problem in check.whole(secrets, CheckContext(tools.group, tools.engine, key), moved):
+                context = CheckContext(tools.group, tools.engine, key, partial(_version, provider, secrets))
+                for problem in check.whole(secrets, context, moved):
                     report.found(problem)
 
 

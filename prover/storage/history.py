@@ -28,6 +28,7 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.versions import ANSWERING, IndexUpdate, tick_at
 
 PROVIDER, AUDITOR, OBSERVER = "provider", "auditor", "observer-"
 
@@ -60,7 +61,9 @@ class Window:
     seq_of: dict[tuple[str, int], int] = field(default_factory=dict)  #: seq by (account, ctr)
     request_ids: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
     nonces: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
+    updates: list[tuple[int, IndexUpdate]] = field(default_factory=list)  #: with their places in the ledger
     close: WindowClose | None = None
+    numbers: dict[bytes, int] = field(default_factory=dict)  #: of updates, by the digest of each of their versions
 
     @property
     def manifest(self) -> Manifest:
@@ -88,6 +91,44 @@ class Window:
         if self.seal is None or self.missing():
             raise CommitmentError("the beacon is not complete: some owner has not opened its nonce")
         return beacon_value(self.digest, [(owner, self.openings[owner]) for owner in self.seal.owners])
+
+    # --- index versions (SPEC A.12) ---
+
+    @property
+    def every(self) -> int:
+        """Seconds from one version of the indices to the next; 0: the window has one."""
+        return self.manifest.policy.version_every
+
+    def answering(self, tenant: str) -> dict[bytes, int]:
+        """Numbers of the versions of a tenant's index that records may name now, by digest, newest first."""
+        if not self.every:
+            return {self.manifest.index_of(tenant).digest(): 0}
+        return {one.index_digest(tenant): one.number for _, one in reversed(self.updates[-ANSWERING:])}
+
+    def number_of(self, digest: bytes) -> int:
+        """Which of all versions that this window has had has this digest; 0: the manifest's.
+
+        Raises:
+            CommitmentError: none of them.
+        """
+        if not self.every:
+            return 0
+        if digest not in self.numbers:
+            raise CommitmentError("no version of an index in this window has that digest")
+        return self.numbers[digest]
+
+    def overdue(self, now: float) -> bool:
+        """Whether the newest version is too old to answer from: the audit would hold that against this provider."""
+        return bool(self.every) and (not self.updates or now >= self.updates[-1][1].time + ANSWERING * self.every)
+
+    def due(self, now: float) -> int | None:
+        """The tick for which a new version is to be made; None while there is none."""
+        if not self.every or self.stage is not Stage.OPEN:
+            return None
+        tick = tick_at(self.opened_at, self.every, int(now))
+        if self.updates and tick <= self.updates[-1][1].time:
+            return None
+        return tick
 
     # --- transitions ---
 
@@ -163,6 +204,25 @@ class Window:
             raise CommitmentError("the window opens with a beacon different from what its openings give")
         self.beacon, self.time, self.opened_at = message.beacon, message.time, message.time
 
+    def add_update(self, message: IndexUpdate, index: int) -> None:
+        """Raises CommitmentError: none belongs here, a gap, out of time, or not of the manifest's tenants."""
+        if not self.every or self.stage is not Stage.OPEN:
+            raise CommitmentError("versions of the indices are entered while a window is open whose policy has ticks")
+        if message.number != len(self.updates) + 1:
+            raise CommitmentError(f"version {message.number} does not follow version {len(self.updates)}")
+        before = self.updates[-1][1].time if self.updates else -1
+        if message.time <= before or message.time != tick_at(self.opened_at, self.every, message.time):
+            raise CommitmentError(f"version {message.number} is of no later tick than the one before it")
+        if message.time > self.manifest.policy.closes:
+            raise CommitmentError("the window's closing time has passed")
+        if [one.tenant for one in message.tenants] != [one.tenant for one in self.manifest.tenants]:
+            raise CommitmentError("the update is not of the manifest's tenants")
+        if any(bool(one.proof_digests) != self.manifest.policy.coined for one in message.tenants):
+            raise CommitmentError("an update has proofs about hidden slots if the claim has a coin, and only then")
+        self.updates.append((index, message))
+        self.numbers |= {message.index_digest(one.tenant): message.number for one in message.tenants}
+        self.time = max(self.time, message.time)
+
     def add_record(self, message: Record, index: int) -> None:
         """Raises CommitmentError: not open, or a gap in seq, ctr or time."""
         request = message.signed.request
@@ -170,6 +230,10 @@ class Window:
             raise CommitmentError("the window takes no records: it is not open")
         if message.seq != len(self.records) or message.time < self.time:
             raise CommitmentError(f"record {message.seq} does not follow record {len(self.records) - 1}")
+        if self.every and self.numbers.get(request.index_digest, 0) <= max(0, len(self.updates) - ANSWERING):
+            raise CommitmentError(f"record {message.seq} names none of the {ANSWERING} newest versions of an index")
+        if self.every and message.time >= self.updates[-1][1].time + ANSWERING * self.every + COARSE_TIME:
+            raise CommitmentError(f"record {message.seq} is answered from a version that is long overdue")
         if request.ctr != self.counters.get(request.account, 0) + 1:
             raise CommitmentError(f"request {request.ctr} of {request.account} does not follow its last one")
         self.seq_of[request.account, request.ctr] = message.seq
@@ -341,6 +405,8 @@ class History:
             self._check_opening(window, message)
             window.add_open(message)
             self._open = window
+        elif isinstance(message, IndexUpdate):
+            window.add_update(message, index)
         elif isinstance(message, Record):
             window.add_record(message, index)
         elif isinstance(message, WindowClose):

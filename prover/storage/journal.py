@@ -16,6 +16,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
+from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.log import MAX_ENTRY_BYTES, Appended, Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover.storage.history import History, Window
@@ -108,6 +109,7 @@ class Journal:
         each of its entries would bring the records before it to light.
         """
         ends = isinstance(built[0], WindowOpen | WindowClose)
+        ends |= isinstance(built[0], IndexUpdate) and built[0].number == 1  # behind the opening, before any record
         if ends or (self.history.open is None and not isinstance(built[0], Record)):
             self.public.reveal()
 
@@ -145,6 +147,10 @@ class Journal:
                 else "this provider has not committed a window yet: ask again once it has"
             )
         return found
+
+    def published_update(self, window: Window, number: int) -> bool:
+        """Whether the public may know of this version of a window's indices; 0: those that its manifest commits to."""
+        return not number or (number <= len(window.updates) and window.updates[number - 1][0] < self.public.size)
 
     def published_records(self, window: Window) -> int:
         """How many records of a window the public may know of."""

@@ -63,6 +63,10 @@ class Loaded(Generic[T]):
                 self._keep(manifest, found)
             return found
 
+    def put(self, manifest: bytes, found: T) -> None:
+        """Keep what was just made as if it had been loaded."""
+        self._keep(manifest, found)
+
     def forget(self, manifest: bytes) -> None:
         """Load it anew when it is asked for next: what is on disk has changed."""
         with self._mutex:

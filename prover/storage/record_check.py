@@ -26,6 +26,7 @@ from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.prover.attestation.answers import Answers, secrets_of_record
 from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding, shifted_scores
 from ragseal.prover.commitment.columns import embedding_generators
+from ragseal.prover.commitment.index import Version
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal, read_page
 from ragseal.prover.storage.state import State
@@ -56,6 +57,7 @@ class CheckContext:
     group: Group
     engine: Engine
     key: KeyView
+    version_of: Callable[[Window, str, bytes], Version]  #: of a tenant's index in a window, by digest
 
 
 #: Told how many more records were looked at.
@@ -104,13 +106,13 @@ class RecordCheck:
 
     def whole(self, secrets: WindowSecrets, means: CheckContext, progress: Progress) -> Iterator[str]:
         """Every problem found; :meth:`quick` comes first."""
-        answers = Answers(self._state, self._journal, self._state.key)
+        answers = Answers(self._state, self._state.key)
         for seq, _, entry in self._entries():
             try:
                 record = Record.decode(entry)
                 kept = secrets_of_record(self._state, record)
                 self._check_commitments(secrets, means, record, kept)
-                self._check_answer(answers, secrets, record)
+                self._check_answer(answers, secrets, means, record)
                 self._check_proof(means, record)
             except AuditError as error:
                 yield f"record {seq} of window {self._window.manifest.window!r}: {error}"
@@ -123,7 +125,7 @@ class RecordCheck:
         window, request, group = self._window, record.signed.request, means.group
         account = secrets.account(request.account)
         record.signed.verify(account.public_key)
-        version, e = secrets.versions[account.tenant], decode_embedding(kept.embedding)
+        version, e = means.version_of(window, account.tenant, request.index_digest), decode_embedding(kept.embedding)
         if embedding_commitment(group, embedding_generators(group, len(e)), e, kept.blinder) != request.c_e:
             raise ProofError("C_e does not open to the embedding kept for it")
         if attestation.score_commitment(group, version.in_force.points, means.key.scores, e, kept.rho) != record.c_y:
@@ -136,9 +138,11 @@ class RecordCheck:
         if means.engine.answer(key, shifted_scores(version, e, policy), policy.hmax(means.key.cls)) != kept.returned:
             raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 
-    def _check_answer(self, answers: Answers, secrets: WindowSecrets, record: Record) -> None:
+    def _check_answer(self, answers: Answers, secrets: WindowSecrets, means: CheckContext, record: Record) -> None:
         """The answer, made again, convinces an account."""
-        answer = answers.again(self._window, secrets, record.seq)
+        request = record.signed.request
+        version = means.version_of(self._window, secrets.account(request.account).tenant, request.index_digest)
+        answer = answers.again(secrets, version, self._journal.entry(self._window.records[record.seq]))
         receipt, body = answer.receipt, answer.receipt.body
         receipt.verify(signature.public_bytes(self._state.key))
         point = open_checkpoint(body.checkpoint, self._journal.ledger.verifier).checkpoint

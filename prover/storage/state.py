@@ -60,11 +60,12 @@ CREATE TABLE IF NOT EXISTS window_accounts (
     manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL,
     PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));
 CREATE TABLE IF NOT EXISTS versions (
-    manifest BLOB NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
-    public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, tenant));
+    manifest BLOB NOT NULL, number INTEGER NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
+    public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, number, tenant));
 CREATE TABLE IF NOT EXISTS version_texts (
-    manifest BLOB NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL, document TEXT NOT NULL, text TEXT NOT NULL,
-    metadata BLOB NOT NULL, PRIMARY KEY (manifest, tenant, slot));
+    manifest BLOB NOT NULL, number INTEGER NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL,
+    document TEXT NOT NULL, text TEXT NOT NULL, metadata BLOB NOT NULL,
+    PRIMARY KEY (manifest, number, tenant, slot));
 CREATE TABLE IF NOT EXISTS thinnings (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, hidden BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, PRIMARY KEY (manifest, tenant));

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -82,20 +83,22 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
             ),
         )
         manifest = prepared.signed.manifest
-        if manifest.coins:
-            remember_placements(db, manifest.coin_period, prepared.versions)
+        remember_placements(db, manifest.coin_period if manifest.coins else digest, prepared.versions)
         for account in prepared.registry.values():
             line = digest, account.pseudonym, account.name, account.encode()
             db.execute("INSERT INTO window_accounts VALUES (?, ?, ?, ?)", line)
         for version, file in zip(prepared.versions.values(), files, strict=True):
-            public = version.public.encode()
-            values = (digest, version.tenant, version.secret, field.pack(version.blinders), public, file)
-            db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)", values)
-            texts = [
-                (digest, version.tenant, slot, one.id, one.text, one.metadata.encode())
-                for slot, one in version.texts.items()
-            ]
-            db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?, ?, ?)", texts)
+            insert_version(db, digest, version, file)
+
+
+def insert_version(db: sqlite3.Connection, manifest: bytes, version: Version, file: str) -> None:
+    """Write what is kept of a version beside its matrix, which is in ``file``."""
+    public = version.public.encode() if version.emptied is None else version.emptied.encode()
+    key = manifest, version.number, version.tenant
+    values = (*key, version.secret, field.pack(version.blinders), public, file)
+    db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    texts = [(*key, slot, one.id, one.text, one.metadata.encode()) for slot, one in version.texts.items()]
+    db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?, ?, ?, ?)", texts)
 
 
 def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]]:
@@ -106,15 +109,20 @@ def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]
     """
     query = (
         "SELECT a.tenant, b.tenant, COUNT(DISTINCT a.text) FROM version_texts a JOIN version_texts b "
-        "ON a.manifest = b.manifest AND a.text = b.text AND a.tenant < b.tenant WHERE a.manifest = ? "
+        "ON a.manifest = b.manifest AND a.number = b.number AND a.text = b.text AND a.tenant < b.tenant "
+        "WHERE a.manifest = ? AND a.number = 0 "
         "GROUP BY a.tenant, b.tenant ORDER BY a.tenant, b.tenant"
     )
     return [(str(one), str(other), int(count)) for one, other, count in state.rows(query, (manifest,))]
 
 
-def window_index(state: State, manifest: bytes, tenant: str) -> bytes:
-    """The public file of a tenant's index (canonical IndexFile); CommitmentError if there is none."""
-    found = state.row("SELECT public FROM versions WHERE manifest = ? AND tenant = ?", (manifest, tenant))
+def window_index(state: State, manifest: bytes, tenant: str, number: int = 0) -> bytes:
+    """The public file of a version of a tenant's index; CommitmentError if there is none.
+
+    It is a canonical IndexFile, of an update (``number``) of a window with coins an EmptiedFile.
+    """
+    query = "SELECT public FROM versions WHERE manifest = ? AND number = ? AND tenant = ?"
+    found = state.row(query, (manifest, number, tenant))
     if found is None:
         raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
     return bytes(found[0])
@@ -163,7 +171,7 @@ def load_window(state: State, manifest: bytes, thinning: Thinning | None = None)
         blinding=blinding,
         versions={
             tenant: index.load_version(state, manifest, tenant, coin_seed is not None)
-            for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ?", (manifest,))
+            for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ? AND number = 0", (manifest,))
         },
         registry={a.pseudonym: a for a in window_accounts(state, manifest)},
         coin_seed=coin_seed,

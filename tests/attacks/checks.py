@@ -17,7 +17,7 @@ import pytest
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
 from ragseal.groth16.views import EstimateView, ThinningView
-from ragseal.kernel import attestation, certificate, coin_period, encoding, field, folding, opening, thinning
+from ragseal.kernel import attestation, certificate, coin_period, emptied, encoding, field, folding, opening, thinning
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel import proofs as batches
 from ragseal.kernel.commitment import Account
@@ -44,6 +44,7 @@ from ragseal.verifier.steps import (
     proofs,
     receipts,
     records,
+    versions,
 )
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
@@ -144,7 +145,10 @@ CTR_GAPLESS = Guard(records, "_follow", "jumps to request")
 BUDGET = Guard(records, "_follow", "exceeds its")
 NONCE_ONCE = Guard(records, "_follow", "was used by this account before")
 INDEX_OF_THE_MANIFEST = Both(
-    (Guard(records, "_placed", "an index that no tenant"), Guard(records, "_logged", "an index other than that"))
+    (
+        Guard(versions.Versions, "answering", "an index that no tenant"),
+        Guard(records, "_logged", "an index other than that"),
+    )
 )
 COUNT_AT_CLOSE = Guard(records, "check_order", "the closing entry counts")
 
@@ -204,19 +208,50 @@ THINNING_FILE = Guard(thinning, "verify_thinning", "other thinned columns than t
 THINNING_SHARE = Guard(thinning.ThinningStatement, "__post_init__", "a slot is hidden in")
 
 
-def _hash_without(tag: str, part: int) -> Check:
+def _hash_without(tag: str, part: int, module: Any = thinning) -> Check:
     """A hash of the thinning that leaves out one of the parts that it is over."""
     real = thinning.tagged_hash
 
     def shorter(asked: str, *parts: bytes) -> bytes:
         return real(asked, *(p for at, p in enumerate(parts) if asked != tag or at != part))
 
-    return Check(thinning, "tagged_hash", shorter)
+    return Check(module, "tagged_hash", shorter)
 
 
 PLACED_HASHED = _hash_without("thinning-statement", 4)
 THINNED_HASHED = _hash_without("thinning-statement", 5)
 LINK_HASHES_PROOF = _hash_without("thinning-link", 2)
+
+# --- step 4: versions of a live index --------------------------------------------------------------------------------
+
+NO_TICKS_NO_UPDATES = Guard(versions, "check_updates", "gives them one version")
+LATER_TICK = Guard(versions, "check_updates", "of no later tick")
+UPDATE_IN_ITS_WINDOW = Guard(versions, "_check_update", "stands outside its window")
+UPDATE_GAPLESS = Guard(versions, "_check_update", "one was skipped or repeated")
+UPDATE_ON_A_TICK = Guard(versions, "_check_update", "is of no tick of its window")
+UPDATE_BEFORE_THE_END = Guard(versions, "_check_update", "dated after the window's end")
+UPDATE_TENANTS = Guard(versions, "_check_update", "not of the manifest's tenants")
+UPDATE_PROVES_COINS = Guard(versions, "_check_update", "says nothing of hidden slots")
+ONE_OF_THE_NEWEST = Guard(versions.Versions, "answering", "names version")
+NOT_DATED_AHEAD = Guard(versions.Versions, "answering", "is dated after a record")
+NOT_OVERDUE = Guard(versions.Versions, "answering", "long overdue")
+VERSION_FILE_OF_THE_LOG = Guard(versions, "_plain", "not the one that the log names")
+EMPTIED_FILE_OF_THE_LOG = Guard(versions, "_emptied", "not the one that the log names")
+VERSION_COLUMNS = Check(versions, "verify_columns")
+EMPTIED_COLUMNS = Check(emptied, "verify_columns")
+EMPTIED_LINK = Check(emptied, "verify_opening")
+EMPTIED = Check(versions, "verify_emptied")
+EMPTIED_HASHES_MANIFEST = _hash_without("emptied-statement", 2, emptied)
+EMPTIED_HASHES_NUMBER = _hash_without("emptied-statement", 3, emptied)
+EMPTIED_HASHES_COLUMNS = _hash_without("emptied-statement", 5, emptied)
+
+PROVIDER_UPDATE_HERE = Guard(Window, "add_update", "whose policy has ticks")
+PROVIDER_UPDATE_GAPLESS = Guard(Window, "add_update", "does not follow version")
+PROVIDER_UPDATE_LATER = Guard(Window, "add_update", "no later tick")
+PROVIDER_UPDATE_TENANTS = Guard(Window, "add_update", "not of the manifest's tenants")
+PROVIDER_UPDATE_COINS = Guard(Window, "add_update", "proofs about hidden slots")
+PROVIDER_RECORD_NEWEST = Guard(Window, "add_record", "newest versions")
+PROVIDER_RECORD_OVERDUE = Guard(Window, "add_record", "long overdue")
 
 # --- a window's coin -------------------------------------------------------------------------------------------------
 
@@ -255,6 +290,33 @@ PROVIDER_THINNED = Guard(Window, "add_open", "after its indices are thinned")
 PROVIDER_COIN_ONCE = Guard(History, "check_manifest", "coin seed of window")
 
 CHECKS: dict[str, Removable] = {
+    "update: none where the policy has none": NO_TICKS_NO_UPDATES,
+    "update: of a later tick": LATER_TICK,
+    "update: inside its window": UPDATE_IN_ITS_WINDOW,
+    "update: without gaps": UPDATE_GAPLESS,
+    "update: on a tick": UPDATE_ON_A_TICK,
+    "update: before the end": UPDATE_BEFORE_THE_END,
+    "update: of the manifest's tenants": UPDATE_TENANTS,
+    "update: proofs as the claim has it": UPDATE_PROVES_COINS,
+    "update: one of the two newest versions": ONE_OF_THE_NEWEST,
+    "update: not dated ahead": NOT_DATED_AHEAD,
+    "update: not overdue": NOT_OVERDUE,
+    "update: the file is the log's": VERSION_FILE_OF_THE_LOG,
+    "update: the file with coins is the log's": EMPTIED_FILE_OF_THE_LOG,
+    "update: columns": VERSION_COLUMNS,
+    "update: columns with coins": EMPTIED_COLUMNS,
+    "update: link": EMPTIED_LINK,
+    "update: hidden slots": EMPTIED,
+    "update: weights hash the manifest": EMPTIED_HASHES_MANIFEST,
+    "update: weights hash the number": EMPTIED_HASHES_NUMBER,
+    "update: weights hash the columns": EMPTIED_HASHES_COLUMNS,
+    "provider: updates while a window with ticks is open": PROVIDER_UPDATE_HERE,
+    "provider: updates without gaps": PROVIDER_UPDATE_GAPLESS,
+    "provider: updates of later ticks": PROVIDER_UPDATE_LATER,
+    "provider: updates of the manifest's tenants": PROVIDER_UPDATE_TENANTS,
+    "provider: updates with proofs as the claim has it": PROVIDER_UPDATE_COINS,
+    "provider: records over the newest versions": PROVIDER_RECORD_NEWEST,
+    "provider: records over no overdue version": PROVIDER_RECORD_OVERDUE,
     "coin: thinned once": THINNED_ONCE,
     "coin: thinned between the openings": THINNED_IN_TIME,
     "coin: thinned for the manifest's tenants": THINNED_TENANTS,

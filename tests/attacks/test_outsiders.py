@@ -185,6 +185,9 @@ class Between(SimulatedEvidence):
     def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
         return self._through("thinned_file", super().thinned_file(manifest, tenant))
 
+    def version_file(self, manifest: bytes, number: int, tenant: str) -> bytes:
+        return self._through("version_file", super().version_file(manifest, number, tenant))
+
     def deliver(self, ask: Any, proof: bytes) -> bytes:
         return self._through(type(ask).__name__, super().deliver(ask, proof))
 

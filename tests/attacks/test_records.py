@@ -186,7 +186,7 @@ CHEATS: dict[Callable[[], AttackWorld], tuple[int, str, Removable]] = {
     ctr_gap: (6, "jumps to request 2, expected 1", CTR_GAPLESS),
     account_above_n_max: (6, "exceeds its 3 queries", BUDGET),
     nonce_used_twice: (6, "the nonce was used by this account before", NONCE_ONCE),
-    request_for_another_index_version: (6, "an index that no tenant of the manifest has", INDEX_OF_THE_MANIFEST),
+    request_for_another_index_version: (6, "an index that no tenant of the window has", INDEX_OF_THE_MANIFEST),
     scores_of_another_index_version: (8, "the link opening does not hold", LINK),
 }
 

@@ -25,6 +25,7 @@ from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import Sample, draw
+from ragseal.verifier.steps.versions import IndexVersion
 from ragseal.verifier.verification import Environment, Verdict
 from tests import simulator
 from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, policy, refused
@@ -68,7 +69,11 @@ def chosen(number: int) -> Callable[[int], bytes]:
 def drawn(world: AttackWorld, nonce: bytes) -> list[int]:
     """What the audit would draw, computed by somebody who knows the nonce."""
     tenants = {account.pseudonym: account.tenant for account in world.registry}
-    logged = [LoggedRecord(0, r, r.digest(), tenants[r.signed.request.account]) for r in world.records()]
+    of = {name: IndexVersion(name, 0, bytes(32)) for name in world.tenants}
+    logged = [
+        LoggedRecord(0, r, r.digest(), of[tenants[r.signed.request.account]], tenants[r.signed.request.account])
+        for r in world.records()
+    ]
     root = MerkleTree(world.entries()).root()
     return [one.record.seq for one in draw(logged, SIZE, nonce, root, world.digest)]
 

@@ -95,10 +95,10 @@ def test_the_tick_hides_what_answers_take(tmp_path: Path, monkeypatch: pytest.Mo
     """A provider that takes longer for hits is found out without the tick, and not with it."""
     fix = answering.Attestation._fix_secrets
 
-    def noted(self: Any, window: Any, secrets: Any, message: Any, pending: Any) -> Any:
-        if message.request.ctr in odd:
+    def noted(self: Any, job: Any) -> Any:
+        if job.message.request.ctr in odd:
             time.sleep(SLOWER)
-        return fix(self, window, secrets, message, pending)
+        return fix(self, job)
 
     order = [0, 1] * ROUNDS
     random.Random(3).shuffle(order)

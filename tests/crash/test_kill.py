@@ -97,8 +97,11 @@ def test_the_book_refuses_an_answer_that_the_log_does_not_hold(book: Book, sound
     state = provider.state
     try:
         window = provider.journal.history.named("w2")
-        answers = Answers(state, provider.journal, state.key)
-        answer = answers.again(window, provider.window_secrets(window.digest), 1)
+        entry = provider.journal.entry(window.records[1])
+        request = Record.decode(entry.data).signed.request
+        secrets = provider.window_secrets(window.digest)
+        version = provider.version(window, secrets.account(request.account).tenant, request.index_digest)
+        answer = Answers(state, state.key).again(secrets, version, entry)
     finally:
         provider.close()
 

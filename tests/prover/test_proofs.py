@@ -156,12 +156,10 @@ async def proven(serving: Serving, manifest: bytes, count: int) -> None:
 
 async def last_receipt(serving: Serving) -> bytes:
     window, provider = newest(serving), serving.provider
-    answers = Answers(provider.state, serving.journal, provider.state.key)
-    again = answers.again(
-        window,
-        provider.window_secrets(window.digest),
-        window.seq_of[pseudonym_of(provider.state, window.digest, "alice"), 2],
-    )
+    answers = Answers(provider.state, provider.state.key)
+    secrets = provider.window_secrets(window.digest)
+    seq = window.seq_of[pseudonym_of(provider.state, window.digest, "alice"), 2]
+    again = answers.again(secrets, secrets.versions["acme"], serving.journal.entry(window.records[seq]))
     return again.receipt.digest()
 
 
@@ -197,6 +195,7 @@ def test_a_proof_that_does_not_hold_stops_the_key(tmp_path: Path, keys: KeyPaths
                 backends.keys.view,
                 lambda _: forger,
                 provider.window_secrets,
+                provider.version,
                 provider.environment.draw,
             )
             with pytest.raises(ProofError):

@@ -60,6 +60,9 @@ class SimulatedEvidence:
     def thinned_file(self, manifest: bytes, tenant: str) -> bytes:
         return self.world.thinned[manifest, tenant].encode()
 
+    def version_file(self, manifest: bytes, number: int, tenant: str) -> bytes:
+        return self.world.version_files[manifest, number, tenant].encode()
+
     def proofs(self, manifest: bytes, seqs: Sequence[int]) -> bytes:
         self.world.asked.append(list(seqs))
         return self.world.tamper_batch(self.world.batch(manifest, seqs)).encode()

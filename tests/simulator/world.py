@@ -35,6 +35,7 @@ from ragseal.kernel.commitment import (
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
+    IndexFile,
     Manifest,
     WindowClose,
     WindowOpen,
@@ -42,6 +43,7 @@ from ragseal.kernel.commitment import (
     beacon_value,
     registry_leaves,
 )
+from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import Opening, powers, prove_opening
@@ -93,6 +95,7 @@ class Kept:
     rho_hint: int
     t_salt: int
     rho_bounds: int = 0  #: blinder of C_1, where there is one
+    number: int = 0  #: of the update whose version the record names
 
     def hint_blinders(self, bases: HintBases) -> list[int]:
         """rho' of every commitment to hints."""
@@ -130,12 +133,14 @@ class World:
         self.remembered: SignedCheckpoint | None = None
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         self.thinned: dict[tuple[bytes, str], ThinnedFile] = {}  #: by manifest and tenant
+        self.version_files: dict[tuple[bytes, int, str], IndexFile | EmptiedFile] = {}  #: by manifest, update, tenant
         self.shown_manifest: bytes | None = None
         self.tamper_batch: Callable[[ProofBatch], ProofBatch] = lambda batch: batch
         self.tamper_items: Callable[[list[BatchItem]], list[BatchItem]] = lambda items: items
         self.tamper_entry: Callable[[ProofEntry], ProofEntry] = lambda entry: entry
         self.asked: list[list[int]] = []
         self.estimator = binding(self)
+        self.number = 0  #: of the update whose version the next record names
         self.manifest: Manifest
         self.digest: bytes
         self.beacon: int
@@ -217,6 +222,7 @@ class World:
         c_y = attestation.score_commitment(GROUP, columns, self.key.scores, e, rho)
         entry = self.record(signed, c_y, places_commitment(self.cls, salt, returned), **(record or {}))
         kept = Kept(tenant=tenant, e=e, blinder=blinder, rho=rho, hints=hints, rho_hint=rho_hint, t_salt=salt)
+        kept.number = self.number
         return self.enter(account, entry, kept, returned)
 
     def tenant_of(self, account: str) -> str:
@@ -342,7 +348,7 @@ class World:
         items = self.tamper_items([self.item(known[seq]) for seq in seqs])
         context = proofs.batch_context(self.key.digest, manifest, items)
         hints = self.open_hints(context, items)
-        links = tuple(self.link(t, context, items) for t in sorted({item.tenant for item in items}))
+        links = tuple(self.link(*version, context, items) for version in sorted({item.version for item in items}))
         return ProofBatch(manifest, tuple(item.entry for item in items), links, hints)
 
     def item(self, record: Record) -> BatchItem:
@@ -361,7 +367,7 @@ class World:
             alpha, beta = proofs.challenges(self.key.digest, record.digest(), statement, c_w, entry.c_h)
             proof = self.prove(record, kept, [*statement.clear(), alpha, beta], c_w, entry.c_h)
             entry = replace(entry, proof=proof)
-        return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry)
+        return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry, kept.number)
 
     def c_w(self, record: Record) -> bytes:
         return proofs.shifted_scores(GROUP, [record.c_y], self.key.sum_y, self.manifest.policy)[0]
@@ -379,17 +385,22 @@ class World:
         relations = bases.relations([item.entry.c_h for item in items])
         return prove_opening(GROUP, "hints", context, relations, witness, scalars(self.rng, len(witness) // 32))
 
-    def link(self, tenant: str, context: bytes, items: Sequence[BatchItem]) -> SameEmbeddingOpening:
-        """The link opening of one tenant's records: of the e in C_e."""
-        own = [item for item in items if item.tenant == tenant]
-        here = proofs.link_context(context, tenant, self.tenants[tenant].index.digest())
+    def indexed(self, tenant: str, number: int) -> Tenant:
+        """A tenant's index in the version of an update, 0: the window's."""
+        return self.tenants[tenant]
+
+    def link(self, tenant: str, number: int, context: bytes, items: Sequence[BatchItem]) -> SameEmbeddingOpening:
+        """The link opening of the records of one version of a tenant's index: of the e in C_e."""
+        own = [item for item in items if item.version == (tenant, number)]
+        of = self.indexed(tenant, number)
+        here = proofs.link_context(context, tenant, of.index.digest())
         kept = [self.kept[item.record.manifest, item.record.seq] for item in own]
         weights = powers(opening.batching_challenge("link", here), len(own))
         witness = GROUP.combine([field.pack([*k.e, k.blinder, k.rho]) for k in kept], weights)
-        columns = self.tenants[tenant].file.columns
+        columns = of.file.columns
         relations = proofs.link_relations(self.generators, columns, self.key.scores.b, own)
         nonces = scalars(self.rng, self.dimension + 2)
-        return SameEmbeddingOpening(tenant, prove_opening(GROUP, "link", here, relations, witness, nonces))
+        return SameEmbeddingOpening(tenant, prove_opening(GROUP, "link", here, relations, witness, nonces), number)
 
     # --- phase D ---
 

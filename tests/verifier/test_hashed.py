@@ -11,6 +11,7 @@ import pytest
 from ragseal.verifier.steps import blocks
 from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import draw
+from ragseal.verifier.steps.versions import IndexVersion
 from tests import apart
 from tests.apart import h
 from tests.simulator import World, policy
@@ -20,7 +21,8 @@ NONCE, ROOT, MANIFEST = (h("test", name) for name in (b"nonce", b"root", b"manif
 
 
 def logged(seq: int, tenant: str) -> LoggedRecord:
-    return LoggedRecord(seq, SimpleNamespace(seq=seq), h("test", b"record"), tenant)  # type: ignore[arg-type]
+    version = IndexVersion(tenant, 0, bytes(32))
+    return LoggedRecord(seq, SimpleNamespace(seq=seq), h("test", b"record"), version, tenant)  # type: ignore[arg-type]
 
 
 def test_which_records_are_drawn() -> None:

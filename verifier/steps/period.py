@@ -61,8 +61,11 @@ class Period:
 
     @property
     def late(self) -> bool:
-        """Whether a window of the period commits to documents under coins that its provider knew by then."""
-        return any(one.carries for one in self.windows)
+        """Whether a window of the period commits to documents under coins that its provider knew by then.
+
+        One that carries on coins does, and one with coins whose indices change while it is open.
+        """
+        return any(one.carries or (one.policy.coined and one.policy.version_every) for one in self.windows)
 
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:

@@ -34,12 +34,12 @@ class ProofContext:
     group: Group
     window: Window
     key: Key
-    columns: Mapping[str, bytes]  #: of each tenant, opened in step 4
+    columns: Mapping[bytes, bytes]  #: of each version of an index by its digest, opened in step 4
     beacon: int
     generators: bytes  #: H_0 .. H_d
 
     @classmethod
-    def of(cls, group: Group, window: Window, key: Key, columns: Mapping[str, bytes], beacon: int) -> ProofContext:
+    def of(cls, group: Group, window: Window, key: Key, columns: Mapping[bytes, bytes], beacon: int) -> ProofContext:
         dimension = window.manifest.policy.dimension
         return cls(group, window, key, columns, beacon, commitment.generators(group, dimension))
 
@@ -134,7 +134,7 @@ def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry, c_w: bytes)
         hmax=manifest.policy.hmax(basis.window.cls),
         t_commit=one.record.t_commit,
     )
-    return BatchItem(one.record, one.digest, one.tenant, statement, c_w, entry)
+    return BatchItem(one.record, one.digest, one.tenant, statement, c_w, entry, one.version.number)
 
 
 def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
@@ -160,17 +160,17 @@ def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
 def _links(
     basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, context: bytes, later: Equations | None
 ) -> None:
-    """C_e and C_y of one e, over each tenant's own columns: that is SPEC B.11."""
-    tenants = sorted({item.tenant for item in items})
-    if [link.tenant for link in batch.links] != tenants:
-        raise ProofError(f"the batch needs one link opening for each of {tenants}")
+    """C_e and C_y of one e, over each tenant's own columns in the version that is named: that is SPEC B.11."""
+    versions = sorted({item.version for item in items})
+    if [(link.tenant, link.number) for link in batch.links] != versions:
+        raise ProofError(f"the batch needs one link opening for each of {versions}")
     for link in batch.links:
-        own = [item for item in items if item.tenant == link.tenant]
-        index_digest = basis.window.manifest.index_of(link.tenant).digest()
+        own = [item for item in items if item.version == (link.tenant, link.number)]
+        index_digest = own[0].record.signed.request.index_digest  # step 6 found it to be this version's
         proofs.verify_link(
             basis.group,
             basis.generators,
-            basis.columns[link.tenant],
+            basis.columns[index_digest],
             basis.key.scores.b,
             proofs.link_context(context, link.tenant, index_digest),
             own,

@@ -27,6 +27,7 @@ from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, Window
 from ragseal.verifier.steps.recorder import Recorder, quiet
 from ragseal.verifier.steps.records import LoggedRecord, Placed
+from ragseal.verifier.steps.versions import Versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,9 @@ def check_promises(log: LogView, promises: Sequence[Promise], say: Recorder = qu
     return shown
 
 
-def check_answers(log: LogView, window: Window, promises: Sequence[Promise], say: Recorder = quiet) -> list[SetAside]:
+def check_answers(
+    log: LogView, window: Window, versions: Versions, promises: Sequence[Promise], say: Recorder = quiet
+) -> list[SetAside]:
     """Step 7, the rest of the files, whose bodies :func:`check_promises` and whose records step 6 found to hold.
 
     Returns:
@@ -166,7 +169,7 @@ def check_answers(log: LogView, window: Window, promises: Sequence[Promise], say
             record = _promised(log, promise)
             foreign += record.manifest != window.digest
             try:
-                _rest(log, window, promise, record)
+                _rest(log, window, versions, promise, record)
             except _NotSignedError as error:
                 aside.append(SetAside(file.name, f"{error}; its signed body holds"))
     say(of_other_windows=foreign)
@@ -195,7 +198,7 @@ def _promised(log: LogView, promise: Promise) -> Record:
     return record
 
 
-def _rest(log: LogView, window: Window, promise: Promise, record: Record) -> None:
+def _rest(log: LogView, window: Window, versions: Versions, promise: Promise, record: Record) -> None:
     """The path, which nobody signed, and the answer, of which the body has digests.
 
     Raises:
@@ -215,10 +218,10 @@ def _rest(log: LogView, window: Window, promise: Promise, record: Record) -> Non
     if file.answer.openings.digest() != body.openings_digest:
         raise _NotSignedError("the answer's openings are not those that the receipt signs")
     if record.manifest == window.digest:
-        _openings(window, file.answer, record)
+        _openings(window, versions, file.answer, record)
 
 
-def _openings(window: Window, answer: Answer, record: Record) -> None:
+def _openings(window: Window, versions: Versions, answer: Answer, record: Record) -> None:
     """The openings that the provider signed are of this window's record and texts."""
     cls = window.cls
     slots = answer.openings.slots
@@ -227,8 +230,7 @@ def _openings(window: Window, answer: Answer, record: Record) -> None:
         raise AttestationError(f"the answer does not hold {cls.K} slots in increasing order")
     if places_commitment(cls, answer.openings.t_salt, answer.openings.returned()) != record.t_commit:
         raise AttestationError("the answer's slots and flags are not those that the record commits to")
-    roots = {index.digest(): index.text_root for index in window.manifest.tenants}
-    root = roots[record.signed.request.index_digest]  # step 6 found it to be one of them, in the log alone
+    root = versions.known[record.signed.request.index_digest].text_root  # step 6 found it there, in the log alone
     for slot in slots:
         if len(slot.texts) != slot.flag:
             raise AttestationError(

@@ -18,6 +18,7 @@ from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered
 from ragseal.verifier.steps.recorder import Recorder, quiet
+from ragseal.verifier.steps.versions import IndexVersion, Versions
 
 # --- 6 records -------------------------------------------------------------------------------------------------------
 
@@ -29,6 +30,7 @@ class Placed:
     index: int
     record: Record
     digest: bytes
+    version: IndexVersion  #: of the index that its request names
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,12 @@ def check_registry(window: Entered, asker: Asker, say: Recorder = quiet) -> Mapp
 
 
 def check_order(
-    group: Group, log: LogView, entered: Entered, life: WindowSpan, say: Recorder = quiet
+    group: Group, log: LogView, entered: Entered, life: WindowSpan, versions: Versions, say: Recorder = quiet
 ) -> tuple[Placed, ...]:
     """Step 6, from the log alone: the window's records are in it in order, without gaps, in budget and in time.
+
+    Args:
+        versions: of the window's indices, each with its place in the log.
 
     Raises:
         Refused: names the record by its seq and its place in the log.
@@ -75,7 +80,7 @@ def check_order(
             where = "stands outside its window" if mine else "of another window stands inside this one"
             raise Refused(f"the record at entry {index} {where}", ledger_index=index, seq=message.seq)
         if mine:
-            found.append(_placed(index, message, entered))
+            found.append(_placed(index, message, entered, versions))
     _follow(found, entered, life)
     if life.close is not None and life.close.records != len(found):
         raise Refused(
@@ -97,19 +102,18 @@ def check_order(
     return tuple(found)
 
 
-def _placed(index: int, record: Record, entered: Entered) -> Placed:
-    """One record on its own: of this window, over one of its indices."""
+def _placed(index: int, record: Record, entered: Entered, versions: Versions) -> Placed:
+    """One record on its own: of this window, over one of its indices as they are just then."""
     request, manifest = record.signed.request, entered.manifest
     try:
         if (request.origin, request.window) != (manifest.origin, manifest.window):
             raise AttestationError(f"the request is for window {request.window!r} of {request.origin!r}")
-        if request.index_digest not in {tenant.digest() for tenant in manifest.tenants}:
-            raise AttestationError("the request names an index that no tenant of the manifest has")
+        version = versions.answering(index, record)
         if (request.ctr == 1) != (request.last_receipt == NO_RECEIPT):
             raise AttestationError("an account's first request acknowledges no receipt, every later one a receipt")
     except AuditError as error:
         raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=index) from None
-    return Placed(index, record, record.digest())
+    return Placed(index, record, record.digest(), version)
 
 
 def check_accounts(
@@ -133,11 +137,11 @@ def _logged(one: Placed, entered: Entered, accounts: Mapping[str, Account]) -> L
         if account is None:
             raise AttestationError(f"account {request.account!r} is not registered")
         record.signed.verify(account.public_key)
-        if request.index_digest != entered.manifest.index_of(account.tenant).digest():
+        if one.version.tenant != account.tenant:
             raise AttestationError(f"the request names an index other than that of tenant {account.tenant!r}")
     except AuditError as error:
         raise Refused(f"record {record.seq}: {error}", seq=record.seq, ledger_index=one.index) from None
-    return LoggedRecord(one.index, record, one.digest, account.tenant)
+    return LoggedRecord(one.index, record, one.digest, one.version, account.tenant)
 
 
 def _follow(found: Sequence[Placed], entered: Entered, life: WindowSpan) -> None:

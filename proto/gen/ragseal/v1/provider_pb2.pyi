@@ -67,12 +67,14 @@ class AskRequest(_message.Message):
     def __init__(self, canonical: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class GetIndexRequest(_message.Message):
-    __slots__ = ("manifest", "tenant")
+    __slots__ = ("manifest", "tenant", "version")
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     manifest: bytes
     tenant: str
-    def __init__(self, manifest: _Optional[bytes] = ..., tenant: _Optional[str] = ...) -> None: ...
+    version: int
+    def __init__(self, manifest: _Optional[bytes] = ..., tenant: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class CommitBeaconRequest(_message.Message):
     __slots__ = ("canonical",)

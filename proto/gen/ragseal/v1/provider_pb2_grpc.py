@@ -118,7 +118,8 @@ class ProviderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetIndex(self, request, context):
-        """Column commitments of one tenant and their proof of opening.
+        """Column commitments of one tenant and version and their proof of opening; of an index update of a window with coins
+        the proof that hidden slots are empty, too.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which version of its index an account is answered from, in windows whose indices change on a tick.  SPEC A.12.
+
+The provider names a version with its first message.  Before the account signs, the entry of that version has to be in
+the log that everybody sees, behind the window's opening, and none may be older than the newest that this account has
+used: else the provider could go back to what was deleted.  What was signed is finished over the version that it names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ragseal.client.attestation import Window
+from ragseal.client.evidence import Evidence
+from ragseal.client.history import History
+from ragseal.client.window import WindowState
+from ragseal.kernel.attestation import Prepared
+from ragseal.kernel.errors import CommitmentError, LedgerError, TransportError
+from ragseal.kernel.versions import IndexUpdate
+from ragseal.ledger.merkle import leaf_hash, verify_inclusion
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedVersion:
+    """One version of the account's index, as the log's entry has it."""
+
+    named: bytes  #: how requests call it
+    text_root: bytes
+
+    def digest(self) -> bytes:
+        """The index-version digest."""
+        return self.named
+
+
+class Versions:
+    """What one account knows of the versions of its index."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def prepared(self, window: Window, memory: WindowState, prepared: Prepared, evidence: Evidence) -> Window:
+        """The window with the version that the provider has prepared, which may be signed over.
+
+        Raises:
+            CommitmentError: an entry of another window, of another version or tenant, or older than one used before.
+            LedgerError: the log does not hold it where the provider says, or before the window's opening.
+            EncodingError: no such entry.
+            TransportError: the ledger is out of reach, or does not show it yet.
+        """
+        if not window.manifest.policy.version_every:
+            if prepared.update:
+                raise CommitmentError("the provider names an update of an index that stays as it is in this window")
+            return window
+        newest = memory.newest_version()
+        known = memory.version(prepared.index_digest)
+        if known is None:
+            known = self._fetched(window, memory, prepared, evidence)
+        made = _over(window, known, prepared.index_digest)
+        if newest is not None and known.number < newest.number:
+            raise CommitmentError(
+                f"the provider goes back to version {known.number} of the index, this account has used version "
+                f"{newest.number}: what was deleted since would be in it"
+            )
+        if newest is not None and known.number == newest.number and known != newest:
+            raise CommitmentError(f"the provider shows two versions {known.number} of this window's indices")
+        memory.remember_version(prepared.index_digest, known)
+        return made
+
+    def signed(self, window: Window, memory: WindowState, digest: bytes) -> Window:
+        """The window with the version that a signed request names.
+
+        Raises:
+            CommitmentError: this account never looked it up.
+        """
+        if not window.manifest.policy.version_every:
+            return window
+        known = memory.version(digest)
+        if known is None:
+            raise CommitmentError(f"{memory.folder} holds no version of the index that the signed request names")
+        return _over(window, known, digest)
+
+    def _fetched(self, window: Window, memory: WindowState, prepared: Prepared, evidence: Evidence) -> IndexUpdate:
+        """The entry that the provider points to, proven to stand there."""
+        shown, index = self._history.latest(evidence), prepared.update
+        if index <= memory.opened_at:
+            raise LedgerError("the provider names a version of the index from before the window's opening")
+        if index >= shown.checkpoint.size:
+            raise TransportError("the log does not show this version of the index yet: ask again in a minute")
+        entry = evidence.add(f"entry-{index}", self._history.entry(index))
+        path = self._history.path(index, shown.checkpoint.size)
+        evidence.add("received-inclusion", b"".join(path))
+        try:
+            verify_inclusion(leaf_hash(entry), index, shown.checkpoint.size, path, shown.checkpoint.root)
+        except LedgerError as error:
+            raise LedgerError(f"the log does not hold the version of the index that is shown: {error}") from None
+        self._history.remember(shown)
+        return IndexUpdate.decode(entry)
+
+
+def _over(window: Window, update: IndexUpdate, digest: bytes) -> Window:
+    """The window with its index as this update has it.
+
+    Raises:
+        CommitmentError: it is another window's, or has no version with this digest for the account's tenant.
+    """
+    if update.manifest != window.digest:
+        raise CommitmentError("the version of the index that the provider names belongs to another window")
+    tenant = window.account.tenant
+    if update.index_digest(tenant) != digest:
+        raise CommitmentError("the entry that the provider points to is of another version of this tenant's index")
+    if bool(update.index_of(tenant).proof_digests) != window.manifest.policy.coined:
+        raise CommitmentError("the version of the index says nothing of the slots that coins hide, or has none to hide")
+    return replace(window, index=PinnedVersion(digest, update.index_of(tenant).text_root))

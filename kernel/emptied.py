@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hidden slots stay empty in every version of a live index: the proof that they are.  docs/proofs/thinning.md.
+
+The coins of a window are thrown before any of its updates, so an update commits to what is in force only: columns in
+which hidden slots hold nothing.  Of one tenant and version, E' is that index, and
+
+    C'_j = sum_i E'[i][j] Y_i + beta'_j B       over the attestation key's points; with its proof of opening
+
+is fixed before the challenges r_j.  With w' = E' r, two commitments to the same w' under the thinning key are sent,
+
+    W  = sum_i w'_i Y^t_i + rho B^t,     W' = sum_i w'_i Y'^t_i + rho' B^t,
+
+linked to sum_j r_j C'_j: all three hold the same N entries.  The thinning circuit over W + W' says w' = (1 - h) w' for
+the coins h of the committed seed, so h_i w'_i = 0: at a random r, every hidden row of E' is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from ragseal.kernel import field
+from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.commitment import IndexFile, ScoreBases, verify_columns
+from ragseal.kernel.encoding import POINT, Blob, Codec, Fixed, Message, Nested
+from ragseal.kernel.errors import CommitmentError, ProofError
+from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
+from ragseal.kernel.params import COIN_BITS
+from ragseal.kernel.policy import MAX_DIMENSION
+from ragseal.kernel.proofs import PROOF_BYTES
+from ragseal.kernel.thinning import ThinningKey
+from ragseal.kernel.transcript import nonzero_element, tagged_hash
+from ragseal.kernel.versions import UpdatedIndex
+
+
+@dataclass(frozen=True, slots=True)
+class EmptiedFile(Message):
+    """The public file of an index version of a window with coins."""
+
+    TAG: ClassVar[str] = "emptied-file"
+    CODECS: ClassVar[Sequence[Codec]] = (
+        Blob(POINT_BYTES * MAX_DIMENSION), Nested(Opening), POINT, POINT, Nested(Opening), Fixed(PROOF_BYTES),
+    )  # fmt: skip
+
+    columns: bytes
+    opening: Opening
+    before: bytes  #: W
+    after: bytes  #: W'
+    link: Opening
+    proof: bytes
+
+    @property
+    def index(self) -> IndexFile:
+        """Columns and opening as those of any index version are checked."""
+        return IndexFile(self.columns, self.opening)
+
+    def entry(self, tenant: str, text_root: bytes) -> UpdatedIndex:
+        """What the ledger says of this file."""
+        proof = tagged_hash("emptied-proof", self.before, self.after, self.link.encode(), self.proof)
+        return UpdatedIndex(tenant, self.index.columns_digest(), self.index.opening_digest(), (proof,), text_root)
+
+
+def plain_entry(file: IndexFile, tenant: str, text_root: bytes) -> UpdatedIndex:
+    """What the ledger says of an index version of a window without coins."""
+    return UpdatedIndex(tenant, file.columns_digest(), file.opening_digest(), (), text_root)
+
+
+@dataclass(frozen=True)
+class EmptiedStatement:
+    """Everything that is fixed before the challenges; whoever checks takes it from its own keys, ledger, manifest."""
+
+    thinning_key: bytes  #: digest
+    attestation_key: bytes  #: digest
+    manifest: bytes  #: digest
+    number: int  #: of the update
+    c_coin: int  #: the manifest's
+    context: int  #: :func:`ragseal.kernel.coin.coin_context` of the throw and the tenant
+    hidden: int  #: j of eta = j / 2^COIN_BITS, the policy's
+    columns: bytes  #: C'_j
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.hidden < 1 << COIN_BITS:
+            raise CommitmentError(f"a slot is hidden in 1..{(1 << COIN_BITS) - 1} of {1 << COIN_BITS} cases")
+        if not self.columns or len(self.columns) % POINT_BYTES or len(self.columns) > POINT_BYTES * MAX_DIMENSION:
+            raise CommitmentError("the columns of the index version are malformed")
+        if self.number < 1:
+            raise CommitmentError("updates of a window's indices are counted from 1")
+
+    @property
+    def dimension(self) -> int:
+        return len(self.columns) // POINT_BYTES
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of all of it: a proof about one version is none about another."""
+        numbers = field.pack((self.c_coin, self.context, self.hidden))
+        whose = self.manifest, self.number.to_bytes(4, "big")
+        return tagged_hash("emptied-statement", self.thinning_key, self.attestation_key, *whose, numbers, self.columns)
+
+    def weights(self) -> list[int]:
+        """r_j of every column, 31 bytes each.
+
+        Raises:
+            ProofError: one of them is zero by chance (2^-248).
+        """
+        return [nonzero_element("emptied-weight", self.digest, j.to_bytes(4, "big")) for j in range(self.dimension)]
+
+    def clear(self) -> list[int]:
+        """The circuit's clear inputs, in order."""
+        return [self.c_coin, self.context, self.hidden]
+
+
+# --- the link --------------------------------------------------------------------------------------------------------
+
+
+def _link_context(statement: EmptiedStatement, before: bytes, after: bytes, proof: bytes) -> bytes:
+    """What c and every u of the link hash: the statement, W, W' and the circuit's proof."""
+    return tagged_hash("emptied-link", statement.digest, before, after, proof)
+
+
+def _link_relations(
+    group: Group, statement: EmptiedStatement, key: ThinningKey, bases: ScoreBases, before: bytes, after: bytes
+) -> list[Relation]:
+    """sum_j r_j C'_j, W and W': the same N entries, and a blinder each."""
+    n = key.cls.N
+    combined = group.msm(statement.columns, field.pack(statement.weights()))
+    return [
+        Relation(bases.y + bases.b, ((0, n + 1),), (combined,)),
+        Relation(key.scores.y + key.scores.b, ((0, n), (n + 1, n + 2)), (before,)),
+        Relation(key.thinned.y + key.thinned.b, ((0, n), (n + 2, n + 3)), (after,)),
+    ]
+
+
+def prove_emptied_link(
+    group: Group,
+    statement: EmptiedStatement,
+    key: ThinningKey,
+    bases: ScoreBases,
+    scores: tuple[bytes, bytes],
+    proof: bytes,
+    witness: bytes,
+    nonces: bytes,
+) -> Opening:
+    """Prove that W and W' (``scores``) hold what the weighted sum of the columns holds.
+
+    ``bases``: the attestation key's; ``proof``: the circuit's, made before.  ``witness``: N + 3 packed scalars, w'_i,
+    sum_j r_j beta'_j, rho and rho'; ``nonces`` are as many fresh uniform ones.
+    """
+    relations = _link_relations(group, statement, key, bases, *scores)
+    return prove_opening(group, "emptied", _link_context(statement, *scores, proof), relations, witness, nonces)
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def verify_emptied(
+    group: Group, statement: EmptiedStatement, key: ThinningKey, bases: ScoreBases, file: EmptiedFile
+) -> None:
+    """Everything about an index version of a window with coins: its columns, and that hidden slots are empty in them.
+
+    The caller owes that all of the statement is its own.  ``bases``: Y_i and B of the attestation key that it names.
+
+    Raises:
+        CommitmentError: file, keys and statement do not belong together, or columns of the wrong number.
+        ProofError: a malformed point or scalar, or a proof that does not hold; says which.
+    """
+    if key.digest != statement.thinning_key:
+        raise CommitmentError("the statement names another thinning key")
+    if bases.capacity != key.cls.N:
+        raise CommitmentError(f"a thinning key of {key.cls.N} slots for an attestation key of {bases.capacity}")
+    if file.columns != statement.columns:
+        raise CommitmentError("the statement is about other columns than the file's")
+    verify_columns(group, bases, statement.attestation_key, statement.dimension, file.index)
+    relations = _link_relations(group, statement, key, bases, file.before, file.after)
+    context = _link_context(statement, file.before, file.after, file.proof)
+    verify_opening(group, "emptied", context, relations, key.cls.N + 3, file.link)
+    try:
+        key.verify(statement.clear(), file.before, file.after, file.proof)
+    except ProofError as error:
+        raise ProofError(f"the proof that hidden slots are empty does not hold: {error}") from None

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The log's entry of a live index: which versions of every tenant's index a window answers from.  SPEC A.12.
+
+On a fixed tick one entry names a new version of every index of the window, changed or not, each with fresh blinders and
+fresh salts.  An entry's size depends on the window alone, so it says nothing of what was put, edited or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ragseal.kernel.encoding import HASH, NAME, U32, U64, Codec, Many, Message, Nested
+from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.transcript import tagged_hash
+
+MAX_TENANTS = 256
+ANSWERING = 2  #: of the newest versions: what was prepared over the one before the newest is finished over it
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedIndex(Message):
+    """One tenant's index in an update.  Points, proof of opening and, with coins, the proof of A.12.4 are a file."""
+
+    TAG: ClassVar[str] = "updated-index"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, HASH, HASH, Many(HASH, 1), HASH)
+
+    tenant: str
+    columns_digest: bytes  #: of the d column commitments that records' C_y are made of
+    opening_digest: bytes  #: of the proof that they lie in the span of {Y_i, B}
+    proof_digests: tuple[bytes, ...]  #: where the claim has a coin, of the proof that hidden slots are empty
+    text_root: bytes  #: Merkle root over salted text hashes, one leaf a slot, empty or not
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUpdate(Message):
+    """From here on a window answers from these versions."""
+
+    TAG: ClassVar[str] = "index-update"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, U32, U64, Many(Nested(UpdatedIndex), MAX_TENANTS))
+
+    manifest: bytes
+    number: int  #: 1, 2, 3, ... within the window
+    time: int  #: the tick: all that was put or deleted before it is in these versions
+    tenants: tuple[UpdatedIndex, ...]  #: every tenant of the manifest, in its order
+
+    def validate(self) -> None:
+        names = [one.tenant for one in self.tenants]
+        if not names or names != sorted(set(names)):
+            raise CommitmentError("an update's tenants must be distinct and sorted, at least one")
+        if self.number < 1:
+            raise CommitmentError("updates of a window's indices are counted from 1")
+        if len({len(one.proof_digests) for one in self.tenants}) > 1:
+            raise CommitmentError("an update has a proof about hidden slots for every tenant or for none")
+
+    def index_of(self, tenant: str) -> UpdatedIndex:
+        """A tenant's line; CommitmentError if there is none."""
+        for one in self.tenants:
+            if one.tenant == tenant:
+                return one
+        raise CommitmentError(f"the update holds no index of tenant {tenant!r}")
+
+    def index_digest(self, tenant: str) -> bytes:
+        """The index-version digest that requests and records name: of the window, the version and the tenant's line.
+
+        Raises:
+            CommitmentError: no such tenant.
+        """
+        line = self.index_of(tenant).encode()
+        return tagged_hash("updated-index-version", self.manifest, self.number.to_bytes(4, "big"), line)
+
+
+def tick_at(opened: int, every: int, now: int) -> int:
+    """The newest tick at or before ``now``: the opening's whole minute and multiples of ``every`` after it, in seconds.
+
+    Before the opening it is that of the opening.
+    """
+    first = opened - opened % 60
+    return first + max(0, now - first) // every * every

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The versions of one update with all that answering from them and proving it takes, kept whole.  SPEC A.12."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.versions import IndexUpdate
+from ragseal.prover.commitment import index
+from ragseal.prover.commitment.index import Version
+from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_secrets import insert_version
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class UpdateSecrets:
+    """An update with the versions that it names.  Never printed, never sent."""
+
+    entry: IndexUpdate  #: its time is that of its tick
+    versions: Mapping[str, Version]  #: by tenant
+
+    def __repr__(self) -> str:
+        return f"UpdateSecrets({self.entry.number})"
+
+
+def update_key(manifest: bytes, number: int) -> bytes:
+    """What an update goes by in memory."""
+    return manifest + number.to_bytes(4, "big")
+
+
+def store_update(state: State, made: UpdateSecrets) -> None:
+    """Make an update's secrets durable; must come before its entry.
+
+    What a run left under the same number that broke off before its entry is replaced: nobody has seen it.
+    """
+    manifest, number = made.entry.manifest, made.entry.number
+    files = [index.save_version(state, manifest, version) for version in made.versions.values()]
+    with state.transaction() as db:
+        for table in ("versions", "version_texts"):
+            db.execute(f"DELETE FROM {table} WHERE manifest = ? AND number = ?", (manifest, number))
+        for version, file in zip(made.versions.values(), files, strict=True):
+            insert_version(db, manifest, version, file)
+
+
+def load_update(state: State, entry: IndexUpdate, coined: bool) -> UpdateSecrets:
+    """What :func:`store_update` kept.
+
+    Args:
+        entry: the log's.
+        coined: the window has coins.
+
+    Raises:
+        CommitmentError: this state holds no such versions, or others than the log names: answers from those would
+            convict this provider.
+    """
+    versions = {}
+    for line in entry.tenants:
+        version = index.load_version(state, entry.manifest, line.tenant, coined, entry.number)
+        if version.updated != line:
+            raise CommitmentError(
+                f"this provider's state does not hold version {entry.number} of the index of tenant {line.tenant!r} "
+                "that the ledger names: restore the newest state.db"
+            )
+        versions[line.tenant] = replace(version, named=entry.index_digest(line.tenant))
+    return UpdateSecrets(entry, versions)
+
+
+def documents_waiting(state: State, manifest: bytes, number: int) -> int:
+    """How many documents differ from those of a version: put, changed or deleted since, tenants of the window only."""
+    query = """
+        SELECT (SELECT COUNT(*) FROM documents d LEFT JOIN version_texts v
+                ON v.manifest = ?1 AND v.number = ?2 AND v.tenant = d.tenant AND v.document = d.document
+                WHERE (v.document IS NULL OR v.text <> d.text OR v.metadata <> d.metadata)
+                AND d.tenant IN (SELECT tenant FROM versions WHERE manifest = ?1 AND number = 0))
+             + (SELECT COUNT(*) FROM version_texts v LEFT JOIN documents d
+                ON v.tenant = d.tenant AND v.document = d.document
+                WHERE v.manifest = ?1 AND v.number = ?2 AND d.document IS NULL)
+    """
+    found = state.row(query, (manifest, number))
+    return 0 if found is None else int(found[0])

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Simulated windows whose indices change on a tick, without coins and with; every lie about an update is told here."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from ragseal.groth16.emptied import EmptiedSecrets, make_emptied
+from ragseal.groth16.thinning import thin
+from ragseal.kernel.coin import coin_commitment, coin_context
+from ragseal.kernel.commitment import IndexFile, TenantIndex
+from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement, plain_entry
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import Policy
+from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
+from tests import simulator
+from tests.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
+from tests.simulator import coined as coins
+from tests.simulator.coined import HIDDEN, CoinedWorld
+from tests.simulator.keys import thinning_backend
+from tests.simulator.parties import OPENS
+
+EVERY = 60
+
+
+@dataclass(frozen=True)
+class Named:
+    """A version's digest and text root, where a tenant of the simulator has its manifest's line."""
+
+    named: bytes
+    text_root: bytes
+
+    def digest(self) -> bytes:
+        return self.named
+
+
+class TickedWorld(World):
+    """A log whose windows have a new version of every index each minute."""
+
+    def enter_manifest(self, name: str = "w1", *, policy_: Policy | None = None, **changes: Any) -> None:
+        super().enter_manifest(name, policy_=policy_ or simulator.policy(version_every=EVERY), **changes)
+        self.tenants = dict(self.tenants)  # a version takes the place of the manifest's
+        self.number = 0
+        self.at: dict[tuple[str, int], Tenant] = {}
+
+    def queries(self) -> None:
+        """Two queries over each of three versions."""
+        for number, accounts in enumerate((("alice", "bob"), ("carol", "alice"), ("carol", "bob")), 1):
+            self.update(number)
+            for account in accounts:
+                self.ask(account)
+
+    def indexed(self, tenant: str, number: int) -> Tenant:
+        return self.at.get((tenant, number)) or self.tenants[tenant]
+
+    # --- updates ---
+
+    def update(self, number: int, **changes: Any) -> IndexUpdate:
+        """Enter version ``number``, honestly made, and answer from it; ``changes`` are of the entry's fields."""
+        made = replace(self.made(number), **changes)
+        self.messages.append(made)
+        self.take(made, number)
+        return made
+
+    def made(self, number: int, rows: dict[str, list[list[int]]] | None = None) -> IndexUpdate:
+        """The entry of a version; its files are there to be fetched.
+
+        Args:
+            rows: of tenants whose index is not as the simulator fills it.
+        """
+        lines = []
+        for name in sorted(self.tenants):
+            line = self.version(name, number, (rows or {}).get(name))
+            lines.append(line)
+        return IndexUpdate(self.digest, number, OPENS + 60 * number, tuple(lines))
+
+    def take(self, made: IndexUpdate, number: int) -> None:
+        """Answer from the versions of this entry from here on."""
+        for line in made.tenants:
+            of = self.at[line.tenant, number]
+            named = Named(made.index_digest(line.tenant), line.text_root)
+            self.at[line.tenant, number] = self.tenants[line.tenant] = replace(of, index=cast(TenantIndex, named))
+        self.number = number
+
+    def rows(self, tenant: str, number: int) -> list[list[int]]:
+        """What an honest version holds: other rows in each."""
+        rng = random.Random(f"{tenant} {number}")
+        return [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(CLS.N)]
+
+    def version(self, tenant: str, number: int, rows: list[list[int]] | None = None) -> UpdatedIndex:
+        """Make one tenant's version, and the file that goes with it."""
+        rng = random.Random(f"version of {tenant} {number} {self.digest.hex()}")
+        blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
+        held = self.rows(tenant, number) if rows is None else rows
+        file = index_file(held, blinders, self.key, rng)
+        self.at[tenant, number] = replace(self.tenants[tenant], rows=held, blinders=blinders, file=file)
+        made = self.file(tenant, number, file, held, blinders, rng)
+        self.version_files[self.digest, number, tenant] = made
+        root = self.tenants[tenant].texts.root()
+        return made.entry(tenant, root) if isinstance(made, EmptiedFile) else plain_entry(made, tenant, root)
+
+    def file(
+        self,
+        tenant: str,
+        number: int,
+        index: IndexFile,
+        rows: list[list[int]],
+        blinders: Sequence[int],
+        rng: random.Random,
+    ) -> IndexFile | EmptiedFile:
+        """The public file of a version."""
+        return index
+
+
+class TickedCoins(TickedWorld, CoinedWorld):
+    """The same with coins: hidden slots are empty in every version, by a real proof."""
+
+    def enter_manifest(self, name: str = "w1", *, policy_: Policy | None = None, **changes: Any) -> None:
+        super().enter_manifest(name, policy_=policy_ or coins.policy(version_every=EVERY), **changes)
+
+    def rows(self, tenant: str, number: int) -> list[list[int]]:
+        matrix = np.array(super().rows(tenant, number), dtype=np.int8)
+        held: list[list[int]] = thin(matrix, self.hides(tenant)).tolist()
+        return held
+
+    def file(
+        self,
+        tenant: str,
+        number: int,
+        index: IndexFile,
+        rows: list[list[int]],
+        blinders: Sequence[int],
+        rng: random.Random,
+    ) -> EmptiedFile:
+        return self.emptied(self.statement(tenant, number, index.columns), index, rows, blinders, rng)
+
+    def statement(self, tenant: str, number: int, columns: bytes) -> EmptiedStatement:
+        """What the proof of an honest version says."""
+        return EmptiedStatement(
+            thinning_key=thinning_backend().key.digest,
+            attestation_key=self.key.digest,
+            manifest=self.digest,
+            number=number,
+            c_coin=coin_commitment(self.seed),
+            context=coin_context(self.throw, self.throws[self.throw][0], tenant),
+            hidden=HIDDEN,
+            columns=columns,
+        )
+
+    def emptied(
+        self,
+        statement: EmptiedStatement,
+        index: IndexFile,
+        rows: list[list[int]],
+        blinders: Sequence[int],
+        rng: random.Random,
+        seed: tuple[int, int] | None = None,
+    ) -> EmptiedFile:
+        """The file of a version, honestly proven for this statement."""
+        asked = hashlib.sha256(statement.digest).digest()
+        if asked not in _FILES:
+            secrets = EmptiedSecrets(
+                seed or self.seed, blinders, (rng.randrange(1, R), rng.randrange(1, R)), scalars(rng, CLS.N + 3)
+            )
+            matrix = np.array(rows, dtype=np.int8)
+            _FILES[asked] = make_emptied(
+                GROUP, thinning_backend(), self.key.scores, statement, matrix, index.opening, secrets
+            )
+        return _FILES[asked]
+
+
+_FILES: dict[bytes, EmptiedFile] = {}  #: the same versions are proven once for all tests

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole provider behind gRPC whose index changes on a tick, and its audit with real keys."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragseal.backends.group import default_group
+from ragseal.circuits.circuit import class_digest
+from ragseal.groth16.keys import load_key
+from ragseal.kernel import signature
+from ragseal.kernel.versions import IndexUpdate
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Applied, Delete, Put, apply
+from ragseal.prover.provider import Environment as Edges
+from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.verification import Environment, audit
+from tests.simulator import provider as scene
+from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of, thinning_backend
+from tests.simulator.live import Live
+
+EVERY = 60
+
+
+class Ticking(Live):
+    """A provider with a window whose index changes every minute of a clock that tests move."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        """``options`` as for :class:`Live`."""
+        super().__init__(folder, **{"version_every": EVERY, **options})
+
+    @property
+    def updates(self) -> list[IndexUpdate]:
+        """Of the window, in order."""
+        return [one for _, one in self.window.updates]
+
+    def put(self, *texts: tuple[str, str], tenant: str = "acme") -> Applied:
+        """Put documents, (id, text) each."""
+        changes = [Put(Document(name, text)) for name, text in texts]
+        return self.change(*changes, tenant=tenant)
+
+    def delete(self, *names: str, tenant: str = "acme") -> Applied:
+        return self.change(*map(Delete, names), tenant=tenant)
+
+    def change(self, *changes: Put | Delete, tenant: str = "acme") -> Applied:
+        state, embed = self.provider.state, scene.embed_with(scene.TrigramEmbedder())
+        return apply(state, tenant, changes, embed, Edges().draw, scene.SHAPE)
+
+    def tick(self, minutes: int = 1) -> IndexUpdate:
+        """Let so many minutes pass, make the version that is due then, and enter it."""
+        self.clock.now += 60 * minutes
+        self.call(self.server.serving.ticks.step())
+        if self.window.updates[-1][1].time <= self.clock.now - EVERY:
+            self.call(self.server.serving.ticks.publish())
+        self.provider.journal.public.reveal()
+        return self.updates[-1]
+
+    def restarted(self) -> None:
+        """After a restart the window is another object of the same ledger."""
+        self.restart()
+        self.window = self.provider.journal.history.windows[self.window.digest]
+
+    def end_window(self) -> None:
+        """Close it."""
+        key, digest = self.provider.state.key, self.window.digest
+        self.call(self.server.serving.close_window(digest, signature.sign(key, "close", digest)))
+
+    def audited(self) -> Verdict:
+        """By an auditor with keys of its own, over gRPC."""
+        around = Environment(default_group(), int(self.clock.now) + 60, lambda: 0.0, random.Random(1).randbytes)
+        with RemoteEvidence(self.address) as evidence:
+            return audit(evidence, self.configured(), around)
+
+    def configured(self) -> Auditor:
+        """The window's auditor."""
+        tiny, estimate = class_digest(TINY), class_digest(ESTIMATE)
+        keys, joint, coins = keys_of(TINY), keys_of(ESTIMATE), thinning_backend().key
+        return Auditor(
+            self.log,
+            {"tiny": (TINY, tiny)},
+            {keys.digest: ConfiguredKey(keys.digest, "tiny", tiny, "auditor", lambda: load_key(keys.directory, TINY))},
+            self.auditor,
+            {self.window.digest: b"a" * 32},
+            {self.window.digest: self.window.beacon or 0},
+            {self.window.digest: 0},
+            estimates=(
+                ConfiguredKey(
+                    joint.digest, ESTIMATE.name, estimate, "auditor", lambda: load_key(joint.directory, ESTIMATE)
+                ),
+            ),
+            sign=lambda ask: ask.sign(scene.AUDITOR_KEY),
+            thinnings={
+                coins.digest: ConfiguredKey(
+                    coins.digest, THINNING.name, class_digest(THINNING), "auditor", lambda: coins
+                )
+            },
+        )
+
+
+@contextmanager
+def ticking(folder: Path, **options: Any) -> Iterator[Ticking]:
+    """A provider that ends with the block; ``options`` as for :class:`Live`."""
+    made = Ticking(folder, **options)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def texts_of(found: Any) -> Sequence[str]:
+    """Ids of the documents that a client's result shows."""
+    return [one.id for one in found.returned if one.text]
