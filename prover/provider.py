@@ -40,6 +40,7 @@ from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.history import Window, coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
+from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
 from ragseal.prover.storage.window_secrets import WindowSecrets
@@ -133,6 +134,7 @@ class Provider:
         return frozenset(update_key(one.manifest, one.number) for _, one in newest)
 
     def _load_update(self, key: bytes) -> UpdateSecrets:
+        require_kept(self.state, key[:-4])
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
         if not 0 < number <= len(window.updates):
             raise CommitmentError(f"window {window.manifest.window!r} has no version {number} of its indices")
@@ -401,9 +403,16 @@ class Provider:
             tools.keys.view,
             tools.keys.backend,
             self.window_secrets,
+            self.version,
             self.environment.draw,
             self.turns,
         )
+
+    def forget(self, manifest: bytes) -> None:
+        """Hold nothing of a window's secrets any more."""
+        self.windows.forget(manifest)
+        for _, update in self.journal.history.window(manifest).updates:
+            self.updates.forget(update_key(manifest, update.number))
 
     def close(self) -> None:
         self.ledger.close()

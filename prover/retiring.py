@@ -137,7 +137,7 @@ class Retiring:
         if not over(self._history, window):
             raise CommitmentError(f"window {window.manifest.window!r} is not closed: `ragseal-provider close` ends it")
         retirement.begin(self._state, window.digest, self._now())
-        self._provider.windows.forget(window.digest)
+        self._provider.forget(window.digest)
         self._estimates.forget(window.digest)
 
     @property

@@ -217,8 +217,8 @@ class Serving:
         await self.sweep()
 
     async def sweep(self) -> bool:
-        """Purge what is pending, while nothing is committed or copied; whether nothing is left."""
-        async with self.committing, self.copying:
+        """Purge what is pending, while nothing is committed, made or copied; whether nothing is left."""
+        async with self.committing, self.ticks.making, self.copying:
             if not await self.purging(lambda: self.retiring.pending):
                 return True
             return await self.purging(self.retiring.sweep)

@@ -40,7 +40,7 @@ class Ticks:
         """``publish``: seconds between two public states of the log; 0: every entry is public at once."""
         self._provider, self._publish = provider, publish
         self._clock = provider.environment.clock
-        self._one = asyncio.Lock()
+        self.making = asyncio.Lock()  #: of versions: held while what they are made of is purged, too
         self._made: UpdateSecrets | None = None  #: durable, and not entered yet
         self._not_before = 0.0
         self.trouble = ""  #: why the newest version could not be made
@@ -68,7 +68,7 @@ class Ticks:
         Raises:
             AuditError: it cannot be made, or the ledger takes nothing.
         """
-        async with self._one:
+        async with self.making:
             window = self._provider.journal.history.open
             if self._made is not None and (window is None or self._made.entry.manifest != window.digest):
                 self._made = None  # its window is over
@@ -81,9 +81,13 @@ class Ticks:
             if self._made is not None and (self._publish <= 0 or self._made.entry.number == 1):
                 await self._enter(self._made)
 
+    def make_anew(self) -> None:
+        """Forget a version that is made and not entered: something must not be in it.  With :attr:`making` held."""
+        self._made = None
+
     async def publish(self) -> None:
         """Enter what waits: everybody is about to be shown it.  Raises AuditError: the ledger takes it not."""
-        async with self._one:
+        async with self.making:
             if self._made is not None:
                 await self._enter(self._made)
 
@@ -101,7 +105,7 @@ class Ticks:
         """
         if not window.every:
             return await self._provider.journal.append_all(*makes)
-        async with self._one:
+        async with self.making:
             if self._provider.journal.failure is not None:
                 raise CommitmentError(self._provider.journal.failure)
             made = await asyncio.to_thread(self._provider.update, window, 0)

@@ -19,6 +19,7 @@ import numpy as np
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, EncodingError
+from ragseal.kernel.versions import ANSWERING
 from ragseal.prover import assembly, spending
 from ragseal.prover.commitment import documents, index, registry
 from ragseal.prover.commitment.corpora import Document
@@ -187,8 +188,9 @@ def _erasure(state: State, history: History, one: Erasure) -> dict[str, Any]:
     known = [history.windows[manifest] for manifest in one.windows if manifest in history.windows]
     waits, retain = erasure.waits_for(state, one), retirement.retain_of(state)
     since, out = None, None
-    if all(retirement.over(history, window) for window in known):
-        since = max([one.asked, *(window.close.time for window in known if window.close is not None)])
+    left = [at for window in known if (at := _left(state, history, window, one)) is not None]
+    if len(left) == len(known):
+        since = max([one.asked, *left])
         later = (w for w in history.windows.values() if w.opened_at >= since and w.digest not in one.windows)
         out = next((w.manifest.window for w in later), None)
     return {
@@ -211,6 +213,20 @@ def _erasure(state: State, history: History, one: Erasure) -> dict[str, Any]:
         "purged": one.purged,
         "backups": erasure.backups_before(state, one.purged),
     }
+
+
+def _left(state: State, history: History, window: Window, one: Erasure) -> int | None:
+    """Since when a window answers without an erased document, seconds since 1970; None while it may be in answers."""
+    if retirement.over(history, window):
+        return 0 if window.close is None else window.close.time
+    if not window.every:
+        return None
+    query = "SELECT MAX(number) FROM version_texts WHERE manifest = ? AND tenant = ? AND document = ?"
+    found = state.row(query, (window.digest, one.tenant, one.document))
+    if found is None or not found[0]:
+        return 0  # what the manifest names answers nobody
+    without = [update.time for _, update in window.updates if update.number >= found[0] + ANSWERING]
+    return without[0] if without else None
 
 
 def _erasure_lines(one: dict[str, Any]) -> Iterator[str]:

@@ -107,10 +107,11 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     async def EraseDocument(self, request: admin_pb2.EraseDocumentRequest, context: Any) -> Any:
         serving = self._serving
         state, now = serving.provider.state, int(serving.provider.environment.clock())
-        async with serving.committing:  # or a window could be committed with it that nobody waits for
+        async with serving.committing, serving.ticks.making:  # or it could get into what nobody waits for
             told = await asyncio.to_thread(
                 operations.erase_document, state, request.tenant, request.id, request.reason, now
             )
+            serving.ticks.make_anew()
         serving.look.set()
         return _result(told)
 

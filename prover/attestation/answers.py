@@ -24,8 +24,7 @@ from ragseal.kernel.attestation import (
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, query_key
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.storage.history import Window
-from ragseal.prover.storage.journal import Entry, Journal
+from ragseal.prover.storage.journal import Entry
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragseal.kernel.commitment import IndexFile
+from ragseal.kernel.emptied import EmptiedFile, plain_entry
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.state import State
 
@@ -36,7 +38,7 @@ def problems(state: State, window: Window) -> Iterator[str]:
         if found is not None and found[0]:
             yield f"the window is retired, and {what} of it are left: they should be purged"
     for one in window.manifest.tenants:
-        query = "SELECT public FROM versions WHERE manifest = ? AND tenant = ?"
+        query = "SELECT public FROM versions WHERE manifest = ? AND number = 0 AND tenant = ?"
         stored = state.row(query, (window.digest, one.tenant))
         try:
             file = None if stored is None else IndexFile.decode(stored[0])
@@ -45,11 +47,35 @@ def problems(state: State, window: Window) -> Iterator[str]:
             continue
         if file is None or (file.columns_digest(), file.opening_digest()) != (one.columns_digest, one.opening_digest):
             yield f"the columns of tenant {one.tenant!r} are not those that the manifest names: restore a backup"
+    for _, update in window.updates:
+        yield from _update_problems(state, window, update)
     for thin in () if window.thinning is None else window.thinning.tenants:
         query = "SELECT public FROM thinnings WHERE manifest = ? AND tenant = ?"
         stored = state.row(query, (window.digest, thin.tenant))
         if stored is None or ThinnedFile.decode(stored[0]).entry(thin.tenant) != thin:
             yield f"the thinned columns of tenant {thin.tenant!r} are not those that the log names: restore a backup"
+
+
+def _update_problems(state: State, window: Window, update: IndexUpdate) -> Iterator[str]:
+    """Of the public files of one update."""
+    for line in update.tenants:
+        query = "SELECT public FROM versions WHERE manifest = ? AND number = ? AND tenant = ?"
+        stored = state.row(query, (window.digest, update.number, line.tenant))
+        try:
+            if stored is None:
+                found = None
+            elif window.manifest.policy.coined:
+                found = EmptiedFile.decode(stored[0]).entry(line.tenant, line.text_root)
+            else:
+                found = plain_entry(IndexFile.decode(stored[0]), line.tenant, line.text_root)
+        except AuditError as error:
+            yield f"version {update.number} of tenant {line.tenant!r}: {error}"
+            continue
+        if found != line:
+            yield (
+                f"version {update.number} of the columns of tenant {line.tenant!r} is not what the log names: restore "
+                "a backup"
+            )
 
 
 def unproven(state: State, window: Window) -> int:

@@ -10,6 +10,7 @@ from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.index import Version
+from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import insert_version
 
@@ -36,6 +37,7 @@ def store_update(state: State, made: UpdateSecrets) -> None:
     What a run left under the same number that broke off before its entry is replaced: nobody has seen it.
     """
     manifest, number = made.entry.manifest, made.entry.number
+    require_kept(state, manifest)  # it was closed while this was made, and retired at once
     files = [index.save_version(state, manifest, version) for version in made.versions.values()]
     with state.transaction() as db:
         for table in ("versions", "version_texts"):
