@@ -73,7 +73,7 @@ class Ticking(Live):
 
     def audited(self) -> Verdict:
         """By an auditor with keys of its own, over gRPC."""
-        around = Environment(default_group(), int(self.clock.now) + 60, lambda: 0.0, random.Random(1).randbytes)
+        around = Environment(default_group(), int(self.clock.now) + 60, lambda: 0.0, random.SystemRandom().randbytes)
         with RemoteEvidence(self.address) as evidence:
             return audit(evidence, self.configured(), around)
 
