@@ -40,6 +40,7 @@ MESSAGES = (
     "policy",
     "slot_text",
     "commitment",
+    "versions",
     "attestation",
     "proofs",
     "certificate",

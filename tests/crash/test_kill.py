@@ -12,7 +12,7 @@ import pytest
 from bench import crash
 from bench.asker import Kept
 from bench.book import Book, BookError
-from ragseal.kernel.attestation import SealedAnswer
+from ragseal.kernel.attestation import Record, SealedAnswer
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError
 from ragseal.ledger.checkpoint import Checkpoint

@@ -153,7 +153,7 @@ const increasing = (names) => {
 const rules = {
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
-    const [chunks, start, opens, closes] = f.slice(17);
+    const [chunks, start, opens, closes, every] = f.slice(17);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
     if (rational(epsilon)[0] <= 0n) refuse("epsilon");
@@ -166,10 +166,17 @@ const rules = {
     if ([gain, nMax, kMax, tau, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
     if (BigInt(dimension) < 1n || BigInt(dimension) > BigInt(DIMENSIONS)) refuse("dimension");
     if (unit !== "slot") refuse("unit");
+    const tick = BigInt(every);
+    if (tick !== 0n && (tick % 60n !== 0n || tick > 86400n)) refuse("version_every");
     if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");
   },
   thinning(f) {
     increasing(f[1].map((tenant) => tenant.fields[0]));
+  },
+  "index-update"(f) {
+    increasing(f[3].map((line) => line.fields[0]));
+    if (BigInt(f[1]) < 1n) refuse("updates are counted from 1");
+    if (new Set(f[3].map((line) => line.fields[3].length)).size > 1) refuse("proofs for all or for none");
   },
   manifest(f) {
     const [, , policy, , , tenants] = f;
@@ -223,7 +230,7 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64,
+    u32, u64, u64, u64, u32,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],
@@ -238,6 +245,9 @@ const MESSAGES = {
   "thinned-index": [name, hash, hash, hash],
   thinning: [hash, list(message("thinned-index"), 256)],
   "thinned-file": [blob(64 * DIMENSIONS), opening, point, opening, fixed(256)],
+  "updated-index": [name, hash, hash, list(hash, 1), hash],
+  "index-update": [hash, u32, u64, list(message("updated-index"), 256)],
+  "emptied-file": [blob(64 * DIMENSIONS), opening, point, point, opening, fixed(256)],
   "signed-manifest": [message("manifest"), signature],
   "beacon-commit": [hash, name, publicKey, hash, signature],
   "beacon-opening": [hash, name, hash],
@@ -249,7 +259,7 @@ const MESSAGES = {
   "declared-embedder": [name, name, u32, flag, name, name],
   // phase B
   prepare: [hash, name, fixed(16), fixed(32), text(65536), blob(DIMENSIONS)],
-  prepared: [fixed(16), blob(DIMENSIONS), point, element, hash],
+  prepared: [fixed(16), blob(DIMENSIONS), point, element, hash, u64],
   request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash, hash],
   "signed-request": [message("request"), signature],
   record: [hash, u64, message("signed-request"), point, element, u64, u8],
@@ -273,8 +283,8 @@ const MESSAGES = {
   // proofs and openings: at most four relations, folded in halves from 2^24 entries down to eight
   "folded-opening": [list(point, 4), list(point, 2 * 4 * 21), list(element, 8 * 4)],
   "proof-entry": [u64, hash, points(2), fixed(256)],
-  "link-opening": [name, opening],
-  "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 256), opening],
+  "link-opening": [name, opening, u32],
+  "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 65536), opening],
   // phase C
   "squared-norm": [point, point, point, blob(32 * (DIMENSIONS + 1)), element],
   "tenant-links": [name, u32, hash, flag, blob(8 * LINKS)],

@@ -29,6 +29,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import CLAIMS, RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
 
 SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs a model (its message is imported)
 
@@ -126,6 +127,7 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
         period_start=opens,
         opens=opens,
         closes=opens + 60,
+        version_every=60 * rng.choice([0, 1, 15, 1440]),
     )
 
 
@@ -154,6 +156,12 @@ def _record(made: Record, rng: random.Random) -> Record:
     return replace(made, signed=replace(made.signed, request=request), time=time, proof_mode=rng.randrange(2))
 
 
+def _update(made: IndexUpdate, rng: random.Random) -> IndexUpdate:
+    proofs = (rng.randbytes(32),) * rng.randrange(2)
+    lines = tuple(replace(sample(UpdatedIndex, rng), tenant=name, proof_digests=proofs) for name in ("a", "b"))
+    return replace(made, number=1 + rng.randrange(9), tenants=lines)
+
+
 def _identity(made: EmbedderIdentity, rng: random.Random) -> EmbedderIdentity:
     return replace(made, quantisation=QUANTISATION, dimension=rng.randrange(1, 999), max_tokens=512)
 
@@ -176,6 +184,7 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     slot_text.Metadata: _metadata,
     Record: _record,
     EmbedderIdentity: _identity,
+    IndexUpdate: _update,
     DeclaredIdentity: lambda made, rng: replace(
         made, normalisation=UNIT, quantisation=QUANTISATION, dimension=rng.randrange(1, 999)
     ),

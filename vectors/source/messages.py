@@ -43,6 +43,7 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )  # fmt: skip
+from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.kernel.opening import Opening
@@ -54,6 +55,7 @@ from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import Characters, Metadata, MetadataPair, MetadataValue, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
@@ -73,7 +75,7 @@ POLICY = Policy(
     class_name="tiny", class_digest=digest("class"), table_digest=digest("table"), dimension=D,
     claim="every-list", hidden=0, lo=4800, hi=5600,
     gain=1, n_max=3, k_max=2, delta="1/1000000", epsilon_account="4", theta="9/10", tau=100, gate=True,
-    unit="slot", chunks_max=1,     period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600,
+    unit="slot", chunks_max=1,     period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600, version_every=900,
 )  # fmt: skip
 
 
@@ -149,6 +151,8 @@ LINK_LIST = LinkList(WINDOW_DIGEST, (LINKS, TenantLinks("zenith", 0, digest("non
 NORM = SquaredNorm(point("X"), point("T1"), point("T0"), packed("answers", D + 1), scalar("closing"))
 BLOCK = BlockProof(point("C_G"), point("C_s"), NORM, stream("block proof", 256))
 THINNED = ThinnedFile(points("thinned columns", D), OPENING, point("W'"), OPENING, stream("thinning proof", 256))
+EMPTIED = EmptiedFile(points("version", D), OPENING, point("W"), point("W'"), OPENING, stream("emptied proof", 256))
+UPDATED = tuple(EMPTIED.entry(name, digest(f"texts of {name}")) for name in ("acme", "zenith"))
 ASKED = (WINDOW_DIGEST, OPENS + 7200, stream("ask nonce", 16))
 
 #: One of each message, in the order of the phases.
@@ -159,6 +163,7 @@ SAMPLES: tuple[Message, ...] = (
     beacon_commit("auditor"), BeaconOpening(WINDOW_DIGEST, "auditor", digest("nonce of auditor")),
     beacon_seal("provider", "observer-1", "auditor"), CoinCommitment(scalar("c_coin"), digest("thinning key")),
     THINNED.entry("acme"), Thinning(WINDOW_DIGEST, (THINNED.entry("acme"), THINNED.entry("zenith"))), THINNED,
+    UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED), EMPTIED,
     WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
     WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), IndexFile(points("columns", D), OPENING),
     EmbedderIdentity(

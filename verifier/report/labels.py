@@ -41,6 +41,8 @@ LABELS = {
     "total_seconds": "all steps",
     "unchecked": "embedding not checked by the account",
     "unit": "privacy unit",
+    "version_every": "seconds between two versions of the index (0: one for the window)",
+    "versions": "versions of the index",
     "windows": "windows of the period",
 }
 
