@@ -278,12 +278,13 @@ class State:
         Raises:
             ConfigurationError: the disk or the database refuses.
         """
-        with self._mutex, self._reading:
+        with self._mutex:
             try:
                 self._db.execute("VACUUM")  # deleting leaves parts of rows in pages that were split or joined
                 self._db.execute("PRAGMA busy_timeout=0")
                 try:
-                    (busy, _, _) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    with self._reading:  # a read that is under way would keep the log from being emptied
+                        (busy, _, _) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 finally:
                     self._db.execute("PRAGMA busy_timeout=5000")
                 return not busy

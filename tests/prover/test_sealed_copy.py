@@ -16,6 +16,8 @@ from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.prover.administration import backup, sealed_copy
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.retiring import Retiring
+from ragseal.prover.storage import fsck
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.state import State
 from tests.attacks.checks import without
@@ -122,6 +124,11 @@ def test_an_older_copy_forgets_with_newer_keys_what_was_purged(serving: Live) ->
     provider = scene.open_provider(elsewhere, coins=True)
     with pytest.raises(AttestationError, match="is retired"):
         provider.window_secrets(serving.window.digest)
+    assert fsck.examine(provider, whole=False).findings == []
+    assert Retiring(provider, provider.new_proofs(), provider.new_estimates()).sweep()
+    assert provider.state.rows("SELECT 1 FROM version_texts") == []
+    assert list(provider.state.windows_directory.iterdir()) == []
+    assert fsck.examine(provider, whole=True).findings == []
     provider.close()
     older = serving.folder / "older.json"
     older.write_bytes(first)
