@@ -328,7 +328,7 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
         except ProofError as error:
             log.error("%s", error)
     values = document.build(verdict)
-    document.save(folder / "report", values, page.render(values))
+    document.save(folder / "report", values, page.render(values), {})
     return verdict
 
 

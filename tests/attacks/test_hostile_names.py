@@ -129,5 +129,5 @@ def test_a_report_with_half_a_surrogate_pair_is_written(tmp_path: Path) -> None:
     verdict = World.honest().audit(now=CLOSES + 60)
     verdict.set_aside += [audit.SetAside("\udcff", "no receipt")]
     values = document.build(replace(verdict))
-    document.save(tmp_path, values, page.render(values))
+    document.save(tmp_path, values, page.render(values), {})
     assert json.loads((tmp_path / "report.json").read_text())["set_aside"]
