@@ -14,9 +14,9 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.versions import IndexUpdate
+from ragseal.prover import provider
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Put, apply
-from ragseal.prover.provider import Environment as Edges
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.remote import RemoteEvidence
@@ -50,7 +50,7 @@ class Ticking(Live):
 
     def change(self, *changes: Put | Delete, tenant: str = "acme") -> Applied:
         state, embed = self.provider.state, scene.embed_with(scene.TrigramEmbedder())
-        return apply(state, tenant, changes, embed, Edges().draw, scene.SHAPE)
+        return apply(state, tenant, changes, embed, provider.Environment().draw, scene.SHAPE)
 
     def tick(self, minutes: int = 1) -> IndexUpdate:
         """Let so many minutes pass, make the version that is due then, and enter it."""

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from ragseal.accounting.audit import full_bound, reported_bound, topk_bounds
-from ragseal.kernel import (
-    noise,
-)  # fmt: skip
+from ragseal.kernel import estimate, noise
 from ragseal.kernel.errors import AttestationError
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree, leaf_hash, verify_consistency, verify_inclusion
@@ -76,7 +74,7 @@ def sampled_blocks(given: Json) -> Json:
 
 
 def full_blocks(given: Json) -> Json:
-    return {"blocks": [list(ranks) for ranks in block_sampling.full_blocks(given["records"], given["tau"], given["n"])]}
+    return {"blocks": [list(ranks) for ranks in estimate.full_blocks(given["records"], given["tau"], given["n"])]}
 
 
 def epsilon(given: Json) -> Json:
