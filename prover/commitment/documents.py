@@ -392,9 +392,13 @@ def _edit(db: sqlite3.Connection, tenant: str, put: Put, row: bytes, source: str
 
 
 def remove(db: sqlite3.Connection, tenant: str, name: str) -> None:
-    """Delete a document that is there, in the caller's transaction; what is being embedded meanwhile is done again."""
+    """Delete a document that is there, in the caller's transaction."""
     (placement,) = db.execute("SELECT placement FROM tenants WHERE name = ?", (tenant,)).fetchone()
     _delete(db, tenant, name, resting_name(placement, name))
+
+
+def changed(db: sqlite3.Connection, tenant: str) -> None:
+    """What is being embedded for a tenant is done again: it began before the caller's transaction."""
     db.execute("UPDATE tenants SET revision = revision + 1 WHERE name = ?", (tenant,))
 
 

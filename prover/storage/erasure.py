@@ -61,6 +61,7 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int, draw: Dra
             )
         if present:
             documents.remove(db, tenant, name)
+        documents.changed(db, tenant)  # a sync that looked for erased ones before would bring it back
         db.execute("INSERT OR IGNORE INTO erased VALUES (?)", (digest,))
         db.execute("DELETE FROM copy_keys WHERE name = ?", (b"d" + digest,))  # and older copies forget it, too
         row = (tenant, digest, name, reason, now)

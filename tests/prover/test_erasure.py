@@ -414,6 +414,13 @@ def test_fsck_sees_what_is_left_of_a_retired_window_and_what_is_missing(one: Liv
 
     assert problems() == []
     assert fsck.check_start(one.provider).findings == []
+    with state.transaction() as db:  # what was under way when the window ended is not stored any more
+        db.execute("INSERT INTO queries VALUES (?, 'a', 1, x'', x'')", (digest,))
+        db.execute("INSERT INTO prepared VALUES (x'01', ?, x'')", (digest,))
+    assert problems() == []
+    with state.transaction() as db:
+        db.execute("DROP TRIGGER retired_query")
+        db.execute("DROP TRIGGER retired_prepare")
     rows = {table: state.rows(f"SELECT * FROM {table}") for table in TABLES}
     for change, why in (
         ("INSERT INTO version_texts VALUES (:m, 0, 'acme', 1, 'd', 't', x'')", "texts of it are left"),
@@ -549,3 +556,26 @@ def _reopened(state: State, tools: Backends) -> Backends:
     """The same tools on a folder that was opened anew."""
     rings = access.assembly.open_estimate_keys(state, silent)
     return replace(tools, keys=access.assembly.open_keys(state, TINY, silent), estimate_keys=rings)
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_a_sync_that_began_before_an_erasure_does_not_bring_it_back(tmp_path: Path, present: bool) -> None:
+    state = scene.new_state(tmp_path / "p", texts=texts)
+    if not present:  # a window has it still
+        with state.transaction() as db:
+            documents.remove(db, "acme", "acme-1")
+            db.execute("INSERT INTO version_texts VALUES (x'01', 'acme', 1, 'acme-1', 'text', x'')")
+
+    def sync(embed: Any) -> documents.Applied:
+        changes = [documents.Put(Document("acme-1", "what the source says"))]
+        return documents.apply(state, "acme", changes, embed, os.urandom, scene.SHAPE, source="jsonl:x")
+
+    def meanwhile(names: Any) -> Any:
+        erasure.erase(state, "acme", "acme-1", "art. 17", scene.NOW, os.urandom)
+        return scene.embed_with(scene.TRIGRAMS)(names)
+
+    with pytest.raises(documents.ChangedMeanwhile):
+        sync(meanwhile)
+    assert sync(scene.embed_with(scene.TRIGRAMS)).erased == 1
+    assert state.rows("SELECT 1 FROM documents WHERE document = 'acme-1'") == []
+    state.close()
