@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A provider whose index changes on a tick and that kills itself at one step.  Started by test_ticks.py: folder, step."""
+"""A provider with a live index that kills itself at one step of a tick.  Started by test_ticks.py: folder, step."""
 
 from __future__ import annotations
 
