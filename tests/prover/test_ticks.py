@@ -13,9 +13,10 @@ import pytest
 
 from ragseal.backends.group import default_group
 from ragseal.kernel.attestation import SignedRequest
+from ragseal.kernel.encoding import peek_tag
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover.administration import operations
+from ragseal.prover.administration import backup, operations
 from ragseal.prover.commitment.columns import commit_columns, move_columns
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put, apply
@@ -23,6 +24,7 @@ from ragseal.prover.commitment.index import Columns
 from ragseal.prover.provider import Environment
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck
+from ragseal.prover.storage.journal import read_entries
 from ragseal.prover.storage.state import State
 from tests import simulator
 from tests.simulator.provider import (
@@ -40,6 +42,7 @@ from tests.simulator.provider import (
     serving_on,
     window_on,
 )
+from tests.simulator.rolling import Running, rolling, schedule, until_open
 from tests.simulator.ticking import EVERY, Ticking, ticking
 
 pytestmark = pytest.mark.slow
@@ -254,3 +257,41 @@ def test_the_operator_is_told_which_version_is_in_force_and_what_waits(tmp_path:
         assert "version 2 is in force" in operations.status(serving.provider, None, told).text
 
     run(tmp_path, action)
+
+
+@pytest.mark.parametrize("coins", [False, True])
+def test_the_first_version_stands_right_behind_the_opening_also_in_a_roll_over(tmp_path: Path, coins: bool) -> None:
+    clock = Running()
+    provider = open_provider(tmp_path / "p", clock, coins=coins)
+    plan = schedule(tmp_path, 4.0, coins=coins)
+    plan.policy.write_text(plan.policy.read_text() + 'version_every = "1m"\n')
+
+    async def go_on() -> None:
+        async with rolling(provider, plan) as server:
+            await until_open(server, "w1", 60.0)
+            await Asker("alice", server.serving).ask("topic 1")
+            await until_open(server, "w2", 60.0)
+            await Asker("alice", server.serving).ask("topic 1")
+            kinds = [peek_tag(entry) for entry in read_entries(provider.ledger)]
+            closing = kinds.index("window-close")
+            assert kinds[closing + 1 : closing + 3] == ["window-open", "index-update"]
+            assert kinds[kinds.index("window-open") + 1] == "index-update"
+
+    asyncio.run(go_on())
+
+
+def test_a_copy_has_the_versions_and_goes_on(tmp_path: Path) -> None:
+    with ticking(tmp_path, gain=2, n_max=6) as live, live.client() as client:
+        client.ask(QUESTION)
+        live.tick()
+        client.ask(QUESTION)
+        copy = tmp_path / "copy"
+        backup.make(live.provider.state, live.provider.ledger, copy, lambda *_: None)
+        copied = open_provider(copy, live.clock)
+        try:
+            assert not fsck.examine(copied, True).findings
+            window = copied.journal.history.open
+            assert window is not None
+            assert [one.number for _, one in window.updates] == [1, 2]
+        finally:
+            copied.close()
