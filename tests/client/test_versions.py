@@ -10,10 +10,20 @@ from pathlib import Path
 import pytest
 
 from ragseal.client import Client
-from ragseal.client.remote import ProviderOverGrpc
+from ragseal.client.remote import LedgerOverGrpc, ProviderOverGrpc
 from ragseal.kernel.attestation import Prepared
-from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError, LedgerError, TransportError
+from ragseal.kernel.errors import (
+    AttestationError,
+    AuditError,
+    CommitmentError,
+    EncodingError,
+    LedgerError,
+    TransportError,
+)
+from ragseal.kernel.versions import IndexUpdate
 from ragseal.runtime.tls import BY_DEFAULT
+from tests.attacks import checks
+from tests.attacks.checks import without
 from tests.simulator import provider as scene
 from tests.simulator.ticking import Ticking, ticking
 
@@ -83,8 +93,49 @@ def test_no_lie_about_a_version_is_signed(tmp_path: Path) -> None:
                     client.ask("topic 2")
                 assert client.state.windows()[0].pending() is None, lie.__name__
                 assert client.state.windows()[0].answered == 1
+        link = Lying(live, an_older_version)
+        with (
+            without(checks.CLIENT_VERSION_NO_OLDER),
+            Client(link, live.account(), live.log_key, scene.TrigramEmbedder(), ledger=live.address) as client,
+        ):
+            named = client.ask("topic 2").record.signed.request.index_digest
+            assert live.window.number_of(named) == 1
         with live.client() as client:
-            assert client.ask("topic 2").receipt.body.seq == 1
+            assert client.ask("topic 3").receipt.body.seq == 2
+
+
+class Forging(LedgerOverGrpc):
+    """A ledger that shows another text root in the newest update."""
+
+    def __init__(self, live: Ticking) -> None:
+        super().__init__(live.address, BY_DEFAULT, 20.0)
+        self.live = live
+
+    def entries(self, start: int, count: int) -> list[bytes]:
+        index, _ = self.live.window.updates[-1]
+        return [forged(self.live).encode()] if start == index else super().entries(start, count)
+
+
+def forged(live: Ticking) -> IndexUpdate:
+    """The newest update, as nobody entered it."""
+    made = live.updates[-1]
+    return replace(made, tenants=tuple(replace(one, text_root=bytes(32)) for one in made.tenants))
+
+
+def test_a_version_that_the_log_does_not_hold_is_not_signed(tmp_path: Path) -> None:
+    with ticking(tmp_path, gain=2, n_max=6) as live:
+        lie = lambda live, made: replace(made, index_digest=forged(live).index_digest("acme"))  # noqa: E731
+
+        def ask() -> None:
+            link, ledger = Lying(live, lie), Forging(live)
+            folder = live.account()
+            with Client(link, folder, live.log_key, scene.TrigramEmbedder(), ledger=ledger) as client:
+                client.ask("topic 2")
+
+        with pytest.raises(LedgerError, match="does not hold the version of the index that is shown"):
+            ask()
+        with without(checks.CLIENT_VERSION_OF_THE_LOG), pytest.raises(AttestationError, match="different from its"):
+            ask()  # it is signed, and this provider is honest
 
 
 def test_a_version_of_another_window_or_without_proofs_that_coins_need_is_none(tmp_path: Path) -> None:
