@@ -318,6 +318,27 @@ def test_a_proof_of_another_version_or_window_is_none_of_this_one() -> None:
             accepted(world)
 
 
+def orthogonal(world: TickedCoins, number: int) -> None:
+    """A hidden slot is filled with what the weights, known before, do not see."""
+    of = world.at["north", number]
+    weights = world.statement("north", number, of.file.columns).weights()
+    rows = [list(row) for row in of.rows]
+    rows[world.hides("north").index(True)][:2] = [weights[1], -weights[0]]
+    made = index_file(rows, of.blinders, world.key, random.Random(9))
+    world.at["north", number] = replace(of, file=made)
+    statement = world.statement("north", number, made.columns)
+    world.version_files[world.digest, number, "north"] = world.emptied(
+        statement, made, of.rows, of.blinders, random.Random(8)
+    )
+
+
+def test_weights_that_are_known_before_the_columns_prove_nothing() -> None:
+    with without(checks.EMPTIED_HASHES_COLUMNS):
+        world = lied(orthogonal, TickedCoins())
+        accepted(world)
+    refused(world, 4, "index of tenant 'north': ")
+
+
 def test_scores_over_the_version_before_are_refused_by_the_link_of_the_one_that_is_named() -> None:
     world: TickedWorld = begun(updates=2)
     now = world.tenants["north"]

@@ -150,6 +150,8 @@ def test_nobody_is_answered_from_what_the_public_cannot_see(tmp_path: Path) -> N
         await alice.ask("topic 1")
         await tick(serving, clock)
         assert len(window.updates) == 1  # made, and kept for the coarse tick
+        async with serving.ticks._one:  # as while the next one is being made
+            await asyncio.wait_for(serving.ticks.publish(), 1.0)
         await serving.ticks.publish()
         assert len(window.updates) == 2
         assert window.updates[1][0] >= public.size
