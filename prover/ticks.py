@@ -86,7 +86,12 @@ class Ticks:
         self._made = None
 
     async def publish(self) -> None:
-        """Enter what waits: everybody is about to be shown it.  Raises AuditError: the ledger takes it not."""
+        """Enter what waits: everybody is about to be shown it.  Raises AuditError: the ledger takes it not.
+
+        What is still being made waits for the next coarse tick: the public sees records on time.
+        """
+        if self.making.locked():
+            return
         async with self.making:
             if self._made is not None:
                 await self._enter(self._made)

@@ -61,8 +61,13 @@ def identity(state: State) -> dict[str, Any]:
     }
 
 
-def status(provider: Provider, following: dict[str, Any] | None = None) -> Told:
-    """What a provider holds; ``following``: of one that serves windows one after the other."""
+def status(provider: Provider, following: dict[str, Any] | None = None, ticks: dict[str, Any] | None = None) -> Told:
+    """What a provider holds.
+
+    Args:
+        following: of one that serves windows one after the other.
+        ticks: of one whose open window has a live index.
+    """
     state, windows = provider.state, list(provider.journal.history.windows.values())
     proven = dict(state.rows("SELECT manifest, COUNT(*) FROM proofs GROUP BY manifest"))
     values: dict[str, Any] = {
@@ -88,6 +93,14 @@ def status(provider: Provider, following: dict[str, Any] | None = None) -> Told:
         gone = ", retired" if w["retired"] else ""
         lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven{gone}")
     lines += spending.lines(values["budget"])
+    if ticks is not None:
+        values["index"] = ticks
+        lines.append(
+            f"index: version {ticks['number']} is in force, the next comes at {when(ticks['next'])}; "
+            f"{ticks['waiting']} documents wait for it"
+        )
+        if ticks["trouble"]:
+            lines.insert(0, f"NO NEW VERSION OF THE INDICES: {ticks['trouble']}")
     if following is not None:
         values["next"] = following
         if following["trouble"]:

@@ -47,7 +47,8 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     @answers
     async def GetStatus(self, request: admin_pb2.GetStatusRequest, context: Any) -> Any:
         provider, following = self._serving.provider, self._following()
-        return _result(await asyncio.to_thread(operations.status, provider, following))
+        ticks = self._serving.ticks.status()
+        return _result(await asyncio.to_thread(operations.status, provider, following, ticks))
 
     # --- accounts ---
 

@@ -57,6 +57,7 @@ from ragseal.runtime.tokenbucket import TokenBuckets
 
 MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets share one transaction
 MAX_EMBEDDED = 16  #: queries that share one run of the embedder
+OPENING_SECONDS = 2.0  #: how long an account waits for the first version of an index behind its window's opening
 
 log = logging.getLogger("ragseal.provider")
 
@@ -160,6 +161,14 @@ class Attestation:
         update = await self._updates.of(update_key(window.digest, number), account.public_key)
         return update.versions[account.tenant]
 
+    async def _opening(self, window: Window) -> None:
+        """Wait for the first version of a window that is just being opened: it is on its way behind the opening."""
+        end = time.monotonic() + OPENING_SECONDS
+        while window.every and window.stage is Stage.OPEN and time.monotonic() < end:
+            if window.updates and window.updates[0][0] < self._journal.public.size:
+                return
+            await asyncio.sleep(0.05)
+
     def _newest(self, window: Window, tenant: str) -> tuple[bytes, int]:
         """Digest of the newest version that everybody can see, and where the ledger names it (0: in the manifest).
 
@@ -199,6 +208,7 @@ class Attestation:
             if known.request != canonical:
                 raise AttestationError("this request id was used for another query: take a fresh random one")
             return self._brought_up_to_date(window, account, message, known)
+        await self._opening(window)
         self._admission.check_open(window)
         if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
             raise spent(window, account.name)

@@ -16,6 +16,7 @@ import pytest
 
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
+from ragseal.client import versions as client_versions
 from ragseal.groth16.views import EstimateView, ThinningView
 from ragseal.kernel import attestation, certificate, coin_period, emptied, encoding, field, folding, opening, thinning
 from ragseal.kernel import commitment as phase_a
@@ -245,10 +246,13 @@ EMPTIED_HASHES_MANIFEST = _hash_without("emptied-statement", 2, emptied)
 EMPTIED_HASHES_NUMBER = _hash_without("emptied-statement", 3, emptied)
 EMPTIED_HASHES_COLUMNS = _hash_without("emptied-statement", 5, emptied)
 
+CLIENT_VERSION_NO_OLDER = Guard(client_versions.Versions, "prepared", "goes back to version")
+CLIENT_VERSION_OF_THE_LOG = Check(client_versions, "verify_inclusion")
+
 PROVIDER_UPDATE_HERE = Guard(Window, "add_update", "whose policy has ticks")
 PROVIDER_UPDATE_GAPLESS = Guard(Window, "add_update", "does not follow version")
 PROVIDER_UPDATE_LATER = Guard(Window, "add_update", "no later tick")
-PROVIDER_UPDATE_TENANTS = Guard(Window, "add_update", "not of the manifest's tenants")
+PROVIDER_UPDATE_TENANTS = Guard(Window, "add_update", "the update is not of the manifest")
 PROVIDER_UPDATE_COINS = Guard(Window, "add_update", "proofs about hidden slots")
 PROVIDER_RECORD_NEWEST = Guard(Window, "add_record", "newest versions")
 PROVIDER_RECORD_OVERDUE = Guard(Window, "add_record", "long overdue")
@@ -310,6 +314,8 @@ CHECKS: dict[str, Removable] = {
     "update: weights hash the manifest": EMPTIED_HASHES_MANIFEST,
     "update: weights hash the number": EMPTIED_HASHES_NUMBER,
     "update: weights hash the columns": EMPTIED_HASHES_COLUMNS,
+    "client: no older version of its index": CLIENT_VERSION_NO_OLDER,
+    "client: versions of the log": CLIENT_VERSION_OF_THE_LOG,
     "provider: updates while a window with ticks is open": PROVIDER_UPDATE_HERE,
     "provider: updates without gaps": PROVIDER_UPDATE_GAPLESS,
     "provider: updates of later ticks": PROVIDER_UPDATE_LATER,

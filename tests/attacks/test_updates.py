@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from ragseal.kernel import signature
 from ragseal.kernel.commitment import IndexFile, WindowClose
 from ragseal.kernel.emptied import EmptiedFile
+from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.versions import IndexUpdate
+from ragseal.prover.storage.history import History
 from ragseal.verifier.evidence import Undecided
 from tests import simulator
 from tests.attacks import checks
@@ -315,6 +318,27 @@ def test_a_proof_of_another_version_or_window_is_none_of_this_one() -> None:
             accepted(world)
 
 
+def orthogonal(world: TickedCoins, number: int) -> None:
+    """A hidden slot is filled with what the weights, known before, do not see."""
+    of = world.at["north", number]
+    weights = world.statement("north", number, of.file.columns).weights()
+    rows = [list(row) for row in of.rows]
+    rows[world.hides("north").index(True)][:2] = [weights[1], -weights[0]]
+    made = index_file(rows, of.blinders, world.key, random.Random(9))
+    world.at["north", number] = replace(of, file=made)
+    statement = world.statement("north", number, made.columns)
+    world.version_files[world.digest, number, "north"] = world.emptied(
+        statement, made, of.rows, of.blinders, random.Random(8)
+    )
+
+
+def test_weights_that_are_known_before_the_columns_prove_nothing() -> None:
+    with without(checks.EMPTIED_HASHES_COLUMNS):
+        world = lied(orthogonal, TickedCoins())
+        accepted(world)
+    refused(world, 4, "index of tenant 'north': ")
+
+
 def test_scores_over_the_version_before_are_refused_by_the_link_of_the_one_that_is_named() -> None:
     world: TickedWorld = begun(updates=2)
     now = world.tenants["north"]
@@ -378,3 +402,52 @@ def test_the_window_closes_as_any_other() -> None:
     assert isinstance(world.messages[-1], WindowClose)
     accepted(world, receipts=world.receipts())
     accepted(TickedCoins.honest())
+
+
+# --- what the provider's own history takes ---------------------------------------------------------------------------
+
+HISTORY: dict[Callable[[], TickedWorld], tuple[str, Removable]] = {
+    skipped_number: ("does not follow version", checks.PROVIDER_UPDATE_GAPLESS),
+    no_later_tick: ("is of no later tick", checks.PROVIDER_UPDATE_LATER),
+    off_tick: ("is of no later tick", checks.PROVIDER_UPDATE_LATER),
+    tenant_left_out: ("not of the manifest's tenants", checks.PROVIDER_UPDATE_TENANTS),
+    too_old_a_version: ("names none of the 2 newest", checks.PROVIDER_RECORD_NEWEST),
+    a_record_before_its_version: ("names none of the 2 newest", checks.PROVIDER_RECORD_NEWEST),
+    ticks_withheld: ("long overdue", checks.PROVIDER_RECORD_OVERDUE),
+}
+
+
+def taken(world: TickedWorld) -> None:
+    """Every entry of the log, as a provider takes it in."""
+    history = History(simulator.ORIGIN, signature.public_bytes(world.provider))
+    for index, entry in enumerate(world.entries()):
+        history.add(index, entry)
+
+
+@pytest.mark.parametrize("lie", HISTORY, ids=lambda lie: lie.__name__)
+def test_an_honest_program_enters_no_such_thing(lie: Callable[[], TickedWorld]) -> None:
+    match, check = HISTORY[lie]
+    world = lie()
+    with pytest.raises(CommitmentError, match=match):
+        taken(world)
+    with without(check):
+        taken(world)
+
+
+def test_an_honest_program_enters_updates_of_windows_with_ticks_only() -> None:
+    world = TickedWorld()
+    world.commit(policy_=simulator.policy())
+    world.messages.append(world.made(1))
+    with pytest.raises(CommitmentError, match="whose policy has ticks"):
+        taken(world)
+    taken(TickedWorld.honest())
+    taken(TickedCoins.honest())
+    bare = TickedCoins()
+    bare.commit()
+    made = bare.made(1)
+    lines = tuple(replace(one, proof_digests=()) for one in made.tenants)
+    bare.messages.append(replace(made, tenants=lines))
+    with pytest.raises(CommitmentError, match="proofs about hidden slots"):
+        taken(bare)
+    with without(checks.PROVIDER_UPDATE_COINS):
+        taken(bare)

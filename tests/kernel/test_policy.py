@@ -70,6 +70,9 @@ def test_good_policy_and_round_trip() -> None:
         ({"gain": 4000}, "use gain <="),
         ({"dimension": 0}, "dimension"),
         ({"chunks_max": 0}, "chunks_max"),
+        ({"version_every": 30}, "the nearest is 60"),
+        ({"version_every": 90}, "the nearest is 120"),
+        ({"version_every": 86460}, "the nearest is 86400"),
     ],
 )
 def test_refused_with_the_reason(changes: dict[str, Any], reason: str) -> None:

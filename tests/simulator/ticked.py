@@ -163,7 +163,7 @@ class TickedCoins(TickedWorld, CoinedWorld):
         seed: tuple[int, int] | None = None,
     ) -> EmptiedFile:
         """The file of a version, honestly proven for this statement."""
-        asked = hashlib.sha256(statement.digest).digest()
+        asked = hashlib.sha256(statement.digest + statement.columns).digest()
         if asked not in _FILES:
             secrets = EmptiedSecrets(
                 seed or self.seed, blinders, (rng.randrange(1, R), rng.randrange(1, R)), scalars(rng, CLS.N + 3)

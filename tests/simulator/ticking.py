@@ -14,13 +14,13 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.prover import provider
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Put, apply
+from ragseal.prover.provider import Environment
+from ragseal.verifier import verification
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.remote import RemoteEvidence
-from ragseal.verifier.verification import Environment, audit
 from tests.simulator import provider as scene
 from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of, thinning_backend
 from tests.simulator.live import Live
@@ -50,7 +50,7 @@ class Ticking(Live):
 
     def change(self, *changes: Put | Delete, tenant: str = "acme") -> Applied:
         state, embed = self.provider.state, scene.embed_with(scene.TrigramEmbedder())
-        return apply(state, tenant, changes, embed, provider.Environment().draw, scene.SHAPE)
+        return apply(state, tenant, changes, embed, Environment().draw, scene.SHAPE)
 
     def tick(self, minutes: int = 1) -> IndexUpdate:
         """Let so many minutes pass, make the version that is due then, and enter it."""
@@ -73,9 +73,11 @@ class Ticking(Live):
 
     def audited(self) -> Verdict:
         """By an auditor with keys of its own, over gRPC."""
-        around = Environment(default_group(), int(self.clock.now) + 60, lambda: 0.0, random.SystemRandom().randbytes)
+        around = verification.Environment(
+            default_group(), int(self.clock.now) + 60, lambda: 0.0, random.SystemRandom().randbytes
+        )
         with RemoteEvidence(self.address) as evidence:
-            return audit(evidence, self.configured(), around)
+            return verification.audit(evidence, self.configured(), around)
 
     def configured(self) -> Auditor:
         """The window's auditor."""

@@ -33,9 +33,9 @@ DELIVERED_DOES_NOT_SAY = (
     "beginning again what it saw.",
     "Windows before the policy's period_start and their coins, which the line counts as periods_left_out: the provider "
     "says when a period begins. The report has epsilon of the whole log.",
-    "Documents that were put into a window which carries on an earlier one's coins (the line says late=unproven then): "
-    "the provider knew the coins when it placed them. If it did not choose their slots by the coins, the claim holds "
-    "for them as for the others.",
+    "Documents that were put into a window which carries on an earlier one's coins, or while a window with coins was "
+    "open (the line says late=unproven then): the provider knew the coins when it placed them. If it did not choose "
+    "their slots by the coins, the claim holds for them as for the others.",
     "What is known of a document's later changes and deletion to those who were handed it.",
     "A document of which copies or near copies stand in the index, or that fills more slots than chunks_max: m of them "
     "count as one document of m slots, and whether there are any nobody checks.",

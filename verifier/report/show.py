@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragseal.kernel import attestation, certificate, commitment, proofs
+from ragseal.kernel import attestation, certificate, commitment, emptied, proofs, versions
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.opening import Opening
@@ -22,6 +22,8 @@ KINDS: tuple[type[Message], ...] = (
     commitment.TenantIndex,
     commitment.Account,
     commitment.IndexFile,
+    versions.UpdatedIndex,
+    emptied.EmptiedFile,
     Policy,
     Opening,
     InclusionBundle,

@@ -67,8 +67,8 @@ def conditions_of_delivered(policies: Sequence[Policy], late: bool) -> list[dict
     """As :func:`conditions`, of the claim until-delivered (docs/proofs/until-delivered.md).
 
     Args:
-        late: a window of the period carries on coins of an earlier one; a line whose ``holds`` is None then says what
-            no log shows.
+        late: a window of the period carries on coins of an earlier one, or took documents while it was open; a line
+            whose ``holds`` is None then says what no log shows.
     """
     out: list[dict[str, Any]] = [
         {
@@ -82,7 +82,7 @@ def conditions_of_delivered(policies: Sequence[Policy], late: bool) -> list[dict
             {
                 "condition": "where a document stands does not depend on coins that are known already",
                 "holds": None,
-                "shown_by": "the provider's word, for what was put after the first window of a coin period (A.11.6)",
+                "shown_by": "the provider's word, for what was put after a coin period's coins were thrown (A.11.6)",
             }
         )
     return out + [{"condition": what, "holds": True, "shown_by": where} for what, where in (*_COIN, *_BY_THE_CIRCUIT)]

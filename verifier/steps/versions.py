@@ -50,9 +50,10 @@ class Versions:
         Raises:
             AttestationError: a version that is none, or none of the two newest there, or a newest that is too old.
         """
-        named = self.known.get(record.signed.request.index_digest)
-        if named is None:
+        digest = record.signed.request.index_digest
+        if digest not in self.known:
             raise AttestationError("the request names an index that no tenant of the window has")
+        named = self.known[digest]
         if not self.every:
             return named
         before = bisect_left([at for at, _ in self.updates], index)
