@@ -102,17 +102,24 @@ class IdealChannel:
             best = np.floor((self.shift + epsilon * self.scale) / 2).astype(np.int64) + 1
             best[-1] = self.shift
 
-        def gain(theta: Steps) -> Vector:
+        def gain(theta: Steps, part: slice = slice(None)) -> Vector:
             raised, plain = self.log_reach[self.index(theta - self.shift)], self.log_reach[self.index(theta)]
             with np.errstate(invalid="ignore"):
-                out: Vector = np.exp(raised) * -np.expm1(np.minimum(epsilon + plain - raised, 0.0))
+                out: Vector = np.exp(raised) * -np.expm1(np.minimum(epsilon[part] + plain - raised, 0.0))
             return np.nan_to_num(out)
+
+        free = gain(best)
+
+        def clamped(least: int, most: int) -> Vector:
+            """At the best threshold of an interval; the best of all rises with epsilon, so the ends cut it twice."""
+            below, above = np.searchsorted(best, least, side="left"), np.searchsorted(best, most, side="right")
+            ends = gain(np.array([least]), slice(below)), gain(np.array([most]), slice(above, None))
+            return np.concatenate([ends[0], free[below:above], ends[1]])
 
         deltas = np.zeros(_GRID + 1)
         for tau in np.nonzero(self.chance > _NEVER)[0] - self.end:
             last = int(tau) + self.shift + 1
-            up = gain(np.clip(best, tau, last))
-            down = gain(np.clip(best, self.shift + 1 - last, self.shift + 1 - int(tau)))
+            up, down = clamped(int(tau), last), clamped(self.shift + 1 - last, self.shift + 1 - int(tau))
             deltas += self.chance[int(tau) + self.end] * np.maximum(up, down)
         return deltas, span
 

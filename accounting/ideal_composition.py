@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragseal.accounting.pld import LossAtoms, Vector, tail_epsilon
+from ragseal.accounting.pld import Excess, LossAtoms, Vector, tail_epsilon
 from ragseal.kernel.errors import PolicyError
 
 _MOST_POINTS = 1 << 20
@@ -79,9 +79,13 @@ class LatticeLoss:
         low, high = 0.0, float(losses[-1])
         if at(low) <= delta:
             return 0.0
+        excess = Excess(losses, weight, low, high)
         while high - low > 1e-12 * high:
             middle = (low + high) / 2
-            low, high = (middle, high) if at(middle) > delta else (low, middle)
+            near = excess.at(middle)
+            above = near > delta if abs(near - delta) > Excess.ERROR * near else at(middle) > delta
+            excess.narrow(upwards=above)
+            low, high = (middle, high) if above else (low, middle)
         return high
 
 
