@@ -102,19 +102,28 @@ class IdealChannel:
             best = np.floor((self.shift + epsilon * self.scale) / 2).astype(np.int64) + 1
             best[-1] = self.shift
 
-        def gain(theta: Steps, part: slice = slice(None)) -> Vector:
+        def gain(theta: Steps) -> Vector:
             raised, plain = self.log_reach[self.index(theta - self.shift)], self.log_reach[self.index(theta)]
             with np.errstate(invalid="ignore"):
-                out: Vector = np.exp(raised) * -np.expm1(np.minimum(epsilon[part] + plain - raised, 0.0))
+                out: Vector = np.exp(raised) * -np.expm1(np.minimum(epsilon + plain - raised, 0.0))
             return np.nan_to_num(out)
 
         free = gain(best)
+        values = np.arange(-self.end - 2 * self.shift - 2, self.end + 2 * self.shift + 3)
+        of_raised, of_plain = self.log_reach[self.index(values - self.shift)], self.log_reach[self.index(values)]
+        chance_raised = np.exp(of_raised)
+
+        def at(theta: int, part: Vector) -> Vector:
+            """:func:`gain` at one threshold, of some of the epsilons."""
+            raised, plain = of_raised[theta - values[0]], of_plain[theta - values[0]]
+            if raised == -math.inf:
+                return np.zeros(part.size)
+            return np.asarray(chance_raised[theta - values[0]] * -np.expm1(np.minimum(part + plain - raised, 0.0)))
 
         def clamped(least: int, most: int) -> Vector:
             """At the best threshold of an interval; the best of all rises with epsilon, so the ends cut it twice."""
-            below, above = np.searchsorted(best, least, side="left"), np.searchsorted(best, most, side="right")
-            ends = gain(np.array([least]), slice(below)), gain(np.array([most]), slice(above, None))
-            return np.concatenate([ends[0], free[below:above], ends[1]])
+            below, above = best.searchsorted(least, side="left"), best.searchsorted(most, side="right")
+            return np.concatenate([at(least, epsilon[:below]), free[below:above], at(most, epsilon[above:])])
 
         deltas = np.zeros(_GRID + 1)
         for tau in np.nonzero(self.chance > _NEVER)[0] - self.end:

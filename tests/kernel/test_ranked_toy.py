@@ -13,6 +13,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 
@@ -81,6 +82,7 @@ def lists(entry: int, dropped: str = "") -> Iterator[tuple[Record, ...]]:
                 yield chosen
 
 
+@cache
 def slot_options(i: int, w: int, u: int, entry: int) -> tuple[bool, set[tuple[int, int]]]:
     """Whether slot i can be kept below the entry, and every (key, e) with e not 0 that it can show."""
     below, shown = False, set()
@@ -203,13 +205,14 @@ def test_whatever_is_accepted_is_true(coarse: tuple[int, ...]) -> None:
     "dropped", ["e not 0", "reach of an edge place", "the last is not full", "the count above theta"]
 )
 def test_every_rule_is_needed(dropped: str) -> None:
-    """Live: without it something false is accepted."""
-    places = {entry: list(lists(entry, dropped)) for entry in PLACES}
-    for coarse in COARSE[::-1]:
-        tried = {entry: candidates(some, coarse) for entry, some in places.items()}
-        for w in scores((-2, 1, 3)):
-            for gain in NOISE:
-                found = accepted(tuple(x % P for x in w), coarse, gain, tried, dropped)
-                if not found <= {true_outcome(w, coarse, gain)}:
-                    return
+    """Live: without it something false is accepted.  Entry by entry, for the first false proof is enough."""
+    for entry in sorted(PLACES, key=lambda entry: abs(entry - 1)):
+        places = list(lists(entry, dropped))
+        for coarse in COARSE[::-1]:
+            tried = {entry: candidates(places, coarse)}
+            for w in scores((-2, 1, 3)):
+                for gain in NOISE:
+                    found = accepted(tuple(x % P for x in w), coarse, gain, tried, dropped)
+                    if not found <= {true_outcome(w, coarse, gain)}:
+                        return
     raise AssertionError("nothing false is accepted without it")
