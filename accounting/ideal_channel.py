@@ -95,7 +95,7 @@ class IdealChannel:
         else:
             most = self.shift / self.scale
         span = most / _GRID
-        epsilon = span * np.arange(_GRID + 1)
+        epsilon: Vector = np.arange(_GRID + 1) * np.float64(span)
         if self.gaussian:
             best = np.floor(self.shift / 2 + epsilon * self.scale**2 / self.shift).astype(np.int64) + 1
         else:
@@ -116,9 +116,11 @@ class IdealChannel:
         def at(theta: int, part: Vector) -> Vector:
             """:func:`gain` at one threshold, of some of the epsilons."""
             raised, plain = of_raised[theta - values[0]], of_plain[theta - values[0]]
-            if raised == -math.inf:
-                return np.zeros(part.size)
-            return np.asarray(chance_raised[theta - values[0]] * -np.expm1(np.minimum(part + plain - raised, 0.0)))
+            out = np.zeros(part.size)
+            if raised > -math.inf:  # and from raised - plain on nothing is gained
+                some = part[: part.searchsorted(raised - plain + 1e-6)]
+                out[: some.size] = chance_raised[theta - values[0]] * -np.expm1(np.minimum(some + plain - raised, 0.0))
+            return out
 
         def clamped(least: int, most: int) -> Vector:
             """At the best threshold of an interval; the best of all rises with epsilon, so the ends cut it twice."""

@@ -66,7 +66,7 @@ class LatticeLoss:
         composed = np.maximum(np.fft.irfft(np.fft.rfft(circle) ** n, points), 0.0)
         lowest = round(centre / one.span) - points // 2
         index = np.arange(lowest, lowest + points)
-        losses = index * one.span
+        losses: Vector = index * np.float64(one.span)
         # Far below the centre a weight may overflow: delta is 1 there anyway, and a mass of 0 weighs nothing.
         with np.errstate(divide="ignore"):
             weight = np.log(composed[(index - n * one.first) % points]) + (n * cumulant - tilt * losses)

@@ -201,7 +201,8 @@ class Excess:
         """``loss`` is rising; no loss above ``high`` may carry weight."""
         start = int(np.searchsorted(loss, low, side="right"))
         self._loss, self._weight, self._high = loss[start:], weight[start:], high
-        self._excess = self._beyond = 0.0  # of what lies above: the sum at the upper end, and that of weight * e^(high - loss)
+        # Of what lies above the upper end: the sum there, and the sum of weight * e^(high - loss).
+        self._excess = self._beyond = 0.0
         self._middle, self._cut, self._found = high, self._loss.size, 0.0
 
     def at(self, epsilon: float) -> float:
@@ -249,10 +250,9 @@ class ComposedLoss:
         while high - low > 1e-12 * high:
             middle = (low + high) / 2
             near = (excess.at(middle) * (1 + 1e-10) + self.above + self.infinite) * (1 + 4 * _U)
-            if abs(near - delta) > Excess.ERROR * near:
-                enough = near <= delta
-            else:  # too near to be told apart by anything but the sum itself
-                enough = self.delta(middle) <= delta
+            # Too near to be told apart by anything but the sum itself, it is summed.
+            close = abs(near - delta) <= Excess.ERROR * near
+            enough = self.delta(middle) <= delta if close else near <= delta
             excess.narrow(upwards=not enough)
             low, high = (low, middle) if enough else (middle, high)
             if middle in (low, high) and high - low <= math.ulp(high):

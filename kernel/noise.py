@@ -131,7 +131,8 @@ class NoiseTable:
         law = self.law.encode("ascii")
         head = bytes([len(TABLE_TAG)]) + TABLE_TAG + PROTOCOL_VERSION.to_bytes(2, "big")
         head += bytes([len(law)]) + law + self.bits.to_bytes(2, "big") + self.cut.to_bytes(4, "big")
-        return head + b"".join(p.to_bytes(self.bits // 8, "big") for p in self.half)
+        width = self.bits // 8
+        return head + b"".join(p.to_bytes(width, "big") for p in self.half)
 
     def digest(self) -> bytes:
         """T5: SHA-256 of :meth:`canonical_bytes`, 32 bytes."""
