@@ -28,7 +28,7 @@ test-fast: setup  ## the tests that take seconds: what runs while one works
 
 test: setup  ## the whole test suite, Python and Rust
 	@cd native && cargo test --release --quiet
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
 	@$(PYTHON) scripts/setup.py --extras

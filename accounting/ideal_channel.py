@@ -95,7 +95,7 @@ class IdealChannel:
         else:
             most = self.shift / self.scale
         span = most / _GRID
-        epsilon = span * np.arange(_GRID + 1)
+        epsilon: Vector = np.arange(_GRID + 1) * np.float64(span)
         if self.gaussian:
             best = np.floor(self.shift / 2 + epsilon * self.scale**2 / self.shift).astype(np.int64) + 1
         else:
@@ -108,11 +108,29 @@ class IdealChannel:
                 out: Vector = np.exp(raised) * -np.expm1(np.minimum(epsilon + plain - raised, 0.0))
             return np.nan_to_num(out)
 
+        free = gain(best)
+        values = np.arange(-self.end - 2 * self.shift - 2, self.end + 2 * self.shift + 3)
+        of_raised, of_plain = self.log_reach[self.index(values - self.shift)], self.log_reach[self.index(values)]
+        chance_raised = np.exp(of_raised)
+
+        def at(theta: int, part: Vector) -> Vector:
+            """:func:`gain` at one threshold, of some of the epsilons."""
+            raised, plain = of_raised[theta - values[0]], of_plain[theta - values[0]]
+            out = np.zeros(part.size)
+            if raised > -math.inf:  # and from raised - plain on nothing is gained
+                some = part[: part.searchsorted(raised - plain + 1e-6)]
+                out[: some.size] = chance_raised[theta - values[0]] * -np.expm1(np.minimum(some + plain - raised, 0.0))
+            return out
+
+        def clamped(least: int, most: int) -> Vector:
+            """At the best threshold of an interval; the best of all rises with epsilon, so the ends cut it twice."""
+            below, above = best.searchsorted(least, side="left"), best.searchsorted(most, side="right")
+            return np.concatenate([at(least, epsilon[:below]), free[below:above], at(most, epsilon[above:])])
+
         deltas = np.zeros(_GRID + 1)
         for tau in np.nonzero(self.chance > _NEVER)[0] - self.end:
             last = int(tau) + self.shift + 1
-            up = gain(np.clip(best, tau, last))
-            down = gain(np.clip(best, self.shift + 1 - last, self.shift + 1 - int(tau)))
+            up, down = clamped(int(tau), last), clamped(self.shift + 1 - last, self.shift + 1 - int(tau))
             deltas += self.chance[int(tau) + self.end] * np.maximum(up, down)
         return deltas, span
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragseal.accounting.pld import LossAtoms, Vector, tail_epsilon
+from ragseal.accounting.pld import Excess, LossAtoms, Vector, tail_epsilon
 from ragseal.kernel.errors import PolicyError
 
 _MOST_POINTS = 1 << 20
@@ -66,7 +66,7 @@ class LatticeLoss:
         composed = np.maximum(np.fft.irfft(np.fft.rfft(circle) ** n, points), 0.0)
         lowest = round(centre / one.span) - points // 2
         index = np.arange(lowest, lowest + points)
-        losses = index * one.span
+        losses: Vector = index * np.float64(one.span)
         # Far below the centre a weight may overflow: delta is 1 there anyway, and a mass of 0 weighs nothing.
         with np.errstate(divide="ignore"):
             weight = np.log(composed[(index - n * one.first) % points]) + (n * cumulant - tilt * losses)
@@ -79,9 +79,13 @@ class LatticeLoss:
         low, high = 0.0, float(losses[-1])
         if at(low) <= delta:
             return 0.0
+        excess = Excess(losses, weight, low, high)
         while high - low > 1e-12 * high:
             middle = (low + high) / 2
-            low, high = (middle, high) if at(middle) > delta else (low, middle)
+            near = excess.at(middle)
+            above = near > delta if abs(near - delta) > Excess.ERROR * near else at(middle) > delta
+            excess.narrow(upwards=above)
+            low, high = (middle, high) if above else (low, middle)
         return high
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from ragseal.accounting.pld import LossAtoms, Vector, check_symmetric, compose_atoms, infinite_loss_mass, loss_atoms
 from ragseal.kernel.errors import PolicyError
@@ -129,16 +130,17 @@ def set_curve(table: NoiseTable, shift: int, N: int, K: int) -> tuple[Vector, Ve
     offset = low - shift - 2
     reach = _reach(table, offset, high + 2)
 
-    def gain(theta: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Vector:
-        """P(X + shift >= theta) - e^epsilon P(X >= theta), rounded upwards."""
+    def gain(theta: npt.NDArray[np.int64] | int, part: slice = slice(None)) -> Vector:
+        """P(X + shift >= theta) - e^epsilon P(X >= theta) of a part of the epsilons, rounded upwards."""
         raised, plain = reach[theta - shift - offset], reach[theta - offset]
-        return np.maximum(raised * (1 + 4 * _U) - lowered * plain * (1 - 8 * _U), 0.0)
+        return np.maximum(raised * (1 + 4 * _U) - lowered[part] * plain * (1 - 8 * _U), 0.0)
 
     # The gain rises in theta while the loss at theta is below epsilon: one maximum, then clamped to the interval.  The
     # losses are off by about 1e-12, so the search starts at or before the true maximum; what lies between has losses
     # within 7e-12 of epsilon, and the gain at epsilon - 1e-11 already exceeds the true maximum by more than that costs.
     best = np.searchsorted(losses, epsilons - 5 * _SLACK, side="left").astype(np.int64) + shift - C
     lowered = np.exp(epsilons - 10 * _SLACK)
+    free = gain(best)  # where no interval is in the way; best rises, so an interval cuts it at two places
     deltas = np.zeros(_CURVE_POINTS)
     for start, stop, probability in _threshold_cells(table, N, K):
         if probability < _NEGLIGIBLE:
@@ -150,7 +152,9 @@ def set_curve(table: NoiseTable, shift: int, N: int, K: int) -> tuple[Vector, Ve
             a, b = max(a, low), min(b, high)
             if a > b:
                 continue
-            value = np.maximum(value, gain(np.clip(best, a, b)))
+            below, above = int(np.searchsorted(best, a, side="left")), int(np.searchsorted(best, b, side="right"))
+            parts = gain(a, slice(below)), free[below:above], gain(b, slice(above, None))
+            value = np.maximum(value, np.concatenate(parts))
         deltas += probability * value * (1 + 4 * _U)
     return epsilons, np.minimum(deltas * (1 + 1e-12), 1.0)
 

@@ -68,10 +68,12 @@ class NoiseTable:
     law: str
     half: tuple[int, ...]
     _cdf: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())
+    _least: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
         masses = self.half if self.one_sided else self.half[:0:-1] + self.half
         object.__setattr__(self, "_cdf", tuple(accumulate(masses, initial=0)))
+        object.__setattr__(self, "_least", 0 if self.one_sided else -self.cut)
 
     @property
     def bits(self) -> int:
@@ -96,15 +98,15 @@ class NoiseTable:
     @property
     def least(self) -> int:
         """The smallest value with positive mass: -C, or 0 of a one-sided law."""
-        return 0 if self.one_sided else -self.cut
+        return self._least
 
     def mass(self, x: int) -> int:
         """p(x), an integer out of 2^n; 0 outside [least, C]."""
-        return self.half[abs(x)] if self.least <= x <= self.cut else 0
+        return self.half[abs(x)] if self._least <= x < len(self.half) else 0
 
     def cdf(self, x: int) -> int:
         """F(x) = sum of p over all values <= x, an integer out of 2^n; 0 below the support, the total above C."""
-        return self._cdf[min(max(x, self.least - 1), self.cut) - self.least + 1]
+        return self._cdf[min(max(x - self._least + 1, 0), len(self._cdf) - 1)]
 
     def tail(self, x: int) -> int:
         """Mass of the values above x, an integer out of 2^n: the numerator of P(z_b > x)."""
@@ -129,7 +131,8 @@ class NoiseTable:
         law = self.law.encode("ascii")
         head = bytes([len(TABLE_TAG)]) + TABLE_TAG + PROTOCOL_VERSION.to_bytes(2, "big")
         head += bytes([len(law)]) + law + self.bits.to_bytes(2, "big") + self.cut.to_bytes(4, "big")
-        return head + b"".join(p.to_bytes(self.bits // 8, "big") for p in self.half)
+        width = self.bits // 8
+        return head + b"".join(p.to_bytes(width, "big") for p in self.half)
 
     def digest(self) -> bytes:
         """T5: SHA-256 of :meth:`canonical_bytes`, 32 bytes."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every test shares: Python's own recursion limit, which py_ecc lifts when it is imported; ``--no-skips``."""
+"""What every test shares: Python's own recursion limit, which py_ecc lifts when it is imported; ``--no-skips``; and the
+order of files among several workers."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from typing import TypeVar
 
 import pytest
 
-os.environ.setdefault("RAGSEAL_BUILD", str(Path(__file__).resolve().parent.parent / "var" / "build"))
+TESTS = Path(__file__).resolve().parent
+os.environ.setdefault("RAGSEAL_BUILD", str(TESTS.parent / "var" / "build"))
 
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 _LIMIT = sys.getrecursionlimit()
@@ -21,8 +23,31 @@ with contextlib.suppress(ImportError):
 sys.setrecursionlimit(_LIMIT)
 
 
+#: Files with a test of half a minute or more.  Among several workers they begin, so that none runs alone at the end.
+LONG = (
+    "native/test_ceremony.py", "prover/test_without_native.py", "crash/test_rollover.py", "demo/test_end_to_end.py",
+    "crash/test_kill.py", "runtime/test_powers_commands.py", "test_documents.py", "prover/test_rollover.py",
+    "prover/test_defaults.py", "crash/test_clients.py", "attacks/test_timing.py", "prover/test_plan.py",
+)  # fmt: skip
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails: everything needed must be there")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In a worker (``make test``): long files first, then those with a slow test, then the fast ones.
+
+    A file's tests stay together and in order, for ``--dist loadfile`` hands out whole files.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: _turn(item.path, item.path in slow))
+
+
+def _turn(path: Path, slow: bool) -> int:
+    place = path.relative_to(TESTS).as_posix()
+    return LONG.index(place) if place in LONG else len(LONG) + (not slow)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -132,3 +132,30 @@ def test_losses_above_the_window_are_charged() -> None:
         assert composed.delta(epsilon) >= exact_delta(table, shift, n, epsilon)
         stripped = pld.ComposedLoss(composed.loss, composed.weight, 0.0, composed.infinite)
         assert stripped.delta(0.79) < exact_delta(table, shift, n, 0.79)
+
+
+@pytest.mark.parametrize(("shift", "n", "delta"), [(1, 100, 1e-6), (128, 10, 1e-4), (512, 1000, 1e-9), (64, 1, 1e-3)])
+@pytest.mark.parametrize("law", ["gaussian", "geometric"])
+def test_epsilon_is_that_of_plain_bisection(law: str, shift: int, n: int, delta: float) -> None:
+    """To the last bit: a step that costs what is left between the ends decides as the whole sum does."""
+    composed = pld.compose(build_table(law), shift, n, delta)
+    low, high = max(0.0, float(composed.loss[0])), float(composed.loss[-1])
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if composed.delta(middle) <= delta else (middle, high)
+        if middle in (low, high) and high - low <= math.ulp(high):
+            break
+    assert composed.epsilon(delta) == high * (1 + 8 * 2.0**-53)
+
+
+def test_an_excess_is_its_sum_wherever_the_ends_have_moved() -> None:
+    rng = np.random.default_rng(1)
+    loss, weight = np.sort(rng.uniform(0, 3000, 5000)), rng.exponential(1, 5000)
+    excess, low, high = pld.Excess(loss, weight, 0.0, float(loss[-1])), 0.0, float(loss[-1])
+    for upwards in rng.integers(0, 2, 40):
+        middle = (low + high) / 2
+        above = loss > middle
+        whole = float((weight[above] * -np.expm1(middle - loss[above])).sum())
+        assert excess.at(middle) == pytest.approx(whole, rel=pld.Excess.ERROR, abs=0)
+        excess.narrow(upwards=bool(upwards))
+        low, high = (middle, high) if upwards else (low, middle)
