@@ -127,14 +127,14 @@ def test_an_overdue_index_answers_nobody_and_records_nothing(tmp_path: Path) -> 
     async def action(serving: Serving, clock: Clock) -> None:
         alice, window = Asker("alice", serving), newest(serving)
         signed = await opened_request(serving, alice, "topic 3")
-        await serving.ticks._one.acquire()  # nothing is made meanwhile
+        await serving.ticks.making.acquire()  # nothing is made meanwhile
         clock.now += 2 * EVERY
         with pytest.raises(AttestationError, match="ask again in a minute"):
             await alice.retrieve(signed)
         with pytest.raises(AttestationError, match="ask again in a minute"):
             await Asker("bob", serving).ask("topic 4")
         assert not window.records
-        serving.ticks._one.release()
+        serving.ticks.making.release()
         await serving.ticks.step()
         assert [one.number for _, one in window.updates] == [1, 2]  # the tick that went by is not made up for
         assert window.updates[-1][1].time == window.opened_at + 2 * EVERY
@@ -150,7 +150,7 @@ def test_nobody_is_answered_from_what_the_public_cannot_see(tmp_path: Path) -> N
         await alice.ask("topic 1")
         await tick(serving, clock)
         assert len(window.updates) == 1  # made, and kept for the coarse tick
-        async with serving.ticks._one:  # as while the next one is being made
+        async with serving.ticks.making:  # as while the next one is being made
             await asyncio.wait_for(serving.ticks.publish(), 1.0)
         await serving.ticks.publish()
         assert len(window.updates) == 2
