@@ -218,7 +218,7 @@ class Serving:
 
     async def sweep(self) -> bool:
         """Purge what is pending, while nothing is committed, made or copied; whether nothing is left."""
-        async with self.committing, self.ticks.making, self.copying:
+        async with self.copying, self.committing, self.ticks.making:  # last what must not wait for a copy
             if not await self.purging(lambda: self.retiring.pending):
                 return True
             return await self.purging(self.retiring.sweep)
