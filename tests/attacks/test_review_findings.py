@@ -293,7 +293,7 @@ def test_an_exported_receipt_names_nobody(tmp_path: Path) -> None:
         (one,) = kept(client.state.directory)
         export(one, tmp_path / "out")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert len(names) == 3
+    assert len(names) == 4
     assert not [name for name in names if "alice" in name], names
     assert all(b"alice" not in path.read_bytes() for path in (tmp_path / "out").iterdir())
 

@@ -66,9 +66,8 @@ def account(name: str, server: Server, timeout: float = 30.0) -> Asker:
     assert window is not None
     made, me = Asker(name, scene.account_key(name), window.signed, timeout), scene.Asker(name, serving).pseudonym
     made.pseudonym = me
-    secrets = serving.provider.window_secrets(window.digest)
     for ctr in range(1, window.counters.get(me, 0) + 1):
-        answer = serving.attestation._answers.again(window, secrets, window.seq_of[me, ctr])
+        answer = scene.answered(serving, window, window.seq_of[me, ctr])
         sent = answer.record.signed.encode()
         proof = scene.signature.sign(made.key, "retrieve", sent)
         made.kept.append(Kept(sent, answer.encode(), proof, scene.SEAL_SECRET, 0.0, 0.0, 0.0))

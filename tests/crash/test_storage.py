@@ -127,9 +127,8 @@ def asker(name: str, serving: Serving) -> scene.Asker:
     made = scene.Asker(name, serving)
     made.ctr = window.counters.get(made.pseudonym, 0)
     if made.ctr:
-        seq = window.seq_of[made.pseudonym, made.ctr]
-        secrets = serving.provider.window_secrets(window.digest)
-        made.last_receipt = serving.attestation._answers.again(window, secrets, seq).receipt.digest()
+        last = scene.answered(serving, window, window.seq_of[made.pseudonym, made.ctr])
+        made.last_receipt = last.receipt.digest()
     return made
 
 

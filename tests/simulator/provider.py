@@ -31,6 +31,7 @@ from ragseal.kernel.attestation import (
     Answer,
     Prepare,
     Prepared,
+    Record,
     Request,
     SealedAnswer,
     SignedRequest,
@@ -223,6 +224,14 @@ def pseudonym_of(state: State, manifest: bytes, name: str) -> str:
     """What a window calls an account; a stranger goes by its name."""
     found = registry.named_account(state, manifest, name)
     return name if found is None else found.pseudonym
+
+
+def answered(serving: Serving, window: Window, seq: int) -> SealedAnswer:
+    """The answer of a record, from what its provider stores; of a window without updates."""
+    entry = serving.journal.entry(window.records[seq])
+    secrets = serving.provider.window_secrets(window.digest)
+    tenant = secrets.account(Record.decode(entry.data).signed.request.account).tenant
+    return serving.attestation._answers.again(secrets, secrets.versions[tenant], entry)
 
 
 async def open_window(serving: Serving, auditor_key: Ed25519PrivateKey = AUDITOR_KEY) -> Window:
