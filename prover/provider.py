@@ -6,7 +6,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
@@ -295,33 +296,21 @@ class Provider:
             ConfigurationError: no thinning key.
         """
         coin, backends = window.manifest.coin, self.backends
-        reason = stopped(self.state, coin.key_digest)
-        if reason is not None:
-            raise ProofError(
-                f"proving under the thinning key was stopped by a failure ({reason}): find out why before `release-key`"
-            )
-        try:
-            made = self._thinned(window, coin, backends)
-        except ProofError as error:
-            stop_key(self.state, coin.key_digest, str(error))
-            raise
-        self.windows.forget(window.digest)
-        return made
-
-    def _thinned(self, window: Window, coin: CoinCommitment, backends: Backends) -> Thinning:
-        with self.turns:
+        with self._thinning_key_in_use(coin), self.turns:
             if window.thinning is not None:
                 raise CommitmentError(f"the indices of window {window.manifest.window!r} are thinned already")
-            return thin_window(
+            made = thin_window(
                 self.state,
                 backends.group,
                 backends.keys.view(window.manifest.key_digest),
                 self._thinning_keys().backend(coin.key_digest),
                 self.window_secrets(window.digest),
-                self.journal.history.throw(window.manifest) if coin.thrown_by else (window.digest, window.seal_value()),
+                self._throw(window),
                 self.environment.draw,
                 lambda text: log.info("%s", text),
             )
+        self.windows.forget(window.digest)
+        return made
 
     def update(self, window: Window, time: int) -> UpdateSecrets:
         """The next version of every index of a window, of all documents that are there now; durable on return.  Blocks.
@@ -334,13 +323,6 @@ class Provider:
         """
         manifest, backends = window.manifest, self.backends
         coin = manifest.coins[0] if manifest.coins else None
-        if coin is not None:
-            reason = stopped(self.state, coin.key_digest)
-            if reason is not None:
-                raise ProofError(
-                    f"proving under the thinning key was stopped by a failure ({reason}): find out why before "
-                    "`release-key`"
-                )
         number = len(window.updates) + 1
         tools = UpdateTools(
             backends.group,
@@ -350,31 +332,41 @@ class Provider:
         )
         secrets = self.window_secrets(window.digest)
         former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
-        with self.turns:
-            try:
-                made = make_update(
-                    self.state,
-                    tools,
-                    secrets,
-                    self._throw(window),
-                    former,
-                    number,
-                    time,
-                    lambda text: log.info("%s", text),
-                )
-            except ProofError as error:
-                if coin is not None:
-                    stop_key(self.state, coin.key_digest, str(error))
-                raise
+        with self._thinning_key_in_use(coin), self.turns:
+            made = make_update(
+                self.state,
+                tools,
+                secrets,
+                self._throw(window) if coin else None,
+                former,
+                number,
+                time,
+                lambda text: log.info("%s", text),
+            )
         if window.close is not None or len(window.updates) >= number:
             raise CommitmentError("the window went on without this version")
         store_update(self.state, made)
         return made
 
-    def _throw(self, window: Window) -> tuple[bytes, int] | None:
-        """Digest and beacon of the manifest that threw a window's coins, if it has any."""
-        if not window.manifest.coins:
-            return None
+    @contextmanager
+    def _thinning_key_in_use(self, coin: CoinCommitment | None) -> Iterator[None]:
+        """Refuses a thinning key that a failure stopped, and stops it with the first proof that fails (SPEC A.9.5)."""
+        if coin is None:
+            yield
+            return
+        reason = stopped(self.state, coin.key_digest)
+        if reason is not None:
+            raise ProofError(
+                f"proving under the thinning key was stopped by a failure ({reason}): find out why before `release-key`"
+            )
+        try:
+            yield
+        except ProofError as error:
+            stop_key(self.state, coin.key_digest, str(error))
+            raise
+
+    def _throw(self, window: Window) -> tuple[bytes, int]:
+        """Digest and beacon of the manifest that threw a window's coins."""
         if window.manifest.coin.thrown_by:
             return self.journal.history.throw(window.manifest)
         return window.digest, window.seal_value()
