@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.kernel import field, signature
+from ragseal.kernel.beacon import AUDITOR, Seat
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, SignedManifest, Thinning, WindowClose
@@ -164,27 +165,32 @@ class Provider:
         known = self.journal.history.windows.get(manifest)
         return window_secrets.load_window(self.state, manifest, None if known is None else known.thinning)
 
-    def auditor_key(self, named: bytes | None = None) -> bytes:
-        """Whom the next manifest names as its auditor: ``named``, else whose key proofs will be made under.
+    def seats(self, named: Sequence[Seat] = ()) -> tuple[Seat, ...]:
+        """The auditors of the next manifest: those ``named``, else the one under whose key proofs will be made.
 
         Raises:
             ConfigurationError: nobody is known.
+            CommitmentError: a name that no auditor has.
         """
         key = self.backends.keys.newest().digest
-        found = named if named is not None else self.state.auditor_of(key)
+        found = self.state.auditor_of(key)
+        if named:
+            for one in named:
+                one.validate()
+            return tuple(named)
         if found is None:
             raise ConfigurationError(
                 f"nobody knows the auditor of key {key.hex()[:16]}: `ragseal-provider fetch-keys` brings its beacon "
-                "key along, or name it with --auditor-key (`ragseal-verifier init` printed it)"
+                "key along, or name it with --auditor (`ragseal-verifier init` printed its key)"
             )
-        return found
+        return (Seat(AUDITOR, found),)
 
     def commit(
         self,
         policy: Policy,
         window: str,
         progress: Progress = lambda _: None,
-        auditor_key: bytes | None = None,
+        auditors: Sequence[Seat] = (),
         new_coins: bool = False,
     ) -> Entry:
         """Phase A: commit to every index and enter the manifest in the ledger.
@@ -197,7 +203,7 @@ class Provider:
             ConfigurationError: no auditor's key is known.
             PolicyError, ProofError, LedgerError: as they say.
         """
-        made = self.prepare(policy, window, progress, auditor_key, new_coins)
+        made = self.prepare(policy, window, progress, auditors, new_coins)
         progress("entering the manifest in the ledger")
         return self.journal.append_now(lambda: made)
 
@@ -206,7 +212,7 @@ class Provider:
         policy: Policy,
         window: str,
         progress: Progress = lambda _: None,
-        auditor_key: bytes | None = None,
+        auditors: Sequence[Seat] = (),
         new_coins: bool = False,
     ) -> SignedManifest:
         """The manifest of a new window, all of whose secrets are durable by then.  Blocks; raises as :meth:`commit`.
@@ -216,8 +222,8 @@ class Provider:
         for known in self.journal.history.windows.values():
             if known.manifest.window == window:
                 raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
-        backends, auditor = self.backends, self.auditor_key(auditor_key)
-        first = None if new_coins else self.carried(policy, auditor)
+        backends, seats = self.backends, self.seats(auditors)
+        first = None if new_coins else self.carried(policy, seats)
         if policy.coined and first is None:
             self._place_afresh(IndexShape(backends.keys.newest().cls.N, policy.dimension))
         made = manifest.prepare_window(
@@ -227,7 +233,7 @@ class Provider:
             policy,
             backends.embedder.identity().digest(),
             window,
-            auditor,
+            seats,
             self.environment.draw,
             progress,
             self._thinning_keys().newest() if policy.coined else None,
@@ -246,7 +252,7 @@ class Provider:
         """Close a window of a provider that does not serve.  CommitmentError: it is not open."""
         return self.journal.append_now(lambda: self.closing(window))
 
-    def carried(self, policy: Policy, auditor_key: bytes | None = None) -> Window | None:
+    def carried(self, policy: Policy, auditors: Sequence[Seat] = ()) -> Window | None:
         """The window whose coins the next one of this policy carries on; None where it throws its own.
 
         It throws its own, too, once documents of that coin period were placed afresh (SPEC A.11.10).
@@ -256,7 +262,7 @@ class Provider:
         """
         if not policy.coined:
             return None
-        first = self.journal.history.carried(policy, self.auditor_key(auditor_key))
+        first = self.journal.history.carried(policy, self.seats(auditors))
         return None if first is None or placed_afresh(self.state, first.digest) else first
 
     def _place_afresh(self, shape: IndexShape) -> None:
