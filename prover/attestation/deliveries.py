@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel.commitment import Registry
+from ragseal.kernel.commitment import MAX_AUDITORS, Registry
 from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, TransportError, UnprovableError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.prover.attestation.asked import Asked
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
-from ragseal.prover.storage.admitted import admitted
+from ragseal.prover.storage.admitted import MOST, admitted
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
@@ -68,8 +68,8 @@ class Deliveries:
         self._waiting: Counter[tuple[bytes, bool]] = Counter()  #: asks by auditor key, the newest window's apart
         self._lanes: dict[_Lane, asyncio.Lock] = {}
         self._older = {kind: asyncio.Semaphore(places) for kind, places in OLDER_AT_ONCE.items()}
-        # Its own threads: an audit takes none from the accounts.  One of each kind for the newest window.
-        places = len(OLDER_AT_ONCE) + sum(OLDER_AT_ONCE.values())
+        # Their own threads: an audit takes none from the accounts.  One of each kind and auditor for the newest window.
+        places = len(OLDER_AT_ONCE) * (MAX_AUDITORS + MOST) + sum(OLDER_AT_ONCE.values())
         self._threads = ThreadPoolExecutor(places, thread_name_prefix="deliveries")
 
     async def answer(self, ask: Ask, proof: bytes) -> bytes:

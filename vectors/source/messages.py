@@ -336,11 +336,11 @@ def _rules(book: Book) -> None:
     wrong(MANIFEST, "no-auditor", "A.1", "CommitmentError", "one auditor at least", "it has no auditor", auditors=())
     seat = MANIFEST.auditors[0]
     wrong(
-        MANIFEST, "two-seats-of-a-key", "A.8.8", "CommitmentError", "a name and a key of its own",
+        MANIFEST, "two-seats-of-a-key", "A.8.6", "CommitmentError", "a name and a key of its own",
         "one key has two seats", auditors=(seat, replace(seat, owner="auditor-b")),
     )  # fmt: skip
     wrong(
-        seat, "an-observers-name", "A.8.8", "CommitmentError", "an auditor is called", "an observer's name",
+        seat, "an-observers-name", "A.8.6", "CommitmentError", "an auditor is called", "an observer's name",
         owner="observer-1",
     )  # fmt: skip
     wrong(
