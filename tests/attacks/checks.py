@@ -210,9 +210,9 @@ LINKS_BETWEEN_COMPONENTS = Check(certificate.Listing, "sign", _free_if_spanning)
 THINNING_PAIRING = Check(ThinningView, "verify")
 THINNING_LINK = Check(thinning, "verify_opening")
 THINNING_COLUMNS = Check(thinning, "verify_columns")
-THINNING_KEY = Guard(thinning, "verify_thinning", "the statement names another thinning key")
+THINNING_KEY = Guard(thinning, "check_keys", "the statement names another thinning key")
 THINNING_FILE = Guard(thinning, "verify_thinning", "other thinned columns than the file's")
-THINNING_SHARE = Guard(thinning.ThinningStatement, "__post_init__", "a slot is hidden in")
+THINNING_SHARE = Guard(thinning, "check_share", "a slot is hidden in")
 
 
 def _hash_without(tag: str, part: int, module: Any = thinning) -> Check:
