@@ -2,8 +2,8 @@
 """Who contributed to a key: section 10 of a .zkey, read as hostile, and its chain checked as ``snarkjs zkvi`` does.
 
 A contribution multiplies delta by a secret and proves that its maker knew it: two points of G1 whose ratio the secret
-is, and the same ratio in G2 over a point that is drawn from a hash of everything before.  A contribution is known by its
-hash, which so covers the whole chain up to it; names are not hashed.  SPEC A.9.13.
+is, and the same ratio in G2 over a point that is drawn from a hash of everything before.  A contribution is known by
+its hash, which so covers the whole chain up to it; names are not hashed.  SPEC A.9.13.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _check_beacon(number: int, one: Contribution) -> None:
 
 
 def _hold(equations: Sequence[_Equation]) -> None:
-    """All at once by random weights, two equations of one contribution over the same points; else the first wrong one."""
+    """All at once by random weights; where that fails, one by one to name the first wrong one."""
     terms: dict[G2Point, list[tuple[Affine, int]]] = {}
     for _, left, of_left, right, of_right in equations:
         weight = secrets.randbits(128) | 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How snarkjs draws numbers and points from a seed: a contribution's challenge point, and all of a beacon.  SPEC A.9.13.
+"""How snarkjs draws numbers and points from a seed: a contribution's challenge, and all of a beacon.  SPEC A.9.13.
 
-Source: ffjavascript's ``ChaCha`` (D. J. Bernstein, 20 rounds, counter from zero, no nonce) and ``fromRng`` of its fields
-and curves.  A drawn field element is taken as it lies in memory there: times 2^-256.
+Source: ffjavascript's ``ChaCha`` (D. J. Bernstein, 20 rounds, counter from zero, no nonce) and ``fromRng`` of its
+fields and curves.  A drawn field element is taken as it lies in memory there: times 2^-256.
 """
 
 from __future__ import annotations

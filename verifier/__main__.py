@@ -34,7 +34,7 @@ from ragseal.runtime.terminal import (
 from ragseal.runtime.tls import ClientTls, ServerTls
 from ragseal.verifier import audit_command, service
 from ragseal.verifier.audit import Target, class_build, find_shape
-from ragseal.verifier.ceremony import ceremony
+from ragseal.verifier.ceremony import commands as ceremony_commands
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
 from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.participant import Stage
@@ -323,7 +323,7 @@ def serve(
 
 
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
-main.add_command(ceremony)
+ceremony_commands.register(main, STATE)
 commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 verdict_commands.register(main, STATE)
 
