@@ -99,6 +99,7 @@ class Verdict:
     verdict: str = NO_VERDICT
     mode: str = "full"
     keys: str = "not reached"
+    participants: tuple[str, ...] = ()  #: of the ceremony that made the keys: those whom this auditor knows
     coin_keys: str = ""  #: who made the key that thinning is proven under; empty where the claim has no coin
     origin: str = ""  #: name of the log, from the auditor's own key of it
     about: tuple[str, bytes] | None = None  #: name and manifest digest of the window, once it was found in the log

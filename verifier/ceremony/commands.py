@@ -62,8 +62,8 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
         """Check what you were handed, multiply a secret of yours into every key, and sign what you did.
 
         The secret comes from the operating system, lives in one process and ends with it.  The folder has one more
-        round then, or nothing new.  Signs with this auditor's identity: give its public key (`verdict key`) to whoever should
-        trust you.
+        round then, or nothing new.  Signs with this auditor's identity: give its public key (`verdict key`) to
+        whoever should trust you.
         """
         _round(State(directory), folder, Step.contribution(name), powers, published, cache, as_json)
 

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.circuits.circuit import class_digest
 from ragseal.circuits.packages import node_modules, way_out
 from ragseal.groth16.contributions import BEACON, Chain
 from ragseal.groth16.powers import PowersFile
@@ -55,7 +54,7 @@ def begin(
     tell("reading the powers of tau")
     blake2b = check_published(powers, published)
     built = [subject_of(name, cache, tell) for name in classes]
-    listed = [Listed(cls.name, class_digest(cls).hex(), system.digest.hex()) for cls, _, system in built]
+    listed = [Listed(cls.name, about.digest.hex(), system.digest.hex()) for cls, about, system in built]
     held = PowersFile(powers)
     _, circuit, system = max(built, key=lambda one: one[2].domain(one[1].kept))
     description = Description(tuple(listed), held.digest(system, circuit.kept).hex(), blake2b)

@@ -75,6 +75,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "attacker_guess": _guess(budget) if budget and verdict.passed else None,
         "mode": verdict.mode,
         "keys": verdict.keys,
+        "participants": verdict.participants,
         "records": verdict.records,
         "proven": verdict.proven,
         "beta": verdict.beta,
