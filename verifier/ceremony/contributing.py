@@ -54,7 +54,10 @@ def begin(
     tell("reading the powers of tau")
     blake2b = check_published(powers, published)
     built = [subject_of(name, cache, tell) for name in classes]
-    listed = [Listed(cls.name, about.digest.hex(), system.digest.hex()) for cls, about, system in built]
+    listed = [
+        Listed(name, about.digest.hex(), system.digest.hex())
+        for name, (_, about, system) in zip(classes, built, strict=True)
+    ]
     held = PowersFile(powers)
     _, circuit, system = max(built, key=lambda one: one[2].domain(one[1].kept))
     description = Description(tuple(listed), held.digest(system, circuit.kept).hex(), blake2b)
