@@ -59,6 +59,7 @@ KEYS = {
     "attacker_guess": "how often the best guess from even odds is right, for one account and for the coalition",
     "mode": "full, or sampled",
     "keys": "who made the verifying key: auditor, ceremony, provider or unknown",
+    "participants": "of a ceremony's key: the parties whom this auditor knew, with the beginning of their keys",
     "records": "records of the window",
     "proven": "records whose proof was checked",
     "beta": "of a sample: the largest share of bad records that it can miss",
