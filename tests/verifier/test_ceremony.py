@@ -83,6 +83,32 @@ def test_show_says_that_it_checked_nothing_and_names_steer_no_terminal(done: Pat
     assert "round 0002  bob\\x1b[2J\\u202e: contribution; names the key of nobody" in told.output
 
 
+@pytest.mark.parametrize("harm", ["link", "pipe", "sparse", "cut", "twice", "list"])
+def test_show_reads_little_of_what_others_wrote(done: Path, tmp_path: Path, harm: str) -> None:
+    path = tmp_path / "copy"
+    shutil.copytree(done, path)
+    key = path / "0003" / ("small-one" + SUFFIX)
+    data = key.read_bytes()
+    key.unlink()
+    if harm == "link":
+        key.symlink_to(done / "0003" / key.name)
+    elif harm == "pipe":
+        os.mkfifo(key)
+    elif harm == "sparse":  # as large as it says, and of no use
+        head = data[:12] + (7).to_bytes(4, "little") + (1 << 40).to_bytes(8, "little")
+        key.write_bytes(head)
+        os.truncate(key, (1 << 40) + 24)
+    elif harm == "cut":
+        key.write_bytes(data[:1000])
+    elif harm == "twice":
+        key.write_bytes(data[:12] + 2 * ((1).to_bytes(4, "little") + bytes(8)) + data[12:])
+    else:
+        key.write_bytes(data[:12] + (10).to_bytes(4, "little") + (1 << 20).to_bytes(8, "little") + bytes(1 << 20))
+    told = CliRunner().invoke(main, ["ceremony", "show", str(path)])
+    assert told.exit_code == 1
+    assert "Traceback" not in told.output
+
+
 def test_verify_prints_who_took_part(done: Path) -> None:
     told = CliRunner().invoke(main, ["ceremony", "verify", str(done), "--powers", str(scene.powers())])
     assert told.exit_code == 0, told.output
