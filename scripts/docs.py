@@ -60,6 +60,7 @@ KEYS = {
     "mode": "full, or sampled",
     "beacon_of": "the auditor whose part in the beacon the verdict rests on, where it is another one than this (D.5.1)",
     "keys": "who made the verifying key: auditor, ceremony, provider or unknown",
+    "participants": "of a ceremony's key: the parties whom this auditor knew, with the beginning of their keys",
     "records": "records of the window",
     "proven": "records whose proof was checked",
     "beta": "of a sample: the largest share of bad records that it can miss",

@@ -187,6 +187,13 @@ class ConfiguredKey(Generic[K_co]):
     class_digest: bytes  #: of the class the key was made for
     made_by: str  #: AUDITOR, CEREMONY or PROVIDER
     load: Callable[[], K_co] = field(repr=False, compare=False)
+    participants: tuple[str, ...] = ()  #: of a ceremony: the parties whom this auditor knows
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What a step says of where the key comes from."""
+        known = {"participants": self.participants} if self.made_by == CEREMONY else {}
+        return {"made_by": self.made_by, **known}
 
 
 def newest_links(manifest: bytes, signed: bytes) -> bytes:

@@ -356,7 +356,7 @@ class _Audit(Checklist):
 
     def _key(self, window: Window, say: Recorder) -> Key:
         configured, key = check_key(self.auditor, window, say)
-        self.result.keys = configured.made_by
+        self.result.keys, self.result.participants = configured.made_by, configured.participants
         return key
 
     def _coin_key(self, window: Window, say: Recorder) -> ThinningKey | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``ragseal-verifier ceremony``: powers of tau, keys that several parties make with snarkjs, and their checks.  A.9."""
+"""``ragseal-verifier ceremony``, the steps one by one: powers of tau, and what snarkjs is given by hand.  SPEC A.9."""
 
 from __future__ import annotations
 
@@ -37,16 +37,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _TARGET = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.group()
-def ceremony() -> None:
-    """Keys that several parties make with snarkjs: one honest party among them is enough.
-
-    snarkjs makes a key of the circuit that `circuit` writes; `begin` gives it its public inputs back, before anybody
-    contributes; `check` says whether the last key is of this circuit and these powers.
-    """
-
-
-@ceremony.command("powers")
+@click.command("powers")
 @click.option("--class", "class_name", required=True, help="Circuit class that the powers must serve, such as base.")
 @CACHE
 @click.argument("target", type=_TARGET)
@@ -74,7 +65,7 @@ def powers_(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
     )
 
 
-@ceremony.command()
+@click.command()
 @CLASS
 @CACHE
 @click.argument("target", type=_TARGET)
@@ -96,7 +87,7 @@ def circuit(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
     )
 
 
-@ceremony.command()
+@click.command()
 @CLASS
 @CACHE
 @click.option("--setup", type=_FILE, help="What snarkjs made of the circuit that `circuit` wrote.")
@@ -126,7 +117,7 @@ def begin(class_name: str, cache: Path, setup: Path | None, powers: Path | None,
     )
 
 
-@ceremony.command()
+@click.command()
 @CLASS
 @CACHE
 @click.option("--powers", type=_FILE, required=True, help="The .ptau file that the ceremony began with.")
@@ -135,8 +126,8 @@ def begin(class_name: str, cache: Path, setup: Path | None, powers: Path | None,
 def check(class_name: str, cache: Path, powers: Path, zkey: Path, as_json: bool) -> None:
     """Check that a key is this circuit's, over these powers: every coefficient and every point.
 
-    Who contributed is not looked at: `snarkjs zkvi BEGIN.zkey POWERS.ptau KEY.zkey` lists them, and one has to be
-    somebody whom you trust, in either phase.
+    Who contributed is not looked at: `snarkjs zkvi BEGIN.zkey POWERS.ptau KEY.zkey` lists them.  `verify` does both,
+    of a ceremony's folder.
     """
     cls, _ = find_shape(class_name)
     about = circuit_of(cls)
