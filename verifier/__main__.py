@@ -325,7 +325,7 @@ def serve(
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
 main.add_command(ceremony)
 commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
-verdict_commands.register(main, STATE)
+verdict_commands.register(main, STATE, PROVIDER_OPTION)
 
 
 @main.command("show")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.publickey import check_public_key
 from ragseal.ledger.note import NoteVerifier
-from ragseal.runtime.terminal import JSON, tell_result
+from ragseal.runtime.terminal import JSON, client_tls, tell_result
+from ragseal.runtime.tls import ClientTls
 from ragseal.verifier.audit_command import EXIT_FAIL, EXIT_NO_VERDICT
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
+from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.signed import log_commands
 from ragseal.verifier.signed.envelope import MAX_BYTES
-from ragseal.verifier.signed.log import check_entered
+from ragseal.verifier.signed.log import check_entered, verdict_for_the_ledger
 from ragseal.verifier.signed.statement import SignedVerdict, read_verdict
 from ragseal.verifier.state import State
 
@@ -54,7 +57,7 @@ def auditor_key(text: str) -> bytes:
     return key
 
 
-def register(main: click.Group, state_option: Callable[..., Any]) -> None:
+def register(main: click.Group, state_option: Callable[..., Any], provider_option: Callable[..., Any]) -> None:
     """Add the group to ``ragseal-verifier``."""
 
     @main.group()
@@ -110,6 +113,25 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
         tell_result(
             as_json, {"public_key": public.hex(), "pem": text.decode()}, text.decode().strip() if pem else public.hex()
         )
+
+    @verdict.command()
+    @click.argument("file", type=FILE)
+    @state_option
+    @provider_option
+    @client_tls
+    @JSON
+    def submit(file: Path, directory: Path, provider: str, tls: ClientTls, as_json: bool) -> None:
+        """Hand a verdict of this auditor to its provider, for the ledger that was audited.
+
+        The ledger then says so to accounts and observers, as this auditor's claim: its word, epsilon and digest, not
+        the verdict itself. A provider may refuse; this auditor's own log has the verdict all the same.
+        """
+        state = State(directory)
+        data = _read(file)
+        made = verdict_for_the_ledger(data, read_verdict(data, state.public_key), state.identity)
+        with closing(RemoteEvidence(provider, tls)) as link:
+            link.submit_verdict(made.encode())
+        tell_result(as_json, {"submitted": made.digest.hex()}, f"{provider} has it: {made.says()}")
 
     log_commands.register(verdict, state_option)
 

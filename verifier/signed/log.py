@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EncodingError, LedgerError
-from ragseal.kernel.verdict import PASSED, VerdictEntry, log_digest
+from ragseal.kernel.verdict import PASSED, AuditVerdict, VerdictEntry, log_digest
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.shared import PATIENCE, CopySource, LiveCopy, LogCopy, SharedLog
@@ -68,6 +70,26 @@ def entry_of(data: bytes, found: SignedVerdict) -> VerdictEntry:
         return VerdictEntry.decode(entry.encode())
     except (ValueError, TypeError, OverflowError) as error:
         raise EncodingError(f"the signed verdict cannot stand in a log: {error}") from None
+
+
+def verdict_for_the_ledger(data: bytes, found: SignedVerdict, key: Ed25519PrivateKey) -> AuditVerdict:
+    """What a provider may enter in the log that was audited, under the auditor's signature.  SPEC D.20.
+
+    Args:
+        data: the envelope's bytes.
+        found: the same, read.
+        key: the auditor's identity.
+
+    Raises:
+        ConfigurationError: the verdict is about no manifest.
+        EncodingError: as :func:`entry_of`.
+    """
+    entry = entry_of(data, found)
+    if not entry.manifest:
+        raise ConfigurationError("this verdict is about no manifest that was found in the log: no ledger can hold it")
+    (manifest,) = entry.manifest
+    made = AuditVerdict(manifest, entry.log, entry.auditor, entry.digest, entry.outcome, entry.epsilon, bytes(64))
+    return made.signed(key)
 
 
 @dataclass(frozen=True, slots=True)
