@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,23 +12,31 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.client.opening import find_opening
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import WindowClose, WindowOpen
-from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, EncodingError
+from ragseal.kernel.commitment import SignedManifest, WindowOpen
+from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, EncodingError, LedgerError
 from ragseal.kernel.verdict import MOST_VERDICTS, AuditVerdict, log_digest
 from ragseal.ledger.__main__ import entry_lines
 from ragseal.ledger.entries import describe
-from ragseal.prover.storage import history as history_module
+from ragseal.ledger.note import NoteSigner
 from ragseal.prover.storage.history import History
 from ragseal.v1 import provider_pb2
-from ragseal.verifier import verdicts as kept_verdicts
 from ragseal.verifier.outcome import CHANGED, PASS
+from ragseal.verifier.report import document
+from ragseal.verifier.signed import log as verdict_log
+from ragseal.verifier.signed.log import VerdictLog, entry_of
+from ragseal.verifier.signed.statement import read_verdict, signed_verdict
 from ragseal.verifier.steps.log import decoded, read_note, read_tree
 from ragseal.verifier.verdicts import Verdicts
+from tests.attacks import checks
+from tests.attacks.checks import without
+from tests.attacks.removal import Removable
 from tests.attacks.test_who_gets_what import Stage
 from tests.simulator import ORIGIN, SimulatedEvidence, World
 from tests.simulator import provider as scene
 from tests.simulator.live import live
+from tests.verifier import test_verdict_log as own_log
 
 OTHER = Ed25519PrivateKey.from_private_bytes(b"x" * 32)
 
@@ -52,7 +60,7 @@ def submit(stage: Stage, made: AuditVerdict) -> None:
 
 @pytest.mark.slow
 def test_what_gets_into_the_ledger(stage: Stage) -> None:
-    """One provider, from the first stranger to the sixteenth verdict; its log is read again from its bytes at the end."""
+    """One provider, from the first stranger to the sixteenth verdict; at the end its log is read again."""
     ledger, window, key = stage.live.provider.ledger, stage.live.window, stage.live.log_key
     size = ledger.size
     good = verdict(stage.manifest, key)
@@ -61,7 +69,7 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
         (good.signed(OTHER), "signature does not hold"),
         (replace(good, outcome="FAIL", epsilon=""), "signature does not hold"),  # the old digest, another word
         (replace(good, epsilon="0.1"), "signature does not hold"),
-        (verdict(stage.manifest, scene.make_log_key("another/log")), "a log of another key"),  # replayed from there
+        (verdict(stage.manifest, NoteSigner("another/log", OTHER).verifier.vkey()), "a log of another key"),
     ):
         with pytest.raises(AttestationError, match=words):
             submit(stage, lie)
@@ -99,10 +107,10 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
     assert shown["says"] in entry_lines({"index": 0, **shown})
     stage.live.restart()
     again = stage.live.provider.journal.history.window(stage.manifest)
-    assert list(again.verdicts.values())[0] == good
+    assert next(iter(again.verdicts.values())) == good
     stage.live.server.serving.verdicts._taken = False
     submit(stage, good)
-    with pytest.raises(CommitmentError, match="as many as it takes|enters no verdicts"):
+    with pytest.raises(CommitmentError, match="as many as it takes"):
         submit(stage, verdict(stage.manifest, key, b"\xfe" * 32))
 
 
@@ -157,9 +165,17 @@ def test_no_verdict_in_the_log_moves_an_audit() -> None:
     assert entered(world, replace(about(world), manifest=bytes(32), signature=bytes(64)), 3).audit().line() == honest
 
 
-def test_a_verdict_about_it_does_not_make_an_audited_window_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_verdict_in_the_log_keeps_an_account_from_its_window() -> None:
+    honest = World.honest()
+    manifest = next(at for at, one in enumerate(honest.messages) if isinstance(one, SignedManifest))
+    opening = next(at for at, one in enumerate(honest.messages) if isinstance(one, WindowOpen))
+    for at in range(manifest + 1, opening + 1):
+        world = World.honest()
+        entries = [one.encode() for one in entered(world, about(world), at).messages[manifest + 1 :]]
+        assert find_opening(world.manifest, world.digest, entries) == opening - manifest
+
+
+def test_a_verdict_about_it_does_not_make_an_audited_window_changed(tmp_path: Path) -> None:
     """An audit of the next window names this one as it was found; any other entry of it would count."""
     world = World.honest()
     found = world.audit()
@@ -173,29 +189,85 @@ def test_a_verdict_about_it_does_not_make_an_audited_window_changed(
 
     entered(world, about(world), len(world.messages))
     assert beside() == [PASS]
-    monkeypatch.setattr(kept_verdicts, "AuditVerdict", WindowOpen)  # without that check
-    assert beside() == [CHANGED]
+    with without(checks.VERDICT_CHANGES_NOTHING):
+        assert beside() == [CHANGED]
 
 
-def test_the_ledgers_checks_are_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the one look at who signed, what a stranger made is taken in."""
-    world = World.honest()
+# --- each check is what stops it -------------------------------------------------------------------------------------
+
+
+def taking(world: World, *made: AuditVerdict) -> History:
+    """A provider's history of the world's log, and behind it these."""
     history = History(ORIGIN, signature.public_bytes(world.provider), log_digest(world.signer.verifier.vkey()))
+    for at, message in enumerate([*world.messages, *made]):
+        history.add(at, message.encode())
+    return history
+
+
+def own(world: World, digest: bytes = bytes(32), **changes: Any) -> AuditVerdict:
+    made = replace(about(world, world.auditor_key), digest=digest, **changes)
+    return made.signed(world.auditor_key)
+
+
+LIES: dict[str, tuple[Callable[[World], list[AuditVerdict]], Removable]] = {
+    "names the auditor": (lambda w: [about(w)], checks.VERDICT_AUDITOR),
+    "signature does not hold": (lambda w: [replace(own(w), outcome="NO-VERDICT")], checks.VERDICT_SIGNED),
+    "a log of another key": (lambda w: [own(w, log=bytes(32))], checks.VERDICT_LOG),
+    "is in the ledger already": (
+        lambda w: [own(w), own(w, outcome="NO-VERDICT")], checks.VERDICT_ONCE,
+    ),
+    "as many as it takes": (
+        lambda w: [own(w, bytes([n]) * 32) for n in range(MOST_VERDICTS + 1)], checks.VERDICTS_BOUNDED,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LIES)
+def test_an_honest_program_enters_no_such_verdict(words: str) -> None:
+    lie, check = LIES[words]
+    world = World.honest()
+    with pytest.raises(AuditError, match=words):
+        taking(world, *lie(world))
+    with without(check):
+        assert taking(world, *lie(world)).window(world.digest).verdicts
+
+
+def test_a_log_whose_key_nobody_named_takes_none() -> None:
+    world = World.honest()
+    history = History(ORIGIN, signature.public_bytes(world.provider))
     for at, message in enumerate(world.messages):
         history.add(at, message.encode())
-        if isinstance(message, WindowClose):
-            break
-    made = about(world)
-    with pytest.raises(AttestationError):
-        history.add(99, made.encode())
-    assert not history.window(world.digest).verdicts
-    nobody = History(ORIGIN, signature.public_bytes(world.provider))
-    for at, message in enumerate(world.messages):
-        nobody.add(at, message.encode())
-    with pytest.raises(AuditError):
-        nobody.add(99, about(world, world.auditor_key()).encode())
-    monkeypatch.setattr(history_module, "check_verdict", lambda *_: None)
-    history.add(99, made.encode())
-    assert list(history.window(world.digest).verdicts.values()) == [made]
+    with pytest.raises(AttestationError, match="a log of another key"):
+        history.add(99, own(world).encode())
 
 
+# --- the auditor's own log, as a reader checks it --------------------------------------------------------------------
+
+
+def test_a_reader_takes_no_other_log_no_other_auditor_and_no_other_words(tmp_path: Path) -> None:
+    log = VerdictLog(tmp_path, signature.public_bytes(own_log.KEY))
+    data = own_log.signed(log)
+    log.enter(data)
+    log.enter(own_log.signed(log, own_log.NOW + 1))
+    found = read_verdict(data, signature.public_bytes(own_log.KEY))
+    good, other = log.proof(0).to_text(), NoteSigner("ragseal-verdicts/other", OTHER).verifier
+    verdict_log.check_entered(data, found, good, log.verifier())
+
+    with pytest.raises(AttestationError, match="names another log"):
+        verdict_log.check_entered(data, found, good, other)
+    with without(checks.ENTERED_THERE):
+        verdict_log.check_entered(data, found, good, other)
+
+    with pytest.raises(LedgerError, match=r"inclusion|path|root"):
+        verdict_log.check_entered(data, found, log.proof(1).to_text(), None)
+    with without(checks.ENTERED_AS_IT_IS):
+        verdict_log.check_entered(data, found, log.proof(1).to_text(), None)
+
+    verdict, values = own_log._honest()
+    theirs = signed_verdict(verdict, values, document.to_json(values), own_log.LOG, own_log.NOW, OTHER, log.verifier())
+    strange = read_verdict(theirs, signature.public_bytes(OTHER))
+    proof = own_log._alone(log, entry_of(theirs, strange)).to_text()
+    with pytest.raises(AttestationError, match="is not that of the auditor"):
+        verdict_log.check_entered(theirs, strange, proof, None)
+    with without(checks.ENTERED_BY_ITS_AUDITOR):
+        verdict_log.check_entered(theirs, strange, proof, None)

@@ -126,9 +126,8 @@ def test_an_auditors_verdict_is_signed_whole() -> None:
     """D.20: window, log, auditor, envelope, word and epsilon."""
     key = Ed25519PrivateKey.from_private_bytes(digest("auditor"))
     public = signature.public_bytes(key)
-    made = AuditVerdict(digest("m"), log_digest("log+1+AQ=="), public, digest("e"), "PASS", "3.5", bytes(64)).signed(
-        key
-    )
+    log = log_digest("log+1+AQ==")
+    made = AuditVerdict(digest("m"), log, public, digest("e"), "PASS", "3.5", bytes(64)).signed(key)
     assert made.log == hashlib.sha256(b"log+1+AQ==").digest()
     body = h("audit-verdict-body", digest("m"), made.log, public, digest("e"), b"PASS", b"3.5")
     key.public_key().verify(made.signature, h("sign/audit-verdict", body))
