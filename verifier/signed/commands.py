@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.publickey import check_public_key
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.durable import write_durably
 from ragseal.runtime.terminal import JSON, client_tls, tell_result
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier.audit_command import EXIT_FAIL, EXIT_NO_VERDICT
@@ -26,6 +27,7 @@ from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.signed import log_commands
 from ragseal.verifier.signed.envelope import MAX_BYTES
 from ragseal.verifier.signed.log import check_entered, verdict_for_the_ledger
+from ragseal.verifier.signed.oscal import assessment_results
 from ragseal.verifier.signed.statement import SignedVerdict, read_verdict
 from ragseal.verifier.state import State
 
@@ -113,6 +115,25 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
         tell_result(
             as_json, {"public_key": public.hex(), "pem": text.decode()}, text.decode().strip() if pem else public.hex()
         )
+
+    @verdict.command()
+    @click.argument("file", type=FILE)
+    @click.option("--auditor", required=True, help="The auditor's public key, as of `verdict verify`.")
+    @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to write it; else to stdout.")
+    def oscal(file: Path, auditor: str, out: Path | None) -> None:
+        """Write a signed verdict as OSCAL assessment results, for programs of governance and compliance.
+
+        One observation a step, one finding a failure. The same verdict gives the same bytes.
+        """
+        data = _read(file)
+        made = assessment_results(data, read_verdict(data, auditor_key(auditor)))
+        if out is None:
+            click.echo(made.decode(), nl=False)
+            return
+        try:
+            write_durably(out, made)
+        except OSError as error:
+            raise ConfigurationError(f"cannot write {out}: {error.strerror}") from None
 
     @verdict.command()
     @click.argument("file", type=FILE)
