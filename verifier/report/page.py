@@ -14,7 +14,7 @@ from typing import Any
 
 from ragseal.accounting.rounding import upward
 from ragseal.runtime import face
-from ragseal.verifier.report import summary
+from ragseal.verifier.report import board, summary
 from ragseal.verifier.report.labels import ACCOUNTS, TIMES, label
 from ragseal.verifier.report.svg import Group, clusters_svg
 
@@ -36,6 +36,9 @@ def render(report: Mapping[str, Any]) -> str:
             f"<h1>ragseal: audit of window <code>{_text(report['window'])}</code>, "
             f"log <code>{_text(report['origin'])}</code></h1>",
             _verdict(report),
+            board.grade(report),
+            board.limits(report),
+            "<h2>In five sentences</h2>",
             face.sentences(summary.sentences(report)),
             _facts(report),
             _beside(report),
@@ -45,7 +48,7 @@ def render(report: Mapping[str, Any]) -> str:
             _estimate(report["estimate"]),
             _epsilon(report["epsilon"]),
             f"<h2>What is claimed</h2><blockquote>{_text(report['claim'])}</blockquote>" if claimed(report) else "",
-            "<h2>What the verdict does not say</h2>",
+            f'<h2 id="{board.LIMITS}">What the verdict does not say</h2>',
             f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in report['does_not_say'])}</ul>",
             _section("Policy", report["policy"]),
             _section("Timings (seconds)", report["timings"]),
