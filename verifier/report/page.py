@@ -180,7 +180,7 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
         pairs = [(one["accounts"][0], one["accounts"][1]) for one in tenant["listed"]]
         drawn = clusters_svg(f"Accounts joined in tenant {tenant['tenant']}", groups, pairs)
         parts.append(
-            (f'<div class="scroll">{drawn}</div>' if drawn else "")
+            (_scroll(f"Accounts joined in tenant {name}, drawn", drawn) if drawn else "")
             + _grid(f"Accounts joined, tenant {name}", ("accounts", "answers"),
                   [(_names(c["accounts"], ", "), c["records"]) for c in tenant["clusters"]])
             + _grid(f"Links, tenant {name}", ("answers", "accounts"),
@@ -201,9 +201,8 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], lev
         return ""
     head = "".join(f'<th scope="col">{_text(c)}</th>' for c in columns)
     body = "".join("<tr>" + "".join(f"<td>{_text(x)}</td>" for x in row) + "</tr>" for row in rows)
-    return (
-        f'<{level}>{title}</{level}><div class="scroll"><table class="wide"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+    return f"<{level}>{title}</{level}>" + _scroll(
+        title, f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
 
 
@@ -238,10 +237,14 @@ def _rows(title: str, entries: Sequence[Mapping[str, Any]]) -> str:
         return ""
     head = "".join(f'<th scope="col">{_label(key)}</th>' for key in entries[0])
     body = "".join("<tr>" + "".join(_cell(*item) for item in entry.items()) + "</tr>" for entry in entries)
-    return (
-        f'<h3>{_text(title)}</h3><div class="scroll"><table class="wide"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+    return f"<h3>{_text(title)}</h3>" + _scroll(
+        _text(title), f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
+
+
+def _scroll(label: str, content: str) -> str:
+    """What may be wider than a narrow page: whoever has no mouse moves it once it has the focus; both are escaped."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{content}</div>'
 
 
 def _cell(key: str, value: Any) -> str:
