@@ -298,8 +298,17 @@ def test_account_and_coalition_are_graded_apart(honest: dict[str, Any], epsilon:
     assert exact <= together[2] < exact + 0.1001, "rounded up"
     said = first_page(values)
     assert f"{together[2]:g} %" in said
-    assert said.count("This verdict.") == len({alone[3].name, band})
+    for who, _, _, own in (alone, together):
+        assert re.search(rf"{own.name} +epsilon ((?!epsilon).)*Here: [^.]*{re.escape(who)}", said), (who, said)
     assert band in board.in_words(values)
+
+
+def test_a_band_s_words_are_its_bound() -> None:
+    for band in BANDS[:-1]:
+        wrong = 1 / (1 + math.exp(band.upto))
+        at_most, one_of = re.findall(r"[0-9][0-9.,]*", band.means)
+        assert 0 <= float(at_most) / 100 - (1 - wrong) < 0.0011, "rounded up"
+        assert 1 / int(one_of.replace(",", "")) <= wrong, "no more doubt than there is"
 
 
 def test_bands_and_tones_agree() -> None:

@@ -32,19 +32,21 @@ class Band:
     name: str
     upto: float
     tone: str  #: colour class
-    means: str
 
     @property
-    def guess(self) -> str:
-        """The best guess that it allows at most, in per cent."""
-        return per_cent(best_guess(self.upto, 0.0))
+    def means(self) -> str:
+        """What it leaves of doubt, delta apart: how often a guess is right at most, and wrong at least."""
+        if math.isinf(self.upto):
+            return "a guess may be right always: the number is proven, and protects nobody"
+        one_of = math.ceil(1 + math.exp(self.upto))
+        return f"right in at most {per_cent(best_guess(self.upto, 0.0))}, wrong in at least one case of {one_of:,}"
 
 
 BANDS = (
-    Band("strong", 1.0, "good", "an attacker who sees everything is hardly better than one who tosses a coin"),
-    Band("moderate", STRONG, "good", "an attacker may often guess right, and is never sure"),
-    Band("weak", 10.0, "mid", "an attacker may nearly always guess right"),
-    Band("next to none", math.inf, "bad", "the number is proven, and protects nobody"),
+    Band("strong", 1.0, "good"),
+    Band("moderate", STRONG, "good"),
+    Band("weak", 10.0, "mid"),
+    Band("next to none", math.inf, "bad"),
 )
 
 

@@ -17,6 +17,14 @@ from ragseal.verifier.report import claim, summary
 from ragseal.verifier.report.bands import BANDS, SOURCE, Band, band_of
 
 LIMITS = "limits"  #: id of the section with all of them
+_WHICH = (
+    "Somebody knows everything about an index but one document, is told that it is one of two with even odds (50 %), "
+    "and guesses which from all that was answered. How often may the guess be right?"
+)
+_ABSENT = (
+    "Somebody was not handed a document, starts from even odds (50 %) that it is there, and guesses from all that was "
+    "answered that it is not. How often may the guess be right?"
+)
 
 
 def grades(report: Mapping[str, Any]) -> list[tuple[str, float, float, Band]]:
@@ -58,16 +66,14 @@ def grade(report: Mapping[str, Any]) -> str:
         f'<td><span class="badge {band.tone}">{escape(band.name)}</span></td><td>{escape(upward(epsilon))}</td></tr>'
         for who, epsilon, right, band in found
     )
-    here = [band for _, _, _, band in found]
     return (
         '<section class="grade" aria-labelledby="grade"><h2 id="grade">What the number means</h2>'
-        "<p>Somebody knows everything about an index but one document, is told that it is one of two with even odds "
-        "(50 %), and guesses which from all that was answered. How often may the guess be right?</p>"
+        f"<p>{_ABSENT if summary.unseen(report) is not None else _WHICH}</p>"
         '<div class="scroll" tabindex="0" role="region" aria-label="How often a guess may be right">'
         "<table><thead><tr>"
         '<th scope="col">who guesses</th><th scope="col">right in at most</th><th scope="col">protection</th>'
         f'<th scope="col">epsilon</th></tr></thead><tbody>{rows}</tbody></table></div>'
-        f'<ul class="bands">{"".join(_band(at, band, here) for at, band in enumerate(BANDS))}</ul>'
+        f'<ul class="bands">{"".join(_band(at, band, found) for at, band in enumerate(BANDS))}</ul>'
         f'<p class="source">{escape(SOURCE)}</p></section>'
     )
 
@@ -80,13 +86,13 @@ def _bar(right: float, band: Band) -> str:
     )
 
 
-def _band(at: int, band: Band, here: Sequence[Band]) -> str:
+def _band(at: int, band: Band, found: Sequence[tuple[str, float, float, Band]]) -> str:
     upto = f"above {BANDS[at - 1].upto:g}" if math.isinf(band.upto) else f"up to {band.upto:g}"
-    guess = "more" if math.isinf(band.upto) else f"at most {band.guess}"
-    mine = " <strong>This verdict.</strong>" if band in here else ""
+    here = "; ".join(who for who, _, _, own in found if own == band)
+    mine = f" <strong>Here: {escape(here)}.</strong>" if here else ""
     return (
-        f'<li{" class=here" if band in here else ""}><span class="badge {band.tone}">{escape(band.name)}</span> '
-        f"epsilon {upto}, {guess} right: {escape(band.means)}.{mine}</li>"
+        f'<li{" class=here" if here else ""}><span class="badge {band.tone}">{escape(band.name)}</span> '
+        f"epsilon {upto}: {escape(band.means)}.{mine}</li>"
     )
 
 
