@@ -58,7 +58,7 @@ async function walk(browser, file) {
   return { seen, opened, jumped };
 }
 
-/** On paper: where the first page's parts end, and whether closed details are printed. */
+/** Printed: where the first page's parts end, and whether closed details are printed. */
 async function print(browser, file) {
   const page = await browser.newPage({ viewport: A4 });
   await page.goto(pathToFileURL(file).href);
