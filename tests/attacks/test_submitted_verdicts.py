@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.client.opening import find_opening
@@ -22,11 +23,13 @@ from ragseal.ledger.entries import describe
 from ragseal.ledger.note import NoteSigner
 from ragseal.prover.storage.history import History
 from ragseal.v1 import provider_pb2
-from ragseal.verifier.outcome import CHANGED, PASS
+from ragseal.verifier.__main__ import main
+from ragseal.verifier.outcome import CHANGED, PASS, Ending, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.signed.log import VerdictLog, entry_of
 from ragseal.verifier.signed.statement import read_verdict, signed_verdict
+from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import decoded, read_note, read_tree
 from ragseal.verifier.verdicts import Verdicts
 from tests.attacks import checks
@@ -271,3 +274,39 @@ def test_a_reader_takes_no_other_log_no_other_auditor_and_no_other_words(tmp_pat
         verdict_log.check_entered(theirs, strange, proof, None)
     with without(checks.ENTERED_BY_ITS_AUDITOR):
         verdict_log.check_entered(theirs, strange, proof, None)
+
+
+@pytest.mark.slow
+def test_an_auditor_hands_its_verdict_to_the_provider(tmp_path: Path) -> None:
+    """From the signed file to what observers read; a verdict about nothing, or another auditor's, is not handed in."""
+    with live(tmp_path) as made:
+        state = State.create(tmp_path / "auditor", scene.AUDITOR_KEY)
+        log = VerdictLog(state.directory, state.public_key)
+
+        def issued(about: tuple[str, bytes] | None) -> Path:
+            verdict = Verdict(origin=made.log.name, about=about)
+            verdict.end(Ending(2, "the window is still open", {}, "audit it after it was closed"))
+            values = document.build(verdict)
+            data = signed_verdict(
+                verdict, values, document.to_json(values), made.log, own_log.NOW, state.identity, log.verifier()
+            )
+            log.enter(data)
+            (tmp_path / "verdict").write_bytes(data)
+            return tmp_path / "verdict"
+
+        def submit_it(path: Path, folder: Path) -> Any:
+            command = ["verdict", "submit", str(path), "--state", str(folder), "--provider", made.address]
+            return CliRunner().invoke(main, command)
+
+        size = made.provider.ledger.size
+        done = submit_it(issued(("w1", made.window.digest)), state.directory)
+        assert done.exit_code == 0, done.output
+        shown = describe(made.provider.ledger.entry(size))
+        assert shown["says"].startswith(f"audited: NO-VERDICT by {state.public_key.hex()}")
+        assert shown["fields"]["digest"] == log.entries()[0].digest.hex(), "both logs name one envelope"
+        refused = submit_it(issued(None), state.directory)
+        assert (refused.exit_code, "about no manifest" in refused.output) == (1, True)
+        other = State.create(tmp_path / "other", OTHER)
+        refused = submit_it(issued(("w1", made.window.digest)), other.directory)
+        assert (refused.exit_code, "no signature of the envelope is by the key" in refused.output) == (1, True)
+        assert made.provider.ledger.size == size + 1

@@ -9,8 +9,12 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -299,7 +303,7 @@ class _Serving:
                 witness = Witness(self.state, self.signer)
                 try:
                     remote = RemoteLedger(channel, self.address)
-                    observer = Observer(remote, self.log.verifier(), self.state, witness, lambda: float(NOW))
+                    observer = Observer(remote, self.log.verifier(), self.state, witness, time.time)
                     return (await observer.step()).size
                 finally:
                     witness.close()
@@ -371,3 +375,30 @@ def test_the_checks_are_alive(filled: tuple[Path, list[bytes]], monkeypatch: pyt
         check_entered(data, found, proof, None)
     monkeypatch.setattr(log_module, "origin_of", lambda _: mine.verifier().name)
     check_entered(data, found, proof, None)
+
+
+@pytest.mark.slow
+def test_the_served_log_is_followed_while_audits_go_on(tmp_path: Path) -> None:
+    """The command itself, as a process: an observer cosigns, a second server is refused, SIGTERM ends it."""
+    State.create(tmp_path / "auditor", KEY)
+    log = VerdictLog(tmp_path / "auditor", PUBLIC)
+    log.enter(signed(log))
+    serve = [sys.executable, "-m", "ragseal.verifier", "verdict", "log", "serve", "--state", str(tmp_path / "auditor")]
+    serve += ["--listen", "127.0.0.1:0", "--json"]
+    running = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        address = json.loads(running.stdout.readline())["listening"]
+        follower = _Serving(address, log, tmp_path / "observer")
+        assert follower.look() == 1
+        log.enter(signed(log, NOW + 1))
+        assert follower.look() == 2
+        assert (tmp_path / "auditor" / FOLDER / "witnesses" / "cosignatures").read_bytes()
+        second = subprocess.run(serve, capture_output=True, text=True, timeout=120)
+        assert second.returncode == 1
+        assert "in use by another process" in second.stderr
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+    finally:
+        running.kill()
+        running.communicate()
