@@ -248,6 +248,8 @@ def show(peer: Peer, index: int | None, start: int | None, count: int, as_json: 
 def entry_lines(view: dict[str, Any]) -> str:
     """One entry for the terminal; its fields below it."""
     lines = [f"{view['index']:>8}  {view['type']}  {view['bytes']} bytes  {view['leaf_hash']}  included"]
+    if "says" in view:
+        lines.append(f"          {view['says']}")
     lines += [f"          {name} = {json.dumps(value)}" for name, value in view.get("fields", {}).items()]
     if "problem" in view:
         lines.append(f"          not decoded: {json.dumps(view['problem'])}")

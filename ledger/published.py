@@ -7,15 +7,36 @@ that: whoever polls it would see when every account asks.  So the public reads u
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ragseal.kernel.errors import LedgerError
-from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteVerifier
 
 
-class PublicLog:
-    """A read-only view of a :class:`Log` up to the size last revealed; from any thread."""
+class ReadableLog(Protocol):
+    """What is read of a log: :class:`ragseal.ledger.log.Log` itself, or a copy of it."""
 
-    def __init__(self, log: Log, live: bool = False) -> None:
+    @property
+    def origin(self) -> str: ...
+
+    @property
+    def verifier(self) -> NoteVerifier: ...
+
+    def published(self) -> tuple[int, bytes]: ...
+
+    def checkpoint_at(self, size: int) -> bytes: ...
+
+    def entries(self, start: int, count: int) -> list[bytes]: ...
+
+    def inclusion(self, index: int, size: int) -> list[bytes]: ...
+
+    def consistency(self, old: int, new: int) -> list[bytes]: ...
+
+
+class PublicLog:
+    """A read-only view of a log up to the size last revealed; from any thread."""
+
+    def __init__(self, log: ReadableLog, live: bool = False) -> None:
         """All that the log holds now is revealed.  ``live``: every entry is, as soon as it is there."""
         self._log, self.live = log, live
         self._seen = log.published()

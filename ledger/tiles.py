@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, node_hash
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.observer import PAGE, Progress
-from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import UnprovenError
 from ragseal.runtime.durable import DirectoryLock, write_durably
 
@@ -115,6 +115,16 @@ class _Growing:
                 yield tile_path(level, self.size >> 8 * (level + 1), len(hashes)), b"".join(hashes)
 
 
+class TileSource(Protocol):
+    """Where a log is read from: :class:`ragseal.ledger.remote.RemoteLedger`, or a copy."""
+
+    async def checkpoint(self) -> bytes: ...
+
+    async def cosigned(self) -> bytes | None: ...
+
+    async def entries(self, start: int, count: int) -> list[bytes]: ...
+
+
 class TileFolder:
     """A folder with one log's tiles, of one program at a time; :meth:`update` brings it up to the log.
 
@@ -150,9 +160,7 @@ class TileFolder:
         except (EncodingError, LedgerError) as error:
             raise ConfigurationError(f"{path} is damaged, or another log's ({error}): export to a new folder") from None
 
-    async def update(
-        self, remote: RemoteLedger, cosigned: bool = False, progress: Progress | None = None
-    ) -> Checkpoint:
+    async def update(self, remote: TileSource, cosigned: bool = False, progress: Progress | None = None) -> Checkpoint:
         """Fetch what is new, and put it in place once the log's signature covers it.
 
         Args:

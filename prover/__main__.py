@@ -187,6 +187,8 @@ def commit(
 @click.option("--auditor", "seats", multiple=True, metavar="[NAME=]KEY", help="With --next: as of `commit`.")
 @click.option("--retain", metavar="TIME", help="For how long a closed window keeps texts, queries and secrets "
               "(default 14d, at most 29d); remembered.")  # fmt: skip
+@click.option("--verdicts/--no-verdicts", default=True, show_default=True,
+              help="Enter verdicts that a window's auditor hands in.")  # fmt: skip
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
@@ -205,6 +207,7 @@ def serve(
     agreed: float | None,
     seats: tuple[str, ...],
     retain: str | None,
+    verdicts: bool,
     own: ServerTls,
     reflection: bool,
     as_json: bool,
@@ -221,7 +224,11 @@ def serve(
         schedule.check()
     rules = BeaconRules(participants, beacon_wait, _observers(observers))
     serve_options = ServeOptions(
-        proofs == "eager", tick, rules, witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses]
+        proofs == "eager",
+        tick,
+        rules,
+        witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses],
+        verdicts=verdicts,
     )
 
     def ready(address: str) -> None:

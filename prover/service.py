@@ -157,6 +157,11 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
         for chunk in _chunks(await self._serving.deliveries.answer(ask, request.signature)):
             yield chunk
 
+    @answers
+    async def SubmitVerdict(self, request: provider_pb2.SubmitVerdictRequest, context: Any) -> Any:
+        await asyncio.shield(self._serving.verdicts.submit(request.canonical))
+        return provider_pb2.SubmitVerdictResponse()
+
     # --- the provider itself ---
 
     @answers

@@ -41,6 +41,7 @@ MESSAGES = (
     "slot_text",
     "commitment",
     "versions",
+    "verdict",
     "attestation",
     "proofs",
     "certificate",

@@ -292,7 +292,7 @@ def serve(
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
 ceremony_commands.register(main, STATE)
 commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
-verdict_commands.register(main, STATE)
+verdict_commands.register(main, STATE, PROVIDER_OPTION)
 
 
 @main.command("show")

@@ -24,7 +24,7 @@ from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receip
 from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.patience import PATIENCE
-from ragseal.verifier.report import claim, guess
+from ragseal.verifier.report import board, claim, guess
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State
@@ -184,8 +184,11 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
             # as Text: names and error texts of others are in it, and brackets would be read as markup
             around = service.environment(lambda number, title: status.update(Text(f"step {number}: {title}")))
             verdict, values = conduct(state, target, replace(around, log_bytes=log_bytes), terms, out)
+        graded = board.in_words(values)
         insufficient = not_enough(verdict, require_epsilon, require_full) if verdict.passed else ""
         _print(console, verdict, out, insufficient)
+        if graded:
+            console.print(f"protection: {graded}", markup=False)
         click.echo(json.dumps(values) if as_json else verdict.line())
         sys.exit(status_of(verdict, only_this_window, insufficient))
 

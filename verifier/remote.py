@@ -89,6 +89,10 @@ class RemoteEvidence:
     def open_beacon(self, canonical: bytes) -> None:
         self._call(self._stub.OpenBeacon, provider_pb2.OpenBeaconRequest(canonical=canonical), 2 * self._timeout)
 
+    def submit_verdict(self, canonical: bytes) -> None:
+        """Hand in an AuditVerdict for the provider's ledger."""
+        self._call(self._stub.SubmitVerdict, provider_pb2.SubmitVerdictRequest(canonical=canonical))
+
     # --- what only the window's auditor is given ---
 
     def deliver(self, ask: Ask, proof: bytes) -> bytes:

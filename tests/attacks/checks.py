@@ -29,8 +29,11 @@ from ragseal.ledger import observer, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
+from ragseal.prover.storage import audit_verdicts
 from ragseal.prover.storage.history import History, Window
+from ragseal.verifier import verdicts as kept_verdicts
 from ragseal.verifier import verification
+from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
     beacon,
     coins,
@@ -299,7 +302,28 @@ PROVIDER_THINNED_TENANTS = Guard(Window, "add_thinning", "not those of the manif
 PROVIDER_THINNED = Guard(Window, "add_open", "after its indices are thinned")
 PROVIDER_COIN_ONCE = Guard(History, "check_manifest", "coin seed of window")
 
+# --- verdicts in logs ------------------------------------------------------------------------------------------------
+
+VERDICT_AUDITOR = Guard(audit_verdicts, "check_verdict", "no other auditor's signature")
+VERDICT_SIGNED = Guard(audit_verdicts, "check_verdict", "message.verify()")
+VERDICT_LOG = Guard(audit_verdicts, "check_verdict", "a log of another key")
+VERDICT_ONCE = Guard(audit_verdicts, "check_verdict", "is in the ledger already")
+VERDICTS_BOUNDED = Guard(audit_verdicts, "check_verdict", "as many as it takes")
+VERDICT_CHANGES_NOTHING = Check(kept_verdicts, "AuditVerdict", ())
+ENTERED_THERE = Guard(verdict_log, "check_entered", "names another log of verdicts")
+ENTERED_BY_ITS_AUDITOR = Guard(verdict_log, "check_entered", "is not that of the auditor")
+ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_text")
+
 CHECKS: dict[str, Removable] = {
+    "verdict in the ledger: of the manifest's auditor": VERDICT_AUDITOR,
+    "verdict in the ledger: signed": VERDICT_SIGNED,
+    "verdict in the ledger: about this log": VERDICT_LOG,
+    "verdict in the ledger: once": VERDICT_ONCE,
+    "verdict in the ledger: not too many": VERDICTS_BOUNDED,
+    "verdict in the ledger: changes no audited window": VERDICT_CHANGES_NOTHING,
+    "verdict in its auditor's log: in the one that it names": ENTERED_THERE,
+    "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
+    "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
     "update: none where the policy has none": NO_TICKS_NO_UPDATES,
     "update: of a later tick": LATER_TICK,
     "update: inside its window": UPDATE_IN_ITS_WINDOW,
