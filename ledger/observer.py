@@ -12,14 +12,22 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import Frontier, leaf_hash
-from ragseal.ledger.note import Note, NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
+from ragseal.ledger.note import NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.witness import Evidence, ForkError, UnprovenError, Witness, check_growth, state_name
+from ragseal.ledger.witness import (
+    Evidence,
+    ForkError,
+    UnprovenError,
+    Witness,
+    check_growth,
+    keep_evidence,
+    standing_alarm,
+    state_name,
+)
 from ragseal.runtime.durable import write_durably
 
 PAGE = 1024
@@ -211,33 +219,10 @@ class Observer:
 
     def alarm(self) -> tuple[str, Path] | None:
         """A standing alarm of this log: what happened, and the folder with the evidence."""
-        for folder in sorted(self._directory.glob(f"alarm-{state_name(self._log.name)[:16]}-*")):
-            try:
-                return str(json.loads((folder / "alarm.json").read_text("utf-8"))["message"]), folder
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                return "(its description is unreadable)", folder
-        return None
+        return standing_alarm(self._directory, self._log.name)
 
     def _keep(self, error: ForkError) -> Path:
-        """Write the evidence to a folder of its own: both signed notes verify with the log's public key alone."""
-        now = datetime.fromtimestamp(int(self._clock()), UTC)
-        folder = self._directory / f"alarm-{state_name(self._log.name)[:16]}-{now:%Y%m%dT%H%M%SZ}"
-        evidence = error.evidence
-        about: dict[str, Any] = {
-            "kind": evidence.kind,
-            "message": str(error),
-            "log_key": self._log.vkey(),
-            "time": now.isoformat(),
-        }
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-        except OSError as problem:
-            raise LedgerError(f"{error}; and the evidence cannot be kept: {problem.strerror}") from None
-        for name, note in (("older.note", evidence.older), ("newer.note", evidence.newer)):
-            if note:
-                self._write(folder / name, Note.parse(note).encode())
-        self._write(folder / "alarm.json", json.dumps(about, indent=1).encode())
-        return folder
+        return keep_evidence(self._directory, self._log, error, datetime.fromtimestamp(int(self._clock()), UTC))
 
     @staticmethod
     def _write(path: Path, data: bytes) -> None:
