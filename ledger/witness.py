@@ -21,7 +21,6 @@ from ragseal.ledger.merkle import verify_consistency
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier, verify_note
 from ragseal.runtime.durable import DirectoryLock, write_durably
 
-
 LogKeys = NoteVerifier | Sequence[NoteVerifier]  #: one log's key, or several (a new one beside the one given up)
 
 
