@@ -263,12 +263,11 @@ def test_a_witness_needs_logs_and_a_log_key_is_no_witness_key(tmp_path: Path) ->
 # --- over HTTP -------------------------------------------------------------------------------------------------------
 
 
-class Served:
-    def __init__(self, site: Site, limits: HttpLimits = WITNESS_LIMITS) -> None:
-        self.server, self.site, self.address = HttpServer(site.site.handle, limits), site, ""
+class Caller:
+    """Whoever talks to a server at this address."""
 
-    async def start(self) -> None:
-        self.address = await self.server.start("127.0.0.1:0")
+    def __init__(self, address: str) -> None:
+        self.address = address
 
     async def raw(self, data: bytes, seconds: float = 5) -> bytes:
         """What comes back for these bytes on a connection of their own, until the server closes it."""
@@ -279,6 +278,15 @@ class Served:
             return await asyncio.wait_for(reader.read(), seconds)
         finally:
             writer.close()
+
+
+class Served(Caller):
+    def __init__(self, site: Site, limits: HttpLimits = WITNESS_LIMITS) -> None:
+        super().__init__("")
+        self.server, self.site = HttpServer(site.site.handle, limits), site
+
+    async def start(self) -> None:
+        self.address = await self.server.start("127.0.0.1:0")
 
     async def post(self, data: bytes) -> int:
         place = Place.parse(f"http://{self.address}/")
