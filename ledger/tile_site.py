@@ -60,11 +60,12 @@ class Tile:
     @property
     def end(self) -> int:
         """Entries that a log has at least if it has this tile."""
-        return (self.number * WIDTH + self.width) * WIDTH ** (self.level or 0)
+        below: int = WIDTH ** (self.level or 0)
+        return (self.number * WIDTH + self.width) * below
 
 
 class TileSite:
-    """Answers requests for a log's tiles; :meth:`handle` goes to an :class:`~ragseal.runtime.http_server.HttpServer`."""
+    """Answers requests for a log's tiles; :meth:`handle` goes to a :class:`~ragseal.runtime.http_server.HttpServer`."""
 
     def __init__(self, log: PublicLog, book: CosignatureBook) -> None:
         self._log, self._book = log, book
