@@ -32,6 +32,7 @@ from ragseal.ledger.options import (
     state_option,
 )
 from ragseal.ledger.page import Site, serve
+from ragseal.ledger.policy import Policy
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
 from ragseal.runtime.keyfile import save_key
@@ -93,8 +94,10 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
 @state_option
 @click.option("--once", is_flag=True, help="Look once and stop.")
 @interval_option
+@click.option("--witness-policy", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+              help="Follow only what a quorum of this file's witnesses cosigned (C2SP tlog-policy).")  # fmt: skip
 @json_option
-def follow(peer: Peer, state: Path, once: bool, interval: float, as_json: bool) -> None:
+def follow(peer: Peer, state: Path, once: bool, interval: float, witness_policy: Path | None, as_json: bool) -> None:
     """Verify the ledger, cosign it, and go on watching.
 
     Every look checks the log's signature, that it continues what was seen before, and hashes every new entry. After an
@@ -102,11 +105,12 @@ def follow(peer: Peer, state: Path, once: bool, interval: float, as_json: bool) 
     """
 
     log_to_stderr()
+    policy = None if witness_policy is None else Policy.load(witness_policy).of(peer.log)
 
     async def run() -> None:
         async with peer.connect() as remote:
             with open_witness(state) as witness:
-                observer = Observer(remote, peer.log, state, witness, time.time)
+                observer = Observer(remote, peer.log, state, witness, time.time, policy)
                 while True:
                     await look(observer, as_json, once)
                     if once:

@@ -17,6 +17,7 @@ from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, Ledger
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import Frontier, leaf_hash
 from ragseal.ledger.note import NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
+from ragseal.ledger.policy import Policy, QuorumError
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import (
     Evidence,
@@ -73,10 +74,17 @@ class Observer:
     """Follows one log with a memory in ``directory`` (that of the :class:`Witness`)."""
 
     def __init__(
-        self, remote: RemoteLedger, log: NoteVerifier, directory: Path, witness: Witness, clock: Callable[[], float]
+        self,
+        remote: RemoteLedger,
+        log: NoteVerifier,
+        directory: Path,
+        witness: Witness,
+        clock: Callable[[], float],
+        policy: Policy | None = None,
     ) -> None:
+        """``policy``: follow only what a quorum of it cosigned, so that nobody is followed into a log of his own."""
         self._remote, self._log, self._directory = remote, log, directory
-        self._witness, self._clock = witness, clock
+        self._witness, self._clock, self._policy = witness, clock, policy
         self._stem = directory / state_name(log.name)
 
     async def step(self, progress: Progress | None = None) -> Step:
@@ -103,7 +111,7 @@ class Observer:
             raise
 
     async def _step(self, progress: Progress | None) -> Step:
-        newer = open_checkpoint(await self._remote.checkpoint(), self._log)
+        newer = await self._served()
         older = self._witness.remembered(self._log)
         path: list[bytes] = []
         if older is not None and newer.checkpoint.size <= older.checkpoint.size:
@@ -127,6 +135,18 @@ class Observer:
             delivered=not problem,
             delivery=problem,
         )
+
+    async def _served(self) -> SignedCheckpoint:
+        """The note to be looked at: the newest, or the newest with a quorum."""
+        if self._policy is None or self._policy.reached_by(()):
+            return open_checkpoint(await self._remote.checkpoint(), self._log)
+        note = await self._remote.cosigned()
+        if note is None:
+            raise UnprovenError(f"no witness has cosigned {self._log.name} yet, and the policy asks for a quorum")
+        try:
+            return self._policy.open(note, self._log)
+        except QuorumError as error:
+            raise UnprovenError(f"{self._log.name}: {error}; ask again when its witnesses had time") from None
 
     async def _proof(self, older: SignedCheckpoint, newer: SignedCheckpoint) -> list[bytes]:
         old, new = older.checkpoint.size, newer.checkpoint.size

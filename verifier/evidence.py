@@ -23,6 +23,7 @@ from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.policy import Policy
 
 AUDITOR, CEREMONY, PROVIDER, UNKNOWN = "auditor", "ceremony", "provider", "unknown"  #: who made a key
 OWNER = "auditor"  #: the auditor's name in a beacon
@@ -104,6 +105,9 @@ class Evidence(Protocol):
 
     def checkpoint(self) -> bytes:
         """The newest signed note of the log."""
+
+    def cosigned(self) -> bytes | None:
+        """The newest note that is served as witnessed; None without one.  Asked for under a witness policy only."""
 
     def entries(self, start: int, stop: int) -> Sequence[bytes]:
         """The log's entries [start, stop), all of them."""
@@ -222,6 +226,7 @@ class Auditor:
     #: (log, other windows of the period as (name, manifest digest), the audited manifest's) -> what is known of them
     neighbours: Callable[[Any, Sequence[tuple[str, bytes]], bytes], Sequence[Any]] = lambda log, windows, audited: ()
     since: int | None = None  #: the period begins no later than this (seconds since 1970), whatever the policy says
+    witness_policy: Policy | None = None  #: whose quorum has to have cosigned the log up to the window's close
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,8 @@ async def test_checkpoints_get_the_policys_quorum_while_the_log_grows(world: Wor
     try:
         for size in (1, 5, 300):
             world.grow(size)
-            await until(lambda size=size: set(world.held().values()) == {size} and len(world.held()) == 3)
+            await until(lambda size=size: (world.book.latest() or b"").startswith(f"{LOG.name}\n{size}\n".encode()))
+            await until(lambda size=size: world.held() == {f"w{n}.example": size for n in (1, 2, 3)})
             signed = policy.open(world.book.latest(), LOG.verifier)
             assert (signed.checkpoint.size, len(signed.witnesses)) == (size, 3)
     finally:
