@@ -138,7 +138,7 @@ class Observer:
 
     async def _served(self) -> SignedCheckpoint:
         """The note to be looked at: the newest, or the newest with a quorum."""
-        if self._policy is None or self._policy.reached_by(()):
+        if self._policy is None or self._policy.asks_nobody:
             return open_checkpoint(await self._remote.checkpoint(), self._log)
         note = await self._remote.cosigned()
         if note is None:

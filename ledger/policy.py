@@ -99,12 +99,17 @@ class Policy:
             )
         return self
 
+    @property
+    def asks_nobody(self) -> bool:
+        """Whether any checkpoint will do (``quorum none``)."""
+        return self.quorum == NONE
+
     def verifiers(self) -> tuple[NoteVerifier, ...]:
         return tuple(one.verifier for one in self.witnesses)
 
     def reached_by(self, cosigners: Iterable[NoteVerifier]) -> bool:
         """Whether these witnesses are a quorum; keys that the policy does not name count for nothing."""
-        if self.quorum == NONE:
+        if self.asks_nobody:
             return True
         keys = {(one.algorithm, one.public_key) for one in cosigners}
         witnessed = {
