@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""That others were shown the window that an account relies on: a quorum of its witness policy.  SPEC B.8."""
+"""That others were shown the window that an account relies on: a quorum of its witness policy.  SPEC A.7.3."""
 
 from __future__ import annotations
 
