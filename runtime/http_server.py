@@ -42,6 +42,7 @@ class HttpLimits:
     slowest: int = 32 << 10  #: one more for so many of its bytes
     unread: int = 128 << 20  #: bytes of answers that wait to be taken, of everybody
     unread_of_one: int = 32 << 20  #: the same of one machine
+    small: int = 16 << 10  #: bytes of an answer that is not counted: there are only so many connections for them
     handshake: float = 10.0  #: seconds
 
 
@@ -236,10 +237,10 @@ class HttpServer:
     ) -> None:
         """Write an answer in the time that it may take; OSError, TimeoutError otherwise."""
         limits = self._limits
-        size = 0 if method == "HEAD" else len(answer.body)
+        size = 0 if method == "HEAD" or len(answer.body) <= limits.small else len(answer.body)
         if sum(self._unread.values()) + size > limits.unread or self._unread[machine] + size > limits.unread_of_one:
             text = b"too many answers wait to be read: try again\n"
-            answer, size = Response(503, text, headers={"Retry-After": "5"}), len(text)
+            answer, size = Response(503, text, headers={"Retry-After": "5"}), 0
         self._unread[machine] += size
         try:
             writer.write(_head(answer, last) + (answer.body if method != "HEAD" else b""))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A provider with two logs under one key: witnesses cosign one of them, and who asks for them is shown no other.
 
-SPEC G.6.9 to G.6.12, A.7.3, D.1.4.  Absent or spoiled cosignatures never end in FAIL: witnesses may be away, and whoever
-stands in between can leave lines out.
+SPEC G.6.9 to G.6.12, A.7.3, D.1.4.  Absent or spoiled cosignatures never end in FAIL: witnesses may be away, and
+whoever stands in between can leave lines out.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.merkle import MerkleTree
@@ -360,3 +360,27 @@ async def test_urls_are_checked_and_a_witness_without_one_comes_by_itself(world:
 
 def _text(world: World) -> str:
     return Note.parse(world.public.published()[1]).text
+
+
+@pytest.mark.asyncio
+async def test_strangers_displace_no_witness_of_the_policy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragseal.ledger.cosignatures.MAX_STRANGERS", 2)
+    await world.witness(1)
+    world.grow(3)
+    await world.submit(world.submitter(world.policy([1], 1)))
+    for number in range(10, 20):
+        world.book.add(3, witness_key(number).verifier.vkey(), witness_key(number).sign(_text(world), NOW).line(), NOW)
+    assert world.held() == {"w1.example": 3, "w18.example": 3, "w19.example": 3}
+
+
+@pytest.mark.asyncio
+async def test_a_quorum_of_another_history_is_not_taken_up(world: World) -> None:
+    """A copy of another log of the same key lies where the last quorum was kept."""
+    policy = world.policy([1], 1)
+    world.grow(5)
+    other = Note.parse(Checkpoint(LOG.name, 3, MerkleTree([b"x", b"y", b"z"]).root()).sign(LOG))
+    path = world.folder / "ledger" / "quorum"
+    path.write_bytes(other.with_signatures([witness_key(1).sign(other.text, NOW)]).encode())
+    assert CosignatureBook(world.folder / "ledger", world.public, policy=policy).latest() is None
+    path.write_bytes(b"junk")
+    assert CosignatureBook(world.folder / "ledger", world.public, policy=policy).latest() is None
