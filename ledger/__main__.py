@@ -31,10 +31,11 @@ from ragseal.ledger.options import (
     progress_lines,
     state_option,
 )
-from ragseal.ledger.page import Site, serve
+from ragseal.ledger.page import Site
 from ragseal.ledger.policy import Policy
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
+from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.keyfile import save_key
 from ragseal.runtime.terminal import CONTEXT, keep_no_core, log_to_stderr, version
 
@@ -225,9 +226,9 @@ def page(peer: Peer, state: Path, out: Path | None, port: int | None, keys: tupl
                     size = await site.write(out, progress_lines("fetched", "entries"))
                     click.echo(f"Page with {size} records written to {out}. Serve that folder with any web server.")
                     return
-                server = await serve(site.file, port or 0)
-                actual = server.sockets[0].getsockname()[1]
-                click.echo(f"Serving http://127.0.0.1:{actual}/ (Ctrl-C stops)")
+                server = HttpServer(site.handle)
+                address = await server.start(f"127.0.0.1:{port or 0}")
+                click.echo(f"Serving http://{address}/ (Ctrl-C stops)")
                 while True:
                     await asyncio.sleep(interval)
                     with contextlib.suppress(AlarmError):  # the page shows it
