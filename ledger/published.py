@@ -28,6 +28,8 @@ class ReadableLog(Protocol):
 
     def entries(self, start: int, count: int) -> list[bytes]: ...
 
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]: ...
+
     def inclusion(self, index: int, size: int) -> list[bytes]: ...
 
     def consistency(self, old: int, new: int) -> list[bytes]: ...
@@ -68,10 +70,13 @@ class PublicLog:
 
     def entries(self, start: int, count: int) -> list[bytes]:
         """Entries [start, start + count), all of them public.  LedgerError otherwise."""
-        if start < 0 or count < 1:
-            raise LedgerError("ask for at least one entry, counting from 0")
-        self._check(start + count)
+        self._check_range(start, count)
         return self._log.entries(start, count)
+
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]:
+        """Leaf hashes of entries [start, start + count), all of them public.  LedgerError otherwise."""
+        self._check_range(start, count)
+        return self._log.leaf_hashes(start, count)
 
     def inclusion(self, index: int, size: int) -> list[bytes]:
         """RFC 9162 inclusion path in a public size."""
@@ -82,6 +87,11 @@ class PublicLog:
         """RFC 9162 consistency path between public sizes."""
         self._check(new)
         return self._log.consistency(old, new)
+
+    def _check_range(self, start: int, count: int) -> None:
+        if start < 0 or count < 1:
+            raise LedgerError("ask for at least one entry, counting from 0")
+        self._check(start + count)
 
     def _check(self, size: int) -> None:
         if not 0 <= size <= self.size:

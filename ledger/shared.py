@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.log import Appended, Builder, Log
-from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.merkle import MerkleTree, leaf_hash
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.runtime.durable import sync_directory
 from ragseal.runtime.keyfile import load_key, save_key
@@ -179,6 +179,9 @@ class LogCopy:
     def entries(self, start: int, count: int) -> list[bytes]:
         return list(self.all[start : start + count])
 
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]:
+        return [leaf_hash(entry) for entry in self.all[start : start + count]]
+
     def inclusion(self, index: int, size: int) -> list[bytes]:
         return self._tree.path(index, size)
 
@@ -219,6 +222,9 @@ class LiveCopy:
 
     def entries(self, start: int, count: int) -> list[bytes]:
         return self._copy.entries(start, count)
+
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]:
+        return self._copy.leaf_hashes(start, count)
 
     def inclusion(self, index: int, size: int) -> list[bytes]:
         return self._copy.inclusion(index, size)

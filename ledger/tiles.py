@@ -63,8 +63,8 @@ def _widths(size: int) -> Iterator[tuple[int, int]]:
         yield level, (size >> 8 * level) % WIDTH
 
 
-def _perfect(hashes: Sequence[bytes]) -> bytes:
-    """The root above a power of two of hashes."""
+def perfect_root(hashes: Sequence[bytes]) -> bytes:
+    """The root above a power of two of hashes, such as a full tile's."""
     level = list(hashes)
     while len(level) > 1:
         level = [node_hash(level[i], level[i + 1]) for i in range(0, len(level), 2)]
@@ -85,7 +85,7 @@ class _Growing:
             at = 0
             for bit in range(8, -1, -1):
                 if len(hashes) & 1 << bit:
-                    roots.append(_perfect(hashes[at : at + (1 << bit)]))
+                    roots.append(perfect_root(hashes[at : at + (1 << bit)]))
                     at += 1 << bit
         return Frontier(self.size, roots)
 
@@ -103,7 +103,7 @@ class _Growing:
             if len(hashes) < WIDTH:
                 return
             yield tile_path(level, (self.size >> 8 * (level + 1)) - 1), b"".join(hashes)
-            node = _perfect(hashes)
+            node = perfect_root(hashes)
             hashes.clear()
 
     def rest(self) -> Iterator[tuple[str, bytes]]:

@@ -23,6 +23,7 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.policy import Policy
 from ragseal.prover.attestation.answering import AnsweringContext, Attestation
 from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
@@ -55,6 +56,8 @@ class ServeOptions:
     publish: float = COARSE_TIME  #: seconds; the public log shows new records at multiples of it, 0: at once
     witnesses: Sequence[NoteVerifier] = ()  #: whose cosignatures strangers' can neither displace nor hide
     verdicts: bool = True  #: auditors' verdicts are entered in the ledger
+    witness_policy: Policy | None = None  #: whose witnesses are submitted to, and whose quorum `cosigned` has
+    witness_every: float = 10.0  #: seconds between two submissions
 
 
 class Serving:

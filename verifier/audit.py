@@ -18,6 +18,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.policy import Policy
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import ReceiptFile, read_receipt
@@ -143,6 +144,7 @@ class Terms:
     relies_on: bytes | None = None  #: key of an auditor whose part in the beacon counts where this one had none
     patience: float = PATIENCE  #: seconds
     deadline: float = DEADLINE  #: seconds
+    witness_policy: Policy | None = None  #: whose quorum is required
 
 
 def conduct(
@@ -161,7 +163,7 @@ def conduct(
         with target.connect(Patience(terms.patience, end, shown.waiting, around.clock)) as evidence:
             verdict = audit(
                 evidence,
-                replace(auditor, since=terms.since, relies_on=terms.relies_on),
+                replace(auditor, since=terms.since, relies_on=terms.relies_on, witness_policy=terms.witness_policy),
                 around,
                 window=terms.window,
                 sample=terms.sample,

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragseal.accounting.rounding import upward
+from ragseal.ledger.policy import Policy
 from ragseal.runtime.terminal import JSON, client_tls
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier import service
@@ -122,6 +123,12 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         help=f"Exit with status 0 on a PASS even if other windows of the period have none (else {EXIT_OTHER_WINDOWS}).",
     )
     @click.option(
+        "--witness-policy",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Ask that a quorum of this file's witnesses (C2SP tlog-policy) cosigned the ledger to the window's end.",
+    )
+    @click.option(
         "--patience",
         type=seconds,
         default=PATIENCE,
@@ -149,9 +156,8 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     def audit(
         directory: Path, provider: str, log_key: str, tls: ClientTls, window: str, sample: int | None,
         estimate_blocks: int, period_from: int | None, beacon_of: str | None, receipts: Path | None,
-        require_epsilon: float | None,
-        require_full: bool, only_this_window: bool, patience: float, deadline: float, log_bytes: int, out: Path,
-        as_json: bool,
+        require_epsilon: float | None, require_full: bool, only_this_window: bool, witness_policy: Path | None,
+        patience: float, deadline: float, log_bytes: int, out: Path, as_json: bool,
     ) -> None:  # fmt: skip
         """Check a closed window step by step and issue the verdict.
 
@@ -178,6 +184,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
             relies_on=None if beacon_of is None else named_key(beacon_of, "--beacon-of"),
             patience=patience,
             deadline=deadline,
+            witness_policy=None if witness_policy is None else Policy.load(witness_policy).of(target.log_key),
         )
         console = Console(stderr=True, highlight=False)
         with console.status("reading the log") as status:

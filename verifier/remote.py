@@ -59,6 +59,9 @@ class RemoteEvidence:
     def checkpoint(self) -> bytes:
         return self._ask(lambda: self._ledger.checkpoint())
 
+    def cosigned(self) -> bytes | None:
+        return self._ask(lambda: self._ledger.cosigned())
+
     def entries(self, start: int, stop: int) -> list[bytes]:
         found: list[bytes] = []
         while start + len(found) < stop:

@@ -16,7 +16,9 @@ import pytest
 
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
+from ragseal.client import history
 from ragseal.client import versions as client_versions
+from ragseal.client import witnesses as client_witnesses
 from ragseal.groth16.views import EstimateView, ThinningView
 from ragseal.kernel import attestation, certificate, coin_period, emptied, encoding, field, folding, opening, thinning
 from ragseal.kernel import commitment as phase_a
@@ -25,7 +27,7 @@ from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.ledger import observer, witness
+from ragseal.ledger import cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
@@ -49,6 +51,7 @@ from ragseal.verifier.steps import (
     receipts,
     records,
     versions,
+    witnesses,
 )
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
@@ -112,6 +115,12 @@ LOG_COMPLETE = Guard(log, "read_tree", "the log gave")
 LOG_EXTENDS = Both((Guard(log.LogTree, "extends", "the log was forked"), Check(verification, "one_history")))
 LOG_GROWS = Guard(log.LogTree, "extends", "_stale(")
 OBSERVER_CONSISTENCY = Both((Check(observer, "check_growth"), Check(witness, "check_growth")))
+WITNESS_GROWTH = Check(witness, "check_growth")
+WITNESS_LINE = Check(cosignatures.NoteVerifier, "verify", lambda *_: 1000)
+QUORUM = Check(policy.Policy, "reached_by", lambda *_: True)
+CLIENT_TO_THE_OPENING = Guard(client_witnesses.Witnesses, "check", "a quorum of witnesses cosigned")
+AUDIT_TO_THE_CLOSE = Guard(witnesses, "check_witnessed", "the window ends with entry")
+ONE_HISTORY_OF_AN_ACCOUNT = Check(history, "verify_consistency")
 OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries before")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
@@ -417,6 +426,12 @@ CHECKS: dict[str, Removable] = {
     "log never shrinks": LOG_GROWS,
     "observer checks consistency": OBSERVER_CONSISTENCY,
     "observer hashes every entry": OBSERVER_HASHES,
+    "witness: growth only": WITNESS_GROWTH,
+    "witness: its line verifies": WITNESS_LINE,
+    "quorum: as many as the policy wants": QUORUM,
+    "quorum: up to the opening": CLIENT_TO_THE_OPENING,
+    "quorum: up to the close": AUDIT_TO_THE_CLOSE,
+    "account: one history": ONE_HISTORY_OF_AN_ACCOUNT,
     "manifest shown is the log's": MANIFEST_OF_THE_LOG,
     "window name used once": WINDOW_NAME_ONCE,
     "seed commitment used once": SEED_ONCE,

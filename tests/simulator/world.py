@@ -136,6 +136,7 @@ class World:
         self.made_by = "auditor"
         self.participants: tuple[str, ...] = ()  #: of a ceremony
         self.remembered: SignedCheckpoint | None = None
+        self.cosigned: bytes | None = None  #: the note that is served as witnessed
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         self.thinned: dict[tuple[bytes, str], ThinnedFile] = {}  #: by manifest and tenant
         self.version_files: dict[tuple[bytes, int, str], IndexFile | EmptiedFile] = {}  #: by manifest, update, tenant
