@@ -30,6 +30,7 @@ from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
+from ragseal.prover.proof_commands import proofs as proofs_group
 from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import Schedule, seconds_of
 from ragseal.prover.serving import ServeOptions
@@ -105,6 +106,7 @@ def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: 
 main.add_command(documents)
 main.add_command(accounts)
 main.add_command(fetch_keys)
+main.add_command(proofs_group)
 
 
 @main.command()

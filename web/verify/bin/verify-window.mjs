@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Checks a window of a log from a folder of static files, or from a web server that offers one.
 // usage: node verify-window.mjs FOLDER|URL --log-key KEY [--window NAME] [--policy FILE] [--witness KEY]... [--json]
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-const { verifyWindow } = createRequire(import.meta.url)("../dist/verify.cjs");
+// In the repository the bundle is the one that the observer's page has; in the package it lies beside this file.
+const bundles = ["../../../ledger/web/verify.js", "../dist/verify.cjs"].map((path) => new URL(path, import.meta.url));
+const { verifyWindow } = createRequire(import.meta.url)(bundles.find((one) => existsSync(one)).pathname);
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
