@@ -27,6 +27,7 @@ const made = await build({
   footer: { js: 'if (typeof module === "object") module.exports = ragsealVerify;' },
 });
 const [{ contents }] = made.outputFiles;
+if (/<\/script|<!--/i.test(Buffer.from(contents).toString())) throw new Error("the bundle would end its own script element");
 const line = `${createHash("sha256").update(contents).digest("hex")}  verify.js\n`;
 
 const read = (url) => {
