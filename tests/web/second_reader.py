@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A pytest plugin: what the auditor refuses of public files, the browser's checks refuse too.
 
-Loaded (``-p tests.web.second_reader``) before tests/attacks, it follows every FAIL that they bring about: the same world
+Loaded (``-p tests.web.second_reader``) before tests/attacks, it follows every FAIL that they bring about: that world
 is published as files, and Node has to say of them that something does not hold.
 """
 
