@@ -48,8 +48,20 @@ function recognised({ name, data }: Dropped): Known {
   return { kind: "message", name, message: message(data) };
 }
 
+/** The parts of a C2SP tlog-proof. */
+export function parseProof(text: string): { readonly index: number; readonly path: Uint8Array[]; readonly note: Uint8Array } {
+  const at = text.indexOf("\n\n");
+  need(text.startsWith(PROOF) && at > 0 && text.length < 1 << 17, "a proof, an empty line and a checkpoint are expected");
+  const [first = "", ...hashes] = text.slice(PROOF.length, at).split("\n");
+  const index = /^index (0|[1-9][0-9]{0,14})$/.exec(first)?.[1];
+  need(index !== undefined && hashes.length <= 63, "an index line and at most 63 hashes are expected");
+  const path = hashes.map((line) => fromBase64(line, "a hash of the proof"));
+  need(path.every((node) => node.length === 32), "a hash of the proof does not have 32 bytes");
+  return { index: Number(index), path, note: utf8(text.slice(at + 2)) };
+}
+
 /** Where an entry stands, by a path under a signed note. */
-function included(entry: Uint8Array, index: number, path: readonly Uint8Array[], note: Uint8Array, log: NoteKey): string {
+export function included(entry: Uint8Array, index: number, path: readonly Uint8Array[], note: Uint8Array, log: NoteKey): string {
   const { checkpoint } = openCheckpoint(note, log);
   checkInclusion(leafHash(entry), index, checkpoint.size, path, checkpoint.root);
   return `entry ${index} of the log ${checkpoint.origin}, under a checkpoint of ${checkpoint.size} entries that it signed`;
@@ -131,20 +143,14 @@ class Checker {
   }
 
   private proof(name: string, text: string): void {
-    const at = text.indexOf("\n\n");
-    need(at > 0, "a proof, an empty line and a checkpoint are expected");
-    const [first = "", ...hashes] = text.slice(PROOF.length, at).split("\n").filter((line) => !line.startsWith("extra "));
-    const index = /^index (0|[1-9][0-9]{0,14})$/.exec(first)?.[1];
-    need(index !== undefined, "an index line is expected");
-    const path = hashes.map((line) => fromBase64(line, "a hash of the proof"));
+    const { index, path, note } = parseProof(text);
     if (this.log === undefined) return this.say(name, "open", "the log's signature: give the log's key");
-    const note = utf8(text.slice(at + 2));
     const { checkpoint } = openCheckpoint(note, this.log);
     this.say(name, "good", `its checkpoint of ${checkpoint.size} entries is signed by the log ${checkpoint.origin}`);
     if (this.records.length === 0) return this.say(name, "open", `entry ${index} itself: drop its .record file with it`);
     for (const record of this.records) {
       try {
-        return this.say(name, "good", `record ${record.seq} is ${included(record.raw, Number(index), path, note, this.log)}`);
+        return this.say(name, "good", `record ${record.seq} is ${included(record.raw, index, path, note, this.log)}`);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
       }

@@ -8,6 +8,7 @@ export { type Dropped, type DroppedOptions, checkDropped } from "./dropped.js";
 export { CLASSES } from "./generated/classes.js";
 export * from "./generated/messages.js";
 export { type Files, tilePath } from "./log.js";
+export * as internals from "./internals.js";
 export { type Line, type Options, type Report, verifyWindow } from "./verify.js";
 export type { News, Order } from "./worker.js";
 

@@ -109,6 +109,13 @@ export function checkRules(message: Messages[Tag]): void {
         need(compare(utf8(one), utf8(other)) < 0, "metadata is sorted by key, and each key stands once");
       }
       return;
+    case "embedder":
+      need(message.quantisation === "int8/127/half-even", "the quantisation is not known");
+      return need(message.dimension >= 1 && message.dimension <= 65535 && message.max_tokens >= 1, "no dimension or no tokens");
+    case "declared-embedder":
+      need(message.normalisation === "unit", "the normalisation is not known");
+      need(message.quantisation === "int8/127/half-even", "the quantisation is not known");
+      return need(message.dimension >= 1 && message.dimension <= 65535, "no dimension");
     case "tenant-links":
       return tenantLinks(message);
     default:

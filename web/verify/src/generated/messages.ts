@@ -109,6 +109,18 @@ export interface CoinCommitment {
   readonly thrown_by: readonly Uint8Array[];
 }
 
+export interface DeclaredIdentity {
+  readonly tag: "declared-embedder";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly provider: string;
+  readonly model: string;
+  readonly dimension: number;
+  readonly shortened: boolean;
+  readonly normalisation: string;
+  readonly quantisation: string;
+}
+
 export interface Delivery {
   readonly tag: "delivery";
   /** The whole encoding, tag and version included. */
@@ -116,6 +128,21 @@ export interface Delivery {
   readonly ask: Uint8Array;
   readonly payload: Uint8Array;
   readonly signature: Uint8Array;
+}
+
+export interface EmbedderIdentity {
+  readonly tag: "embedder";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly weights: Uint8Array;
+  readonly tokenizer: Uint8Array;
+  readonly architecture: string;
+  readonly pooling: string;
+  readonly max_tokens: number;
+  readonly query_prompt: string;
+  readonly document_prompt: string;
+  readonly dimension: number;
+  readonly quantisation: string;
 }
 
 export interface EmptiedFile {
@@ -566,7 +593,9 @@ export interface Messages {
   readonly "block-proof": BlockProof;
   readonly "blocks-ask": BlocksAsk;
   readonly "coin-commitment": CoinCommitment;
+  readonly "declared-embedder": DeclaredIdentity;
   readonly "delivery": Delivery;
+  readonly "embedder": EmbedderIdentity;
   readonly "emptied-file": EmptiedFile;
   readonly "folded-opening": Opening;
   readonly "inclusion": InclusionBundle;
@@ -671,10 +700,29 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["key_digest", ["fixed", 32]],
     ["thrown_by", ["many", ["fixed", 32], 1]],
   ],
+  "declared-embedder": [
+    ["provider", ["name", 128]],
+    ["model", ["name", 128]],
+    ["dimension", ["uint", 4]],
+    ["shortened", ["flag"]],
+    ["normalisation", ["name", 128]],
+    ["quantisation", ["name", 128]],
+  ],
   "delivery": [
     ["ask", ["fixed", 32]],
     ["payload", ["blob", 268435456]],
     ["signature", ["fixed", 64]],
+  ],
+  "embedder": [
+    ["weights", ["fixed", 32]],
+    ["tokenizer", ["fixed", 32]],
+    ["architecture", ["text", 1024]],
+    ["pooling", ["text", 1024]],
+    ["max_tokens", ["uint", 4]],
+    ["query_prompt", ["text", 4096]],
+    ["document_prompt", ["text", 4096]],
+    ["dimension", ["uint", 4]],
+    ["quantisation", ["name", 128]],
   ],
   "emptied-file": [
     ["columns", ["blob", 262144]],
