@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The observer's page in a real Chromium: a real provider's window, its tampered copies, keyboard, screens, printing."""
+"""The observer's page in a real Chromium: a real provider's window, tampered copies of it, keyboard, screens, paper."""
 
 from __future__ import annotations
 

@@ -8,9 +8,11 @@ import { build } from "esbuild";
 const here = new URL("./", import.meta.url);
 const target = new URL("../../ledger/web/verify.js", here);
 const digest = new URL("../../ledger/web/verify.js.sha256", here);
+const license = readFileSync(new URL("node_modules/@noble/curves/LICENSE", here), "utf8").trim();
 const banner = `/* ragseal verify: checks a window's public files.  SPDX-License-Identifier: GPL-3.0-or-later
-Built by web/verify/build.mjs from web/verify/src and, under the MIT License, @noble/curves and @noble/hashes,
-(c) 2022 Paul Miller (https://paulmillr.com). */`;
+Built by web/verify/build.mjs from web/verify/src and from @noble/curves and @noble/hashes, which are under this license:
+
+${license} */`;
 
 const made = await build({
   entryPoints: [new URL("src/index.ts", here).pathname],
