@@ -100,8 +100,8 @@ def described(codec: Codec) -> tuple[str, str]:
         case Many(item, limit):
             data, kind = described(item)
             return f'["many", {data}, {limit}]', f"readonly {f'({kind})' if ' ' in kind else kind}[]"
-        case Nested(kind):
-            return f'["message", "{kind.TAG}"]', kind.__name__
+        case Nested():
+            return f'["message", "{codec.kind.TAG}"]', codec.kind.__name__
     raise SystemExit(f"web_messages: a codec {type(codec).__name__} is new: say here how it is read")
 
 
@@ -136,7 +136,8 @@ def messages() -> str:
             out.append(f'    ["{field.name}", {described(codec)[0]}],\n')
         out.append("  ],\n")
     out.append("};\n\n")
-    entries = ", ".join(f'"{kind.TAG}"' for kind in (*commitment.MESSAGES, attestation.Record))
+    logged: Sequence[type[Message]] = (*commitment.MESSAGES, attestation.Record)
+    entries = ", ".join(f'"{kind.TAG}"' for kind in logged)
     out.append(f"/** What a log of this protocol holds. */\nexport const ENTRIES = [{entries}] as const;\n")
     return "".join(out)
 

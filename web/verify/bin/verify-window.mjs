@@ -43,8 +43,17 @@ const onServer = async (path) => {
   return new Uint8Array(await answer.arrayBuffer());
 };
 
+async function checked(...given) {
+  try {
+    return await verifyWindow(...given);
+  } catch (error) {
+    console.error(`verify-window: ${error.message}`);
+    process.exit(2);
+  }
+}
+
 const MARKS = { good: "ok      ", bad: "FAILS   ", open: "not seen" };
-const report = await verifyWindow(/^https?:/.test(from) ? onServer : onDisk, {
+const report = await checked(/^https?:/.test(from) ? onServer : onDisk, {
   logKey: values["log-key"],
   window: values.window,
   policy: values.policy === undefined ? undefined : await readFile(values.policy, "utf8"),

@@ -14,6 +14,9 @@ export class Refusal extends Error {
   }
 }
 
+/** Nothing follows, since this program does not know what it meets: another build of it may. */
+export class Unknown extends Error {}
+
 export function refuse(message: string, whose: "files" | "provider" | "log" = "files"): never {
   throw new Refusal(message, whose);
 }

@@ -154,6 +154,17 @@ export function peekTag(data: Uint8Array): string {
   return tag;
 }
 
+/** Whether an entry names a kind or a version of the protocol that another build may know. */
+export function isForeign(data: Uint8Array, tags: readonly string[]): boolean {
+  try {
+    const tag = peekTag(data);
+    const [high, low] = data.subarray(1 + tag.length);
+    return !tags.includes(tag) || high !== 0 || low !== VERSION;
+  } catch {
+    return false;
+  }
+}
+
 /** As whichever of these kinds the tag names. */
 export function decodeAny<T extends Tag>(data: Uint8Array, tags: readonly T[]): Messages[T] {
   const tag = peekTag(data);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A log as static files: entries and hashes in C2SP's tlog-tiles, under a signed note. SPEC G.6, D.1. */
-import { need, same, split } from "./bytes.js";
-import { decodeAny } from "./decoder.js";
+import { Unknown, need, same, split } from "./bytes.js";
+import { decodeAny, isForeign } from "./decoder.js";
 import { ENTRIES, type Messages, type Tag } from "./generated/messages.js";
 import { leafHash, merkleRoot, subtrees } from "./merkle.js";
 import { type Checkpoint, type Note, type NoteKey, openCheckpoint } from "./note.js";
@@ -99,7 +99,8 @@ export class Log {
       try {
         return decodeAny(data, ENTRIES);
       } catch (error) {
-        need(false, `entry ${index} is no message that this page knows: ${(error as Error).message}`, "log");
+        if (isForeign(data, ENTRIES)) throw new Unknown(`entry ${index} is of a kind or version that this build does not know`);
+        need(false, `entry ${index} is no message of this protocol: ${(error as Error).message}`, "log");
       }
     });
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A whole window from static files: what was checked and what was not, line by line. SPEC G.15. */
-import { Refusal, hex, need } from "./bytes.js";
+import { Refusal, Unknown, hex, need } from "./bytes.js";
 import { checkBeacon } from "./beacon.js";
 import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinned } from "./coins.js";
 import { type G1Point, generators } from "./curve.js";
@@ -11,7 +11,7 @@ import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTr
 import { type Note, type NoteKey, parseKey, signedBy } from "./note.js";
 import { Equations } from "./opening.js";
 import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } from "./proofs.js";
-import { meets, parsePolicy } from "./quorum.js";
+import { type Policy, meets, parsePolicy } from "./quorum.js";
 import { type Placed, checkRecords } from "./records.js";
 import { VerifyingKey } from "./verifying_key.js";
 import { type Entered, type Span, checkLife, checkManifest, classOf, findWindow, thrownBy } from "./window.js";
@@ -61,6 +61,9 @@ const randomBytes = (count: number): Uint8Array => crypto.getRandomValues(new Ui
 class Run {
   readonly lines: Line[] = [];
   private readonly random: (count: number) => Uint8Array;
+  private readonly key: NoteKey;
+  private readonly policy: Policy | undefined;
+  private readonly known: readonly NoteKey[];
   window: Entered | undefined;
   placed: readonly Placed[] = [];
   proven = 0;
@@ -70,6 +73,9 @@ class Run {
     private readonly options: Options,
   ) {
     this.random = options.random ?? randomBytes;
+    this.key = parseKey(options.logKey);
+    this.policy = options.policy === undefined ? undefined : parsePolicy(options.policy);
+    this.known = (options.witnesses ?? []).map(parseKey);
   }
 
   private say(step: string, state: State, text: string, whose?: Refusal["whose"]): void {
@@ -86,7 +92,7 @@ class Run {
       if (text) this.say(step, "good", text);
       return found;
     } catch (error) {
-      if (error instanceof Missing) this.say(step, "open", error.message);
+      if (error instanceof Missing || error instanceof Unknown) this.say(step, "open", error.message);
       else if (error instanceof Refusal) this.say(step, "bad", error.message, error.whose);
       else throw error;
       throw new Stop();
@@ -103,7 +109,7 @@ class Run {
   }
 
   async all(): Promise<void> {
-    const key = await this.step("key of the log", () => parseKey(this.options.logKey), () => "");
+    const key = this.key;
     const signed = await this.step("checkpoint", () => readNote(this.files, key),
       ({ checkpoint }) => `the log ${checkpoint.origin} has signed ${checkpoint.size} entries`);
     await this.aside("witnesses", () => this.witnesses(signed.note, key), (text) => text);
@@ -115,15 +121,14 @@ class Run {
   }
 
   private witnesses(note: Note, log: NoteKey): string {
-    if (this.options.policy !== undefined) {
-      const policy = parsePolicy(this.options.policy);
+    const policy = this.policy;
+    if (policy !== undefined) {
       need(policy.logs.some((one) => hex(one.key) === hex(log.key) && one.name === log.name), "the policy is for other logs");
       const { signed, quorum } = meets(note, policy);
       need(quorum, `no quorum: of the policy's witnesses ${signed.join(", ") || "none"} cosigned this checkpoint`);
       return `a quorum cosigned this checkpoint: ${signed.join(", ") || "none is asked for"}`;
     }
-    const keys = (this.options.witnesses ?? []).map(parseKey);
-    const found = keys.filter((one) => signedBy(note, one).length > 0).map((one) => one.name);
+    const found = this.known.filter((one) => signedBy(note, one).length > 0).map((one) => one.name);
     if (found.length > 0) return `cosigned by ${found.join(", ")}; no policy says whether that is enough`;
     const names = note.signatures.map((one) => one.name).filter((name) => name !== log.name);
     const known = names.length > 0 ? `there are lines of ${names.join(", ")}, whose keys were not given` : "no line of any";
@@ -164,7 +169,7 @@ class Run {
     const { manifest } = window;
     const key = await this.step("verifying key", async () => {
       const cls = classOf(manifest, this.options.classes ?? CLASSES);
-      return new AttestationKey(await this.key(manifest.key_digest), cls);
+      return new AttestationKey(await this.keyFile(manifest.key_digest), cls);
     }, () => "the verifying key is the one that the manifest names, of the class that the policy names");
     const later = new Equations(this.random);
     const columns = await this.step("columns", async () => {
@@ -184,7 +189,7 @@ class Run {
     await this.batches(basis);
   }
 
-  private async key(digest: Uint8Array): Promise<VerifyingKey> {
+  private async keyFile(digest: Uint8Array): Promise<VerifyingKey> {
     const found = VerifyingKey.decode(await file(this.files, keyPath(digest)));
     need(hex(found.digest) === hex(digest), "the verifying key is not the one that the manifest names");
     return found;
@@ -212,7 +217,7 @@ class Run {
       need(found.complete < window.index, "the carried coins were not thrown when the manifest was entered", "log");
       thrown.beacon = found.value;
     }
-    const thinning = new ThinningKey(await this.key(window.coin.key_digest), key.cls.slots);
+    const thinning = new ThinningKey(await this.keyFile(window.coin.key_digest), key.cls.slots);
     const basis: CoinBasis = { window, coin: window.coin, key, thinning, thrown };
     const entry = log.of("thinning").find(([, one]) => hex(one.manifest) === hex(window.digest))?.[1];
     for (const one of entry?.tenants ?? []) {
@@ -244,7 +249,7 @@ class Run {
   }
 }
 
-/** Check a window of a log from its files. Never throws for what the files hold. */
+/** Check a window of a log from its files. Throws a Refusal for options that are malformed, never for what files hold. */
 export async function verifyWindow(files: Files, options: Options): Promise<Report> {
   const run = new Run(files, options);
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A window in the log: its manifest, and that it was opened and closed once, in its turn. SPEC A.1, D.2. */
-import { hex, need, refuse, same } from "./bytes.js";
+import { Unknown, hex, need, refuse, same } from "./bytes.js";
 import type { AttestationClass } from "./generated/classes.js";
 import type { CoinCommitment, Manifest, Record as LedgerRecord, WindowClose, WindowOpen } from "./generated/messages.js";
 import type { Log } from "./log.js";
@@ -85,9 +85,8 @@ export function thrownBy(log: Log, window: Entered): Entered {
 export function classOf(manifest: Manifest, classes: { readonly [name: string]: AttestationClass }): AttestationClass {
   const { class_name: name, class_digest: digest, table_digest: table } = manifest.policy;
   const found = Object.hasOwn(classes, name) ? classes[name] : undefined;
-  if (found === undefined) return refuse(`this page does not know the circuit class ${name}`);
-  need(hex(digest) === found.classDigest, `the policy names another build of class ${name} than this page's`);
-  need(hex(table) === found.tableDigest, `the policy's noise table is not that of class ${name}`);
+  const known = found !== undefined && hex(digest) === found.classDigest && hex(table) === found.tableDigest;
+  if (!known) throw new Unknown(`the policy names a circuit class ${name}, or a build of it, that this build does not know`);
   return found;
 }
 
