@@ -32,6 +32,7 @@ from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
+from ragseal.prover.proof_commands import proofs as proofs_group
 from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import Schedule, seconds_of
 from ragseal.prover.serving import ServeOptions
@@ -108,6 +109,7 @@ main.add_command(documents)
 main.add_command(accounts)
 main.add_command(auditors)
 main.add_command(fetch_keys)
+main.add_command(proofs_group)
 
 
 @main.command()

@@ -237,6 +237,7 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
     "CommitWindow": lambda s, c: admin_pb2.CommitWindowRequest(policy=b"", window="w2"),
     "EndWindow": lambda s, c: admin_pb2.EndWindowRequest(),
     "RetireWindow": lambda s, c: admin_pb2.RetireWindowRequest(window="w1"),
+    "ExportProofs": lambda s, c: admin_pb2.ExportProofsRequest(folder=str(s.live.folder / "published")),
     "Backup": lambda s, c: admin_pb2.BackupRequest(folder=str(s.live.folder / f"backup-{secrets.token_hex(4)}")),
 }
 
