@@ -8,12 +8,13 @@ import { taggedElement, taggedHash } from "./transcript.js";
 import type { Entered } from "./window.js";
 
 const PROVIDER = "provider";
-const OWNER = "auditor";
+const isAuditor = (owner: string): boolean => owner === "auditor" || (owner.startsWith("auditor-") && owner !== "auditor-");
+const isObserver = (owner: string): boolean => owner.startsWith("observer-") && owner !== "observer-";
 
 export interface Beacon {
   readonly value: bigint;
   readonly owners: readonly string[];
-  /** The place of the auditor's opening, the last of all. */
+  /** The place of the last opening, an auditor's. */
   readonly complete: number;
 }
 
@@ -22,7 +23,17 @@ function once<T>(seen: Map<string, T>, owner: string, value: T): void {
   seen.set(owner, value);
 }
 
-/** Every entry of a beacon holds, its auditor came last, and its value follows. */
+/** A later seal leaves out observers that had not opened, and nobody else; there is none once an auditor has opened. */
+function checkAgain(openings: Map<string, [number, BeaconOpening]>, before: readonly string[], owners: readonly string[], at: number): void {
+  const dropped = before.filter((owner) => !owners.includes(owner));
+  const fewer = before.filter((owner) => owners.includes(owner)).join(" ") === owners.join(" ");
+  need(dropped.length > 0 && fewer, "the beacon was sealed again with others than some of those before", "log");
+  const opened = [...openings].filter(([, [index]]) => index < at).map(([owner]) => owner);
+  need(!dropped.some((owner) => opened.includes(owner)), "the beacon was sealed again without one whose nonce was known", "log");
+  need(!opened.some(isAuditor), "the beacon was sealed again once an auditor's nonce was known", "log");
+}
+
+/** Every entry of a beacon holds, its auditors came last, and its value follows. */
 export function checkBeacon(log: Log, window: Entered): Beacon {
   const { manifest, digest } = window;
   const commits = new Map<string, [number, BeaconCommit]>();
@@ -52,21 +63,34 @@ export function checkBeacon(log: Log, window: Entered): Beacon {
   const [first, last] = [seals[0], seals.at(-1)];
   if (first === undefined || last === undefined) return refuse("the beacon was never sealed", "log");
   const [sealIndex, { owners }] = last;
-  const ends = owners.length >= 2 && owners[0] === PROVIDER && owners.at(-1) === OWNER;
-  need(ends, "the beacon's owners must begin with the provider and end with the auditor", "log");
+  const there = manifest.auditors.map((seat) => seat.owner).filter((owner) => (commits.get(owner)?.[0] ?? Infinity) < first[0]);
   const firstOpening = Math.min(...[...openings.values()].map(([at]) => at));
-  for (const owner of owners.slice(1)) {
-    const at = commits.get(owner)?.[0] ?? refuse(`the seal names ${owner}, who never committed to a nonce`, "log");
-    need(at < first[0] && at < firstOpening, `${owner} committed to its nonce after the seal or an opening`, "log");
+  let before: readonly string[] | undefined;
+  for (const [index, seal] of seals) {
+    const others = seal.owners.slice(1, seal.owners.length - there.length);
+    const ordered = [PROVIDER, ...others, ...there].join(" ") === seal.owners.join(" ") && others.every(isObserver);
+    need(there.length > 0 && ordered, "the beacon's owners must begin with the provider and end with the auditors that had committed", "log");
+    for (const owner of seal.owners.slice(1)) {
+      const at = commits.get(owner)?.[0] ?? refuse(`the seal names ${owner}, who never committed to a nonce`, "log");
+      need(at < first[0] && at < firstOpening, `${owner} committed to its nonce after the seal or an opening`, "log");
+    }
+    if (before !== undefined) checkAgain(openings, before, seal.owners, index);
+    before = seal.owners;
   }
   for (const [owner, [at]] of openings) {
     const named = seals.find(([, seal]) => seal.owners.includes(owner));
     need(named !== undefined && at > named[0], `${owner} opened its nonce before a seal named it`, "log");
   }
   const places = owners.map((owner) => openings.get(owner)?.[0] ?? refuse(`the beacon lacks the opening of ${owner}`, "log"));
-  const complete = places.at(-1) as number;
-  need(complete === Math.max(...places) && complete > sealIndex, "the auditor's opening is not the beacon's last entry", "log");
-  need(same(commits.get(OWNER)?.[1].public_key ?? digest, manifest.auditor_key), "the auditor of the beacon is not the manifest's", "log");
+  const complete = Math.max(...places);
+  const auditors = places.filter((_, i) => isAuditor(owners[i] as string));
+  const others = places.filter((_, i) => !isAuditor(owners[i] as string));
+  const late = Math.min(...auditors) > Math.max(...others, sealIndex);
+  need(late, "an auditor's opening is not among the beacon's last entries", "log");
+  for (const seat of manifest.auditors) {
+    const own = commits.get(seat.owner)?.[1].public_key;
+    need(own === undefined || same(own, seat.public_key), `${seat.owner} in the beacon has another key than in the manifest`, "log");
+  }
   const nonces = owners.flatMap((owner) => [utf8(owner), (openings.get(owner) as [number, BeaconOpening])[1].nonce]);
   return { value: taggedElement("beacon", digest, ...nonces), owners, complete };
 }

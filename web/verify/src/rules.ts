@@ -64,7 +64,14 @@ function manifest(m: Manifest): void {
   increasing(m.tenants);
   need(m.tenants.every((one) => one.dimension === m.policy.dimension), "an index has another dimension than the policy");
   need((m.coins.length === 1) === (m.policy.claim === "until-delivered"), "the claim and its coins do not fit");
-  need(!same(m.auditor_key, m.provider_key), "the provider is not its own auditor");
+  const keys = m.auditors.map((seat) => hex(seat.public_key));
+  need(keys.length > 0 && new Set(keys).size === keys.length, "auditors have a key of their own each, one at least");
+  need(new Set(m.auditors.map((seat) => seat.owner)).size === keys.length, "auditors have a name of their own each");
+  need(!keys.includes(hex(m.provider_key)), "the provider is not its own auditor");
+}
+
+function seat(s: AuditorSeat): void {
+  need(/^auditor(-.+)?$/su.test(s.owner), "an auditor is called auditor, or auditor-<name>");
 }
 
 function record(r: LedgerRecord): void {
@@ -93,6 +100,8 @@ export function checkRules(message: Messages[Tag]): void {
       return policy(message);
     case "manifest":
       return manifest(message);
+    case "auditor-seat":
+      return seat(message);
     case "record":
       return record(message);
     case "request":

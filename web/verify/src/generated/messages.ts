@@ -40,6 +40,27 @@ export interface Answer {
   readonly receipt: Receipt;
 }
 
+export interface AuditVerdict {
+  readonly tag: "audit-verdict";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly manifest: Uint8Array;
+  readonly log: Uint8Array;
+  readonly auditor: Uint8Array;
+  readonly digest: Uint8Array;
+  readonly outcome: string;
+  readonly epsilon: string;
+  readonly signature: Uint8Array;
+}
+
+export interface Seat {
+  readonly tag: "auditor-seat";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly owner: string;
+  readonly public_key: Uint8Array;
+}
+
 export interface BeaconCommit {
   readonly tag: "beacon-commit";
   /** The whole encoding, tag and version included. */
@@ -234,7 +255,7 @@ export interface Manifest {
   readonly accounts: number;
   readonly provider_key: Uint8Array;
   readonly beacon_commitment: Uint8Array;
-  readonly auditor_key: Uint8Array;
+  readonly auditors: readonly Seat[];
   readonly coins: readonly CoinCommitment[];
 }
 
@@ -586,6 +607,8 @@ export interface Messages {
   readonly "account": Account;
   readonly "account-ask": AccountAsk;
   readonly "answer": Answer;
+  readonly "audit-verdict": AuditVerdict;
+  readonly "auditor-seat": Seat;
   readonly "beacon-commit": BeaconCommit;
   readonly "beacon-opening": BeaconOpening;
   readonly "beacon-seal": BeaconSeal;
@@ -658,6 +681,19 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["record", ["message", "record"]],
     ["openings", ["message", "openings"]],
     ["receipt", ["message", "receipt"]],
+  ],
+  "audit-verdict": [
+    ["manifest", ["fixed", 32]],
+    ["log", ["fixed", 32]],
+    ["auditor", ["key"]],
+    ["digest", ["fixed", 32]],
+    ["outcome", ["name", 128]],
+    ["epsilon", ["text", 24]],
+    ["signature", ["fixed", 64]],
+  ],
+  "auditor-seat": [
+    ["owner", ["name", 128]],
+    ["public_key", ["key"]],
   ],
   "beacon-commit": [
     ["manifest", ["fixed", 32]],
@@ -778,7 +814,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["accounts", ["uint", 4]],
     ["provider_key", ["key"]],
     ["beacon_commitment", ["fixed", 32]],
-    ["auditor_key", ["key"]],
+    ["auditors", ["many", ["message", "auditor-seat"], 8]],
     ["coins", ["many", ["message", "coin-commitment"], 1]],
   ],
   "membership": [
@@ -996,4 +1032,4 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
 };
 
 /** What a log of this protocol holds. */
-export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "record"] as const;
+export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "audit-verdict", "record"] as const;
