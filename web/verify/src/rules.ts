@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What the fields of a message must say together: each kernel message's validate(). SPEC A, B, C. */
-import { compare, need, same, utf8 } from "./bytes.js";
-import type { Manifest, Messages, Policy, Record as LedgerRecord, Tag, TenantLinks } from "./generated/messages.js";
+import { compare, hex, need, same, utf8 } from "./bytes.js";
+import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Seat, Tag, TenantLinks } from "./generated/messages.js";
 import { checkSealKey } from "./signature.js";
 
 function gcd(a: bigint, b: bigint): bigint {
@@ -70,8 +70,15 @@ function manifest(m: Manifest): void {
   need(!keys.includes(hex(m.provider_key)), "the provider is not its own auditor");
 }
 
-function seat(s: AuditorSeat): void {
+function seat(s: Seat): void {
   need(/^auditor(-.+)?$/su.test(s.owner), "an auditor is called auditor, or auditor-<name>");
+}
+
+function verdict(v: AuditVerdict): void {
+  const passed = v.outcome === "PASS" || v.outcome === "SAMPLED-PASS";
+  need(passed || v.outcome === "FAIL" || v.outcome === "NO-VERDICT", "a verdict is one of four outcomes");
+  const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u.test(v.epsilon);
+  need(passed ? bound : v.epsilon === "", "the outcome and its epsilon do not fit");
 }
 
 function record(r: LedgerRecord): void {
@@ -100,6 +107,8 @@ export function checkRules(message: Messages[Tag]): void {
       return policy(message);
     case "manifest":
       return manifest(message);
+    case "audit-verdict":
+      return verdict(message);
     case "auditor-seat":
       return seat(message);
     case "record":
