@@ -75,13 +75,16 @@ class Submitter:
     async def _rounds(self) -> None:
         turns: set[asyncio.Task[None]] = set()
         while True:
-            size, note = self._log.published()
-            for peer in self._peers:
-                if not peer.busy and self._wants(peer, size):
-                    peer.busy = True
-                    turn = asyncio.create_task(self._turn(peer, size, note))
-                    turns.add(turn)
-                    turn.add_done_callback(turns.discard)
+            try:
+                size, note = self._log.published()
+                for peer in self._peers:
+                    if not peer.busy and self._wants(peer, size):
+                        peer.busy = True
+                        turn = asyncio.create_task(self._turn(peer, size, note))
+                        turns.add(turn)
+                        turn.add_done_callback(turns.discard)
+            except Exception:  # whatever it is, the next round may go well
+                _log.exception("nothing was submitted to witnesses")
             await asyncio.sleep(self._every)
 
     def _wants(self, peer: _Peer, size: int) -> bool:

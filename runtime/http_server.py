@@ -132,14 +132,17 @@ class HttpServer:
             self._listener.close()
 
     async def _accept(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
-        loop = asyncio.get_running_loop()
+        loop, trouble = asyncio.get_running_loop(), ""
         while True:
             try:
                 connection, peer = await loop.sock_accept(listener)
             except OSError as error:  # no descriptor is free: somebody has to let go of one
-                _log.warning("no connection can be taken: %s", error.strerror)
+                if trouble != str(error):
+                    trouble = str(error)
+                    _log.warning("no connection can be taken: %s", trouble)
                 await asyncio.sleep(0.2)
                 continue
+            trouble = ""
             kind, host = ("ipv6", f"[{peer[0]}]") if listener.family == socket.AF_INET6 else ("ipv4", peer[0])
             machine = machine_of(f"{kind}:{host}:{peer[1]}")
             limits = self._limits
@@ -176,6 +179,8 @@ class HttpServer:
             for left in reversed(range(self._limits.requests)):
                 if not await self._turn(reader, writer, machine, last=not left):
                     break
+            writer.close()  # what TLS still holds of the last answer goes out first
+            await asyncio.wait_for(writer.wait_closed(), self._limits.send)
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # a visitor that went away, or was too slow
         except Exception:

@@ -24,6 +24,7 @@ from ragseal.prover import __main__ as program
 from ragseal.prover import service
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
+from ragseal.prover.storage import fsck
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.rpc import open_channel
 from tests.simulator.provider import Clock, account_key, make_policy, new_state, open_provider
@@ -144,6 +145,10 @@ async def test_a_provider_gets_its_log_witnessed_and_shows_it(tmp_path: Path) ->
             writer.close()
             assert head.startswith(b"HTTP/1.1 200 OK")
             assert policy.open(body, log.verifier).checkpoint.size == 1
+        assert (provider.state.ledger_directory / "quorum").exists()
+        report = fsck.Report()
+        fsck.check_files(provider.state.directory, report)
+        assert not [note for note in report.notes if "quorum" in note]  # it is one of a provider's files
     finally:
         await server.stop()
         await cosigner.stop()

@@ -52,6 +52,7 @@ async def test_over_tls_with_the_files_of_every_other_edge(tmp_path: Path, monke
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
     async with serving(own) as address:
         assert await asked(f"https://{address}") == (200, b"POST hello")
+        assert await asked(f"https://{address}", "/large") == (200, bytes(LARGE))
         with pytest.raises(TransportError):
             await asked(f"http://{address}")
         monkeypatch.setenv("SSL_CERT_FILE", str(Authority(tmp_path, "other").path))

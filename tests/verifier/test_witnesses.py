@@ -6,8 +6,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.commitment import WindowClose
@@ -16,7 +18,10 @@ from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner
 from ragseal.ledger.policy import Policy
+from ragseal.verifier import audit as conducting
 from ragseal.verifier import verification
+from ragseal.verifier.__main__ import main
+from ragseal.verifier.evidence import Auditor, Undecided
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.verification import Environment
 from tests.simulator import GROUP, NOW, SimulatedEvidence, World
@@ -27,6 +32,8 @@ KEYS = [
 ]
 LINES = "\n".join(f"witness w{n} {key.verifier.vkey()}" for n, key in enumerate(KEYS))
 POLICY = Policy.parse(f"{LINES}\ngroup g 2 w0 w1 w2\nquorum g\n".encode())
+
+OTHER = NoteSigner("other.example", Ed25519PrivateKey.from_private_bytes(bytes([9]) * 32)).verifier.vkey()
 
 
 def note_of(world: World, size: int, entries: Sequence[bytes] | None = None) -> bytes:
@@ -154,3 +161,29 @@ def test_a_missing_quorum_hides_no_fail(world: World) -> None:
     world.made_by = "auditor"
     world.messages[world.at(WindowClose)] = WindowClose(world.digest, 3, 0)
     assert (audit(world).verdict, world.audit().verdict) == ("FAIL", "FAIL")
+
+
+def test_the_command_hands_the_policy_on_and_says_what_is_wrong_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Policy | None] = []
+
+    def judged(evidence: object, auditor: Auditor, *_: object, **__: object) -> Verdict:
+        seen.append(auditor.witness_policy)
+        raise Undecided("seen", "nothing")
+
+    monkeypatch.setattr(conducting, "audit", judged)
+    state, path = str(tmp_path / "auditor"), tmp_path / "policy"
+    log = World().signer.verifier.vkey()
+    run = CliRunner().invoke
+    assert run(main, ["init", "--state", state]).exit_code == 0
+    command = ["audit", "--state", state, "--provider", "127.0.0.1:1", "--log-key", log, "--out", str(tmp_path / "r")]
+    path.write_text(f"log {log}\n{LINES}\ngroup g 2 w0 w1 w2\nquorum g\n")
+    assert run(main, command).exit_code == 4
+    assert run(main, [*command, "--witness-policy", str(path)]).exit_code == 4
+    assert [one if one is None else one.quorum for one in seen] == [None, "g"]
+    for text, said in ((f"{LINES}\nquorum g\n", "line 4: 'g' is not defined"), ("log " + OTHER, "is not for the log")):
+        path.write_text(text if "quorum" in text else f"{text}\nquorum none\n")
+        refused = run(main, [*command, "--witness-policy", str(path)])
+        assert (refused.exit_code, said in " ".join(refused.output.split())) == (1, True), refused.output
+    assert len(seen) == 2
