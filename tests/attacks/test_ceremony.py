@@ -316,6 +316,25 @@ def test_a_shorter_ceremony_lacks_whom_one_knows(copy: Path) -> None:
         check_end(found, scene.BEACON)
 
 
+def test_an_auditor_takes_nothing_of_what_does_not_hold(copy: Path, tmp_path: Path) -> None:
+    published = hashlib.blake2b(scene.powers().read_bytes()).hexdigest()
+    state = State.create(tmp_path / "auditor", scene.party("eve"))
+    alice = f"alice={scene.public('alice').hex()}"
+
+    def take(*knows: str, beacon: str | None = None) -> None:
+        take_keys(state, copy, scene.powers(), published, knows, beacon, DEFAULT_CACHE, scene.mute)
+
+    with pytest.raises(ProofError, match="you know none of the parties"):
+        take()
+    with pytest.raises(ProofError, match="not with the one that you expect"):
+        take(alice, beacon="ab" * 32)
+    wrong_point(copy)
+    with pytest.raises(ProofError, match=r"section 8 \(C\)"):
+        take(alice)
+    assert state.key_entries() == []
+    assert list((state.directory / "keys").iterdir()) == []
+
+
 # --- powers -----------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,22 @@ def begun(done: Path, tmp_path: Path) -> Path:
     shutil.copytree(done, path)
     shutil.rmtree(path / "0003")
     return path
+
+
+#: Exchanges 64 bytes of a section's beginning with the next ones, or changes one byte so far before its end.
+SPOIL = """
+import sys
+path, kind, at = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+data, place = bytearray(open(path, "rb").read()), 12
+while int.from_bytes(data[place : place + 4], "little") != kind:
+    place += 12 + int.from_bytes(data[place + 4 : place + 12], "little")
+size, begin = int.from_bytes(data[place + 4 : place + 12], "little"), place + 12
+if at > 0:
+    data[begin : begin + 2 * at] = data[begin + at : begin + 2 * at] + data[begin : begin + at]
+else:
+    data[begin + size + at] ^= 1
+open(path, "wb").write(data)
+"""
 
 
 def tree(path: Path) -> dict[str, bytes]:
@@ -206,6 +223,11 @@ def test_a_contribution_that_fails_leaves_nothing(begun: Path, tmp_path: Path, m
         run('cp "$4" "$5"')  # nobody's secret is in it
     with pytest.raises(ProofError, match="what snarkjs wrote is wrong"):
         run('head -c 1000 "$4" > "$5"')
+    spoil = tmp_path / "spoil.py"
+    spoil.write_text(SPOIL)
+    for kind, at in ((8, 64), (10, -12 - len("dave"))):  # two points of C exchanged; a byte of the transcript
+        with pytest.raises(ProofError, match="what snarkjs wrote is wrong"):
+            run(f'{node} "$@" && {sys.executable} {spoil} "$5" {kind} {at}')
     assert tree(begun) == before
     assert sorted(p.name for p in begun.iterdir()) == ["0000", "0001", "0002", DESCRIPTION]
     asked = tmp_path / "asked"
