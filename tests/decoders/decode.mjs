@@ -255,8 +255,9 @@ const MESSAGES = {
   membership: [message("account"), u32, list(hash, 64)],
   manifest: [
     name, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey, hash,
-    publicKey, list(message("coin-commitment"), 1),
+    list(message("auditor-seat"), 8), list(message("coin-commitment"), 1),
   ],
+  "auditor-seat": [name, publicKey],
   "coin-commitment": [element, hash, list(hash, 1)],
   "thinned-index": [name, hash, hash, hash],
   thinning: [hash, list(message("thinned-index"), 256)],
