@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Forgeries of tests/attacks, and lies of a whole log, as the browser's checks see them in the public files.
 
-The log is signed whatever it says, so what does not hold is its signer's.  Every forgery of that folder is read like
-this by ``python -m pytest -p tests.web.second_reader tests/attacks``.
+The log is signed whatever it says, so what does not hold is its signer's.  Every forgery of that folder is read so by
+``python -m pytest -p tests.web.second_reader tests/attacks``.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def dropped(kind: type[Any], number: int = 0) -> Callable[[World], None]:
 
 def other_beacon(world: World) -> None:
     at = world.at(WindowOpen)
-    world.messages[at] = replace(world.messages[at], beacon=world.beacon ^ 1)  # type: ignore[type-var]
+    world.messages[at] = WindowOpen(world.digest, world.beacon ^ 1, world.messages[at].time)
 
 
 def sealed_without_the_auditor(world: World) -> None:

@@ -139,6 +139,11 @@ def other_note(size: int, key: str) -> Change:
     return change
 
 
+def other_key(published: Published) -> None:
+    """A sound key, of another class."""
+    published.only(KEY).write_bytes(machine("ranked-tiny-two").key.vk.to_bytes())
+
+
 def of_another_size(published: Published) -> None:
     path = published.folder / "checkpoint"
     path.write_bytes(path.read_bytes().replace(b"\n12\n", b"\n13\n"))
@@ -153,6 +158,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
     "another tree of the log's key": (other_note(12, "log"), "entries", "do not hash to the signed root"),
     "a bit of the key": (byte(KEY, 70), "verifying key", "not on the curve|canonical"),
     "a bit of an IC point": (byte(KEY, -1), "verifying key", "not on the curve|canonical"),
+    "another key": (other_key, "verifying key", "not the one that the manifest names"),
     "a bit of a column": (byte(COLUMNS, 40), "columns", "not those that the log names"),
     "another opening of columns": (other_opening, "columns", "not the one that the log names"),
     "two tenants' columns swapped": (swapped(COLUMNS), "columns", "not those that the log names"),
