@@ -106,7 +106,7 @@ def dropped(kind: type[Any], number: int = 0) -> Callable[[World], None]:
 
 def other_beacon(world: World) -> None:
     at = world.at(WindowOpen)
-    world.messages[at] = WindowOpen(world.digest, world.beacon ^ 1, world.messages[at].time)
+    world.messages[at] = replace(world.messages[at], beacon=world.beacon ^ 1)  # type: ignore[type-var]
 
 
 def sealed_without_the_auditor(world: World) -> None:
