@@ -106,7 +106,9 @@ def dropped(kind: type[Any], number: int = 0) -> Callable[[World], None]:
 
 def other_beacon(world: World) -> None:
     at = world.at(WindowOpen)
-    world.messages[at] = WindowOpen(world.digest, world.beacon ^ 1, world.messages[at].time)
+    opened = world.messages[at]
+    assert isinstance(opened, WindowOpen)
+    world.messages[at] = replace(opened, beacon=opened.beacon ^ 1)
 
 
 def sealed_without_the_auditor(world: World) -> None:
