@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -27,6 +29,7 @@ from ragseal.runtime.http_server import HttpServer
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 KEY = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x02"), COSIGNATURE)
+WEB = Path(__file__).resolve().parents[2] / "ledger" / "web"
 HARNESS = Path(__file__).with_name("page_harness.mjs")
 
 
@@ -203,8 +206,29 @@ def test_the_page_needs_nothing_from_outside() -> None:
     html = index_html().decode()
     assert not re.search(r"(src|href)=[\"'](https?:)?//|@import|url\(", html)
     assert "innerHTML" not in html
+    assert "unsafe-inline" not in html
+    assert "/* verify */" not in html
     for needed in ('lang="en"', "default-src 'none'", 'role="status"', "<caption>", 'scope="col"', "<main>"):
         assert needed in html
+
+
+def test_the_policy_allows_exactly_the_scripts_that_the_page_holds() -> None:
+    """And the bundle among them is the committed one, by the digest that stands beside it."""
+    html = index_html().decode()
+    policy = re.search(r"script-src ([^;]*); style-src ([^;]*);", html)
+    assert policy is not None
+
+    def hashes(found: list[str]) -> str:
+        digests = [hashlib.sha256(text.encode()).digest() for text in found]
+        return " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
+
+    scripts = re.findall(r"<script(?: id=\"verify\")?>(.*?)</script>", html, re.DOTALL)
+    assert (len(scripts), html.count("<script")) == (3, 3)
+    assert policy[1] == hashes(scripts)
+    assert policy[2] == hashes(re.findall(r"<style>(.*?)</style>", html, re.DOTALL))
+    digest = hashlib.sha256(scripts[0].encode()).hexdigest()
+    assert (WEB / "verify.js.sha256").read_text() == f"{digest}  verify.js\n"
+    assert html.count(digest) == 1  # the page says it
 
 
 @pytest.mark.asyncio

@@ -165,10 +165,10 @@ class Checker {
     const data = fromBase64(payload.replaceAll("-", "+").replaceAll("_", "/"), "payload");
     const signed = join(utf8(`DSSEv1 ${utf8(PAYLOAD_TYPE).length} ${PAYLOAD_TYPE} ${data.length} `), data);
     const wanted = this.options.auditorKey?.trim();
-    const keys = wanted ? [wanted] : signatures.map((one: { keyid?: unknown }) => String(one.keyid));
+    const keys = wanted ? [wanted] : signatures.map((one: { keyid?: unknown } | null) => String(one?.keyid));
     const signer = keys.find((key) => {
       const bytes = fromHex(key);
-      return signatures.some((one: { sig?: unknown }) => signatureHolds(bytes, signed, fromBase64(String(one.sig), "sig")));
+      return signatures.some((one: { sig?: unknown } | null) => signatureHolds(bytes, signed, fromBase64(String(one?.sig), "sig")));
     });
     need(signer !== undefined, wanted ? `no signature is by the auditor's key ${wanted}` : "no signature is by a key that it names");
     const statement = parsed(new TextDecoder().decode(data), "statement") as { [name: string]: unknown };
@@ -187,7 +187,7 @@ class Checker {
     need(typeof log?.key === "string", "the verdict does not name its log");
     if (typeof log.checkpoint !== "string") return this.say(name, "open", "the log that was audited: the verdict has no checkpoint of it");
     const { checkpoint } = openCheckpoint(utf8(log.checkpoint), parseKey(log.key));
-    const roots = Array.isArray(subjects) ? subjects.map((one: { digest?: { sha256?: unknown } }) => one?.digest?.sha256) : [];
+    const roots = Array.isArray(subjects) ? subjects.map((one: { digest?: { sha256?: unknown } } | null) => one?.digest?.sha256) : [];
     need(roots.includes(hex(checkpoint.root)), "the checkpoint's root is not a subject of the statement");
     if (this.options.logKey) need(this.options.logKey.trim() === log.key, `it is about another log, with the key ${log.key}`);
     const same = this.options.logKey ? "this log" : `the log with the key ${log.key}`;
