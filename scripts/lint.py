@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
+WEB = ROOT / "web" / "verify"
 PROGRAMS = ["bench", "examples", "scripts", "vectors"]  #: what is typed strictly beside the package
 
 CHECKS: list[tuple[str, list[str], Path]] = [
@@ -25,14 +26,26 @@ CHECKS: list[tuple[str, list[str], Path]] = [
     ("generated constants", [sys.executable, "scripts/constants.py", "--check"], ROOT),
     ("generated protobuf code", [sys.executable, "scripts/protos.py", "--check"], ROOT),
     ("generated vectors", [sys.executable, "vectors/generate.py", "--check"], ROOT),
+    ("generated TypeScript", [sys.executable, "scripts/web_messages.py", "--check"], ROOT),
     ("reference pages", [sys.executable, "scripts/docs.py", "--check"], ROOT),
     ("clippy", ["cargo", "clippy", "--release", "--quiet", "--all-targets", "--", "-D", "warnings"], ROOT / "native"),
     ("cargo fmt", ["cargo", "fmt", "--check"], ROOT / "native"),
 ]
 
 
+#: What needs npm's packages in web/verify: `npm ci` there, or `scripts/setup.py --extras`, brings them.
+WEB_CHECKS: list[tuple[str, list[str], Path]] = [
+    ("TypeScript", ["node", "node_modules/typescript/bin/tsc", "-p", "."], WEB),
+    ("the page's bundle", ["node", "build.mjs", "--check"], WEB),
+]
+
+
 def main() -> None:
     checks = list(CHECKS)
+    if (WEB / "node_modules" / "esbuild").exists():
+        checks += WEB_CHECKS
+    else:
+        print("skip TypeScript, the page's bundle: npm's packages are not there (npm ci in web/verify)", flush=True)
     if shutil.which("circomspect"):  # cargo install circomspect
         checks.append(
             (

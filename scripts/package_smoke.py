@@ -29,6 +29,7 @@ PROGRAMS = ("ragseal-provider", "ragseal-verifier", "ragseal-observer", "ragseal
 SHIPPED = (
     "SPEC.md", "README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO", "pyproject.toml", "Makefile", "native/Cargo.toml",
     "proto/ragseal/v1/provider.proto", "tests/conftest.py", "circuits/attestation.circom", "examples/one_window.py",
+    "web/verify/package-lock.json", "web/verify/src/verify.ts",
 )  # fmt: skip
 
 
@@ -100,6 +101,8 @@ def check_wheel(wheel: Path) -> None:
         "circuits/ranked_classes.toml",
         "circuits/package-lock.json",
         "ledger/web/index.html",
+        "ledger/web/verify.js",
+        "ledger/web/window.js",
         "py.typed",
     ):
         expect(f"ragseal/{name}" in names, f"the wheel lacks ragseal/{name}")

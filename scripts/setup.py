@@ -3,7 +3,8 @@
 
 ``--run-only`` leaves out what only tests and linters need.  ``--extras`` makes a second virtual environment with the
 optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB), the frameworks that
-client/adapters serves, and the engines that prover/sources reads.
+client/adapters serves, and the engines that prover/sources reads.  It also installs npm's packages of web/verify and,
+where it may, Debian's Chromium, in which the observer's page is tested.
 
 Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
 Only the Python standard library is needed to run this file.
@@ -131,6 +132,16 @@ class Environment:
         )
 
 
+def install_chromium() -> None:
+    """Debian's, where this may be installed; else the tests in a browser say that it is missing."""
+    if any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
+        return
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        run(["apt-get", "install", "-y", "--no-install-recommends", "chromium"], "Chromium")
+    else:
+        print("setup: Chromium is not on the PATH; on Debian: apt-get install chromium", flush=True)
+
+
 def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever python3 is there
         sys.exit(f"setup: Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
@@ -155,6 +166,16 @@ def main() -> None:
         cwd=ROOT / "circuits",
     )
     if "--extras" in sys.argv:
+        if not (ROOT / "web" / "verify" / "node_modules").exists():
+            main_environment.forget("verify")
+        main_environment.step(
+            "verify",
+            digest("web/verify/package*.json"),
+            [npm, "ci", "--no-audit", "--no-fund", "--silent"],
+            "what the observer's page is bundled and tested with",
+            cwd=ROOT / "web" / "verify",
+        )
+        install_chromium()
         optional = Environment(ROOT / ".venv-extras")
         optional.install(OPTIONAL)
         optional.install_native(wheel)

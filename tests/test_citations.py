@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-READ = {".py", ".pyi", ".rs", ".circom", ".toml", ".md", ".mjs", ".proto", ".html", ".css", ".sh"}
+READ = {".py", ".pyi", ".rs", ".circom", ".toml", ".md", ".mjs", ".ts", ".proto", ".html", ".css", ".sh"}
 
 _CLAUSE = r"[A-Z](?:\.\d+)*(?!\w)"
 _NAME = r"[A-Z][a-z]+(?:-[A-Z][a-z]+)?"

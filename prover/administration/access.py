@@ -15,7 +15,7 @@ from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import LedgerError, MismatchError, TransportError
 from ragseal.ledger.log import Log
-from ragseal.prover import assembly, committing
+from ragseal.prover import assembly, committing, publishing
 from ragseal.prover.administration import auditors, backup, operations, place
 from ragseal.prover.administration.operations import Progress, Reading
 from ragseal.prover.administration.remote import Remote
@@ -69,6 +69,8 @@ class Administration(Protocol):
     def close(self, window: str) -> Told: ...
 
     def retire(self, window: str, agreed: bool, unproven: bool, progress: Progress) -> Told: ...
+
+    def export_proofs(self, folder: Path, window: str, progress: Progress) -> Told: ...
 
     def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told: ...
 
@@ -164,6 +166,10 @@ class Local:
             operations.prove_for_audits(retiring, meant, unproven, progress)
             retiring.retire(meant)
             return operations.retired(meant, retiring.sweep())
+
+    def export_proofs(self, folder: Path, window: str, progress: Progress) -> Told:
+        with self._provider() as provider:
+            return publishing.export(provider, provider.new_proofs(), folder, window, progress)
 
     def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
         with Log.open(self._state.ledger_directory, self._state.log_signer) as ledger:

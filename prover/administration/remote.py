@@ -133,6 +133,10 @@ class Remote:
         request = admin_pb2.RetireWindowRequest(window=window, agreed=agreed, unproven=unproven)
         return self._long("RetireWindow", request, progress)
 
+    def export_proofs(self, folder: Path, window: str, progress: Progress) -> Told:
+        request = admin_pb2.ExportProofsRequest(folder=str(folder), window=window)
+        return self._long("ExportProofs", request, progress)
+
     def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
         request = admin_pb2.BackupRequest(folder=str(folder), keys="" if keys is None else str(keys))
         return self._long("Backup", request, progress)

@@ -9,12 +9,14 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ragseal.embedder import Embedder
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.prover import publishing
 from ragseal.prover.administration import auditors, backup, operations, place
 from ragseal.prover.administration.operations import Lines, Progress, Reading
 from ragseal.prover.commitment.registry import Registration
@@ -214,6 +216,19 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             window = await serving.purging(lambda: prove(tell))
             await serving.purging(lambda: serving.retiring.retire(window))
             return operations.retired(window, await serving.sweep())
+
+        async for said in _telling(work):
+            yield said
+
+    @streams
+    async def ExportProofs(self, request: admin_pb2.ExportProofsRequest, context: Any) -> AsyncIterator[Any]:
+        folder, serving = Path(request.folder), self._serving
+        if not folder.is_absolute():
+            raise ConfigurationError("name the folder of the proofs by an absolute path")
+
+        async def work(tell: Progress) -> Told:
+            write = partial(publishing.export, serving.provider, serving.proofs, folder, request.window, tell)
+            return await serving.purging(write)
 
         async for said in _telling(work):
             yield said

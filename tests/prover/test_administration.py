@@ -389,6 +389,7 @@ def test_strangers_cannot_call_it(serving: Live) -> None:
                 ("ListAuditors", admin_pb2.ListAuditorsRequest()),
                 ("CommitWindow", admin_pb2.CommitWindowRequest(window="w2")),
                 ("Backup", admin_pb2.BackupRequest(folder=str(serving.folder / "stolen"))),
+                ("ExportProofs", admin_pb2.ExportProofsRequest(folder=str(serving.folder / "stolen"))),
                 ("PutDocuments", iter([admin_pb2.PutDocumentsRequest(tenant="acme")])),
                 ("DeleteDocuments", admin_pb2.DeleteDocumentsRequest(tenant="acme", ids=["acme-1"])),
                 ("EraseDocument", admin_pb2.EraseDocumentRequest(tenant="acme", id="acme-1", reason="art. 17")),
@@ -408,6 +409,7 @@ def test_strangers_cannot_call_it(serving: Live) -> None:
         "GetStatus", "EndWindow", "RemoveAccount", "AddAccounts", "ListAccounts", "CommitWindow", "Backup",
         "PutDocuments", "DeleteDocuments", "ListDocuments", "SyncDocuments",
         "EraseDocument", "ListErasures", "RetireWindow", "AdmitAuditor", "RemoveAuditor", "ListAuditors",
+        "ExportProofs",
     }  # fmt: skip
 
 

@@ -172,6 +172,14 @@ class RetireWindowRequest(_message.Message):
     unproven: bool
     def __init__(self, window: _Optional[str] = ..., agreed: _Optional[bool] = ..., unproven: _Optional[bool] = ...) -> None: ...
 
+class ExportProofsRequest(_message.Message):
+    __slots__ = ("folder", "window")
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    window: str
+    def __init__(self, folder: _Optional[str] = ..., window: _Optional[str] = ...) -> None: ...
+
 class BackupRequest(_message.Message):
     __slots__ = ("folder", "keys")
     FOLDER_FIELD_NUMBER: _ClassVar[int]

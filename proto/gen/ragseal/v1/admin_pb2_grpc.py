@@ -114,6 +114,11 @@ class AdminServiceStub:
                 request_serializer=ragseal_dot_v1_dot_admin__pb2.RetireWindowRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminProgress.FromString,
                 _registered_method=True)
+        self.ExportProofs = channel.unary_stream(
+                '/ragseal.v1.AdminService/ExportProofs',
+                request_serializer=ragseal_dot_v1_dot_admin__pb2.ExportProofsRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminProgress.FromString,
+                _registered_method=True)
         self.Backup = channel.unary_stream(
                 '/ragseal.v1.AdminService/Backup',
                 request_serializer=ragseal_dot_v1_dot_admin__pb2.BackupRequest.SerializeToString,
@@ -230,6 +235,13 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportProofs(self, request, context):
+        """Writes the proofs of a closed window, and what they are about, as files for everybody.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Backup(self, request, context):
         """Copies all that the provider keeps, as of one checkpoint.
         """
@@ -318,6 +330,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
             'RetireWindow': grpc.unary_stream_rpc_method_handler(
                     servicer.RetireWindow,
                     request_deserializer=ragseal_dot_v1_dot_admin__pb2.RetireWindowRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminProgress.SerializeToString,
+            ),
+            'ExportProofs': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportProofs,
+                    request_deserializer=ragseal_dot_v1_dot_admin__pb2.ExportProofsRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminProgress.SerializeToString,
             ),
             'Backup': grpc.unary_stream_rpc_method_handler(
@@ -757,6 +774,33 @@ class AdminService:
             target,
             '/ragseal.v1.AdminService/RetireWindow',
             ragseal_dot_v1_dot_admin__pb2.RetireWindowRequest.SerializeToString,
+            ragseal_dot_v1_dot_admin__pb2.AdminProgress.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportProofs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ragseal.v1.AdminService/ExportProofs',
+            ragseal_dot_v1_dot_admin__pb2.ExportProofsRequest.SerializeToString,
             ragseal_dot_v1_dot_admin__pb2.AdminProgress.FromString,
             options,
             channel_credentials,

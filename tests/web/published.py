@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A window's public files in a folder, and what the TypeScript checks (ledger/web/verify.js, in Node) say of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragseal.kernel.proofs import ASKED_TOGETHER
+from ragseal.ledger.proof_files import batch_path, columns_path, key_path, write_files
+from ragseal.ledger.tiles import TileFolder
+from tests.simulator import World
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "web" / "verify" / "bin" / "verify-window.mjs"
+NODE = shutil.which("node")
+
+
+class Shown:
+    """A world's log as `ragseal-observer export` reads it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def checkpoint(self) -> bytes:
+        return self._world.checkpoint()
+
+    async def entries(self, start: int, count: int) -> Sequence[bytes]:
+        return self._world.entries()[start : start + count]
+
+
+@dataclass
+class Said:
+    """A report."""
+
+    state: str
+    proven: int
+    lines: list[dict[str, str]]
+    exit: int = field(default=0)
+
+    def of(self, state: str) -> dict[str, str]:
+        """Texts of the lines in a state, by step."""
+        return {line["step"]: line["text"] for line in self.lines if line["state"] == state}
+
+    @property
+    def bad(self) -> dict[str, str]:
+        return self.of("bad")
+
+    @property
+    def whose(self) -> list[str]:
+        """Who could have made what does not hold."""
+        return [line["whose"] for line in self.lines if line["state"] == "bad"]
+
+
+@dataclass
+class Published:
+    """A folder of public files and the log's key."""
+
+    folder: Path
+    key: str
+
+    def check(self, *options: str) -> Said:
+        """What Node says of the folder."""
+        assert NODE is not None
+        command = [NODE, str(PROGRAM), str(self.folder), "--log-key", self.key, "--json", *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode in (0, 1, 3), done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return Said(found["state"], found["proven"], found["lines"], done.returncode)
+
+    def only(self, pattern: str) -> Path:
+        """The one file that matches."""
+        (found,) = self.folder.glob(pattern)
+        return found
+
+
+def publish(world: World, folder: Path, *, with_proofs: bool = True) -> Published:
+    """All public files of a world's newest window."""
+    published = Published(folder, world.signer.verifier.vkey())
+    export_log(world, folder)
+    files = {key_path(world.key.digest): world.key.vk.to_bytes()}
+    files |= {columns_path(one.columns_digest()): one.encode() for one in world.files.values()}
+    seqs = [record.seq for record in world.records()]
+    for first in range(0, len(seqs) if with_proofs else 0, ASKED_TOGETHER):
+        batch = world.tamper_batch(world.batch(world.digest, seqs[first : first + ASKED_TOGETHER]))
+        files[batch_path(world.digest, first)] = batch.encode()
+    write_files(folder, files)
+    return published
+
+
+def export_log(world: World, folder: Path) -> None:
+    """The log's tiles, into a new place."""
+    for old in (folder / "tile", folder / "checkpoint", folder / ".sizes.json"):
+        shutil.rmtree(old) if old.is_dir() else old.unlink(missing_ok=True)
+    tiles = TileFolder(folder, world.signer.verifier)
+    try:
+        shown: Any = Shown(world)
+        asyncio.run(tiles.update(shown))
+    finally:
+        tiles.close()

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Coins, as the browser's checks see them: a provider that thins its indices otherwise signs a log that says so.
+
+A real window with coins is published; then the log names another file for one tenant, and is signed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.kernel.commitment import Thinning
+from ragseal.kernel.thinning import ThinnedFile
+from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.proof_files import columns_path, write_files
+from ragseal.prover import publishing
+from ragseal.prover.storage.window_secrets import thinned_index
+from tests.simulator.live import live
+from tests.web.published import NODE, Published, export_log
+from tests.web.test_window_in_node import other_response
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
+
+
+@dataclass
+class Log:
+    """A log as the observer exports it."""
+
+    signer: NoteSigner
+    all: list[bytes]
+
+    def entries(self) -> list[bytes]:
+        return self.all
+
+    def checkpoint(self) -> bytes:
+        return Checkpoint(self.signer.name, len(self.all), MerkleTree(self.all).root()).sign(self.signer)
+
+
+@dataclass
+class Scene:
+    folder: Path
+    log: Log
+    files: list[ThinnedFile]  #: of every tenant, in the log's order
+
+    def published(self) -> Published:
+        made: Any = self.log
+        export_log(made, self.folder)
+        return Published(self.folder, self.log.signer.verifier.vkey())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    folder = tmp_path_factory.mktemp("coins")
+    with live(folder / "scene", coins=True) as provider:
+        with provider.client() as client:
+            client.ask("report about topic 5")
+        provider.call(provider.server.serving.turn(provider.window))
+        tools, window = provider.provider, provider.window
+        publishing.export(tools, provider.server.serving.proofs, folder / "public", "", lambda *_: None)
+        assert window.thinning is not None
+        files = [thinned_index(tools.state, window.digest, one.tenant) for one in window.thinning.tenants]
+        entries = [tools.ledger.entry(index) for index in range(tools.ledger.size)]
+        log = Log(tools.state.log_signer, entries)
+    return Scene(folder / "public", log, [ThinnedFile.decode(file) for file in files])
+
+
+@pytest.fixture
+def scene(made: Scene) -> Scene:
+    """The honest window; the files of a forgery are named by their own digests, so nothing honest is replaced."""
+    return replace(made, log=Log(made.log.signer, list(made.log.all)))
+
+
+def thinning_at(scene: Scene) -> int:
+    return next(at for at, entry in enumerate(scene.log.all) if entry.startswith(b"\x08thinning"))
+
+
+FORGERIES: dict[str, tuple[Callable[[ThinnedFile, ThinnedFile], ThinnedFile], str]] = {
+    "the proof of another tenant": (
+        lambda own, other: replace(own, proof=other.proof),
+        "the proof that hidden slots are empty does not hold",
+    ),
+    "the scores of another tenant": (
+        lambda own, other: replace(own, scores=other.scores),
+        "the proof that hidden slots are empty does not hold",
+    ),
+    "another link": (
+        lambda own, other: replace(own, link=other_response(own.link)),
+        "a proof of opening does not hold",
+    ),
+    "another opening": (
+        lambda own, other: replace(own, opening=other_response(own.opening)),
+        "a proof of opening does not hold",
+    ),
+}
+
+
+def test_the_honest_window_holds(scene: Scene) -> None:
+    said = scene.published().check()
+    assert (said.state, said.proven) == ("good", 1)
+    assert said.of("good")["columns"].endswith("the slots that the coins hide are empty in them, and no others")
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_an_index_that_is_thinned_otherwise_is_seen(name: str, scene: Scene) -> None:
+    forge, match = FORGERIES[name]
+    at = thinning_at(scene)
+    entry = Thinning.decode(scene.log.all[at])
+    forged = forge(scene.files[0], scene.files[1])
+    kept = (scene.folder / columns_path(forged.columns_digest())).read_bytes()
+    lines = (forged.entry(entry.tenants[0].tenant), *entry.tenants[1:])
+    scene.log.all[at] = replace(entry, tenants=lines).encode()
+    write_files(scene.folder, {columns_path(forged.columns_digest()): forged.encode()})
+    try:
+        said = scene.published().check()
+    finally:
+        write_files(scene.folder, {columns_path(forged.columns_digest()): kept})
+    assert list(said.bad) == ["columns"], said.lines
+    assert match in said.bad["columns"]
+
+
+def test_a_thinning_before_the_beacon_is_complete_is_seen(scene: Scene) -> None:
+    at = thinning_at(scene)
+    scene.log.all.insert(at - 1, scene.log.all.pop(at))
+    said = scene.published().check()
+    assert "thinned before the beacon was complete" in said.bad["index versions"]

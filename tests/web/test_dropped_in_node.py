@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that a visitor drops on the page: receipts, tlog proofs, signed verdicts; any change of a byte is seen."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ragseal.kernel.attestation import Receipt
+from ragseal.ledger.receipt import InclusionBundle
+from ragseal.verifier.signed.statement import FILE_NAME
+from tests.simulator import World
+from tests.verifier.test_signed_verdict import KEY, LOG, honest, resigned
+from tests.web.published import NODE
+
+SCRIPT = Path(__file__).with_name("dropped.mjs")
+AUDITOR = KEY.public_key().public_bytes_raw().hex()
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
+_ = honest  # a fixture
+
+
+def said(files: Sequence[Path], log: str = "-", auditor: str = "-") -> list[tuple[str, str]]:
+    """State and text of every line."""
+    assert NODE is not None
+    command = [NODE, str(SCRIPT), log, auditor, *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return [(line["state"], line["text"]) for line in json.loads(done.stdout)]
+
+
+def states(lines: list[tuple[str, str]]) -> set[str]:
+    return {state for state, _ in lines}
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World.honest()
+
+
+@pytest.fixture
+def exported(world: World, tmp_path: Path) -> dict[str, Path]:
+    """A receipt as `ragseal-client receipts export` writes it."""
+    answer = world.answers[1]
+    body = answer.receipt.body
+    parts = {
+        "receipt": answer.receipt.encode(),
+        "record": answer.record.encode(),
+        "tlog-proof": InclusionBundle(body.index, answer.receipt.path, body.checkpoint).to_text(),
+        "manifest": world.messages[0].encode(),
+        "answer": answer.encode(),
+    }
+    out = {name: tmp_path / f"one.{name}" for name in parts}
+    for name, data in parts.items():
+        out[name].write_bytes(data)
+    return out
+
+
+def test_a_receipt_holds_as_far_as_its_files_go(world: World, exported: dict[str, Path]) -> None:
+    key = world.signer.verifier.vkey()
+    whole = [exported[name] for name in ("receipt", "record", "tlog-proof", "manifest")]
+    assert states(said(whole, key)) == {"good"}
+    assert states(said(whole)) == {"good", "open"}  # without the log's key
+    for missing in ("record", "manifest"):
+        lines = said([path for path in whole if path != exported[missing]], key)
+        assert states(lines) <= {"good", "open"}
+        assert "open" in states(lines)
+    lines = said([exported["answer"], exported["manifest"]], key)
+    assert [state for state, _ in lines].count("open") == 1  # slots and texts are the account's to check
+    assert states(said([exported["record"]])) == {"open"}
+
+
+@pytest.mark.parametrize("name", ["receipt", "record", "tlog-proof", "manifest"])
+def test_any_other_byte_is_seen(name: str, world: World, exported: dict[str, Path]) -> None:
+    key, data = world.signer.verifier.vkey(), exported[name].read_bytes()
+    whole = [exported[one] for one in ("receipt", "record", "tlog-proof", "manifest")]
+    for at in random.Random(name).sample(range(len(data)), 12):
+        exported[name].write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        lines = said(whole, key)
+        assert states(lines) != {"good"}, at
+        assert "bad" in states(lines) or name == "manifest", (at, lines)  # of another manifest nothing is said
+
+
+def test_a_receipt_for_another_record(world: World, exported: dict[str, Path]) -> None:
+    exported["record"].write_bytes(world.answers[2].record.encode())
+    lines = said([exported["receipt"], exported["record"]], world.signer.verifier.vkey())
+    assert ("bad", "none of the records that were dropped is the receipt's") in lines
+    other = Receipt.decode(exported["receipt"].read_bytes())
+    assert other.body.record_digest != world.answers[2].record.digest()
+
+
+def test_a_verdict_and_whose_it_is(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    path.write_bytes(honest[0])
+    lines = said([path], LOG.vkey(), AUDITOR)
+    assert [state for state, _ in lines] == ["good", "good", "good", "open"]
+    assert lines[2][1].startswith("it says: PASS epsilon_audit=")
+    named = said([path])
+    assert named[0] == (
+        "open",
+        f"signed by the auditor key {AUDITOR}: compare it with the key that the auditor published",
+    )
+    (line,) = said([path], LOG.vkey(), "ab" * 32)
+    assert line[0] == "bad"
+
+
+def other_line(statement: dict[str, dict[str, str]]) -> None:
+    statement["predicate"]["line"] = "FAIL"
+
+
+def other_subject(statement: dict[str, object]) -> None:
+    statement["subject"] = [{"name": "log", "digest": {"sha256": "0" * 64}}]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"), [(other_line, "contradict each other"), (other_subject, "not a subject of the statement")]
+)
+def test_a_verdict_that_contradicts_itself(
+    honest: tuple[bytes, bytes], tmp_path: Path, change: Callable[[object], None], match: str
+) -> None:
+    """The auditor signed it, as it stands."""
+    path = tmp_path / FILE_NAME
+    path.write_bytes(resigned(honest[0], change))
+    assert any(state == "bad" and match in text for state, text in said([path], LOG.vkey(), AUDITOR))
+
+
+def test_what_a_verdict_says_cannot_be_another(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
+    path, data = tmp_path / FILE_NAME, honest[0]
+    start = data.index(b'"payload": "') + 12
+    for at in range(start, start + 400, 40):
+        other = b"A" if data[at : at + 1] != b"A" else b"B"
+        path.write_bytes(data[:at] + other + data[at + 1 :])
+        assert said([path], LOG.vkey(), AUDITOR)[0][0] == "bad"
+
+
+@pytest.mark.parametrize("given", [[None], [{}], [{"keyid": 3, "sig": None}], []])
+def test_an_envelope_without_proper_signatures(
+    given: list[object], honest: tuple[bytes, bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / FILE_NAME
+    path.write_text(json.dumps({**json.loads(honest[0]), "signatures": given}))
+    assert states(said([path])) == states(said([path], LOG.vkey(), AUDITOR)) == {"bad"}
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"not ragseal's", b"\x06policy\x00\x01", bytes(40)])
+def test_what_is_nothing_of_this(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    assert states(said([path])) == {"bad"}

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A window's public files, checked in TypeScript by Node: an honest window holds, one that was changed does not."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.commitment import IndexFile
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.params import R
+from ragseal.kernel.proofs import ProofBatch
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner, NoteVerifier
+from tests.attacks.test_batches import rerandomised
+from tests.attacks.world import AttackWorld, machine, make_tenant, policy, queried
+from tests.simulator import key_of
+from tests.web.published import NODE, Published, publish
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
+
+BATCH, BUNDLE, HASHES, KEY, COLUMNS = "proofs/*/0.bin", "tile/entries/**/*", "tile/0/**/*", "vk-*.bin", "columns/*.bin"
+Change = Callable[[Published], None]
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    """Three records of two tenants."""
+    return publish(queried(), tmp_path_factory.mktemp("honest"))
+
+
+@pytest.fixture
+def copied(honest: Published, tmp_path: Path) -> Published:
+    shutil.copytree(honest.folder, tmp_path / "files")
+    return Published(tmp_path / "files", honest.key)
+
+
+def files(published: Published, pattern: str) -> list[Path]:
+    return sorted(path for path in published.folder.glob(pattern) if path.is_file())
+
+
+def byte(pattern: str, at: int, which: int = 0) -> Change:
+    """One bit of a file is another."""
+
+    def change(published: Published) -> None:
+        path = files(published, pattern)[which]
+        data = bytearray(path.read_bytes())
+        data[at] ^= 1
+        path.write_bytes(data)
+
+    return change
+
+
+def swapped(pattern: str) -> Change:
+    """Two files change places."""
+
+    def change(published: Published) -> None:
+        one, other = files(published, pattern)
+        first, second = one.read_bytes(), other.read_bytes()
+        one.write_bytes(second)
+        other.write_bytes(first)
+
+    return change
+
+
+def batch(edit: Callable[[ProofBatch], ProofBatch]) -> Change:
+    """Another batch in its place."""
+
+    def change(published: Published) -> None:
+        path = published.only(BATCH)
+        path.write_bytes(edit(ProofBatch.decode(path.read_bytes())).encode())
+
+    return change
+
+
+def with_entry(made: ProofBatch, at: int, **changes: Any) -> ProofBatch:
+    entries = list(made.entries)
+    entries[at] = replace(entries[at], **changes)
+    return replace(made, entries=tuple(entries))
+
+
+def other_response(opening: Opening) -> Opening:
+    first, *rest = opening.responses
+    return replace(opening, responses=((first + 1) % R, *rest))
+
+
+def proof_of_another(made: ProofBatch) -> ProofBatch:
+    return with_entry(made, 1, proof=made.entries[0].proof)
+
+
+def hints_of_another(made: ProofBatch) -> ProofBatch:
+    return with_entry(made, 1, c_h=made.entries[0].c_h)
+
+
+def same_proof_anew(made: ProofBatch) -> ProofBatch:
+    """A Groth16 proof is malleable, and chi hashes it."""
+    return with_entry(made, 1, proof=rerandomised(made.entries[1].proof, 5))
+
+
+def other_link(made: ProofBatch) -> ProofBatch:
+    first, *rest = made.links
+    return replace(made, links=(replace(first, opening=other_response(first.opening)), *rest))
+
+
+def links_swapped(made: ProofBatch) -> ProofBatch:
+    one, other = made.links
+    return replace(made, links=(replace(one, opening=other.opening), replace(other, opening=one.opening)))
+
+
+def one_link(made: ProofBatch) -> ProofBatch:
+    return replace(made, links=made.links[:1])
+
+
+def fewer_rounds(made: ProofBatch) -> ProofBatch:
+    return replace(made, hints=replace(made.hints, folds=made.hints.folds[2:]))
+
+
+def other_opening(published: Published) -> None:
+    path = files(published, COLUMNS)[0]
+    file = IndexFile.decode(path.read_bytes())
+    path.write_bytes(replace(file, opening=other_response(file.opening)).encode())
+
+
+def other_note(size: int, key: str) -> Change:
+    """Another tree under the log's name, signed by this key."""
+
+    def change(published: Published) -> None:
+        signer = NoteSigner("test.example/log", key_of(key))
+        (published.folder / "checkpoint").write_bytes(Checkpoint(signer.name, size, bytes(32)).sign(signer))
+
+    return change
+
+
+def other_key(published: Published) -> None:
+    """A sound key, of another class."""
+    published.only(KEY).write_bytes(machine("ranked-tiny-two").key.vk.to_bytes())
+
+
+def of_another_size(published: Published) -> None:
+    path = published.folder / "checkpoint"
+    path.write_bytes(path.read_bytes().replace(b"\n12\n", b"\n13\n"))
+
+
+CHANGES: dict[str, tuple[Change, str, str]] = {
+    "a bit of an entry": (byte(BUNDLE, 400), "entries", "do not hash to the signed root"),
+    "a bit of an entry's length": (byte(BUNDLE, 1), "entries", "truncated|expected|signed root"),
+    "a bit of a tile": (byte(HASHES, 40), "tiles", "not that of the entries"),
+    "a stranger's checkpoint": (other_note(12, "stranger"), "checkpoint", "no signature of"),
+    "a checkpoint of another size": (of_another_size, "checkpoint", "does not verify"),
+    "another tree of the log's key": (other_note(12, "log"), "entries", "do not hash to the signed root"),
+    "a bit of the key": (byte(KEY, 70), "verifying key", "not on the curve|canonical"),
+    "a bit of an IC point": (byte(KEY, -1), "verifying key", "not on the curve|canonical"),
+    "another key": (other_key, "verifying key", "not the one that the manifest names"),
+    "a bit of a column": (byte(COLUMNS, 40), "columns", "not those that the log names"),
+    "another opening of columns": (other_opening, "columns", "not the one that the log names"),
+    "two tenants' columns swapped": (swapped(COLUMNS), "columns", "not those that the log names"),
+    "a bit of a proof's digest": (byte(BATCH, 20), "proofs", "another window"),
+    "the proof of another record": (batch(proof_of_another), "proofs", "the proof of record 1 does not hold"),
+    "the hints of another record": (batch(hints_of_another), "proofs", "the proof of record 1 does not hold"),
+    "a proof made anew": (batch(same_proof_anew), "openings", "does not hold"),
+    "another opening of hints": (batch(lambda b: replace(b, hints=other_response(b.hints))), "openings", "does not"),
+    "fewer rounds of folding": (batch(fewer_rounds), "proofs", "rounds of folding expected"),
+    "another link": (batch(other_link), "openings", "does not hold"),
+    "two tenants' links swapped": (batch(links_swapped), "openings", "does not hold"),
+    "a link left out": (batch(one_link), "proofs", "one link opening for each version"),
+    "records reordered": (batch(lambda b: replace(b, entries=b.entries[::-1])), "proofs", "exactly the records"),
+    "a record left out": (batch(lambda b: replace(b, entries=b.entries[1:])), "proofs", "exactly the records"),
+    "another window's batch": (batch(lambda b: replace(b, manifest=bytes(32))), "proofs", "another window"),
+}
+
+
+def test_an_honest_window_holds_and_says_what_it_does_not_show(honest: Published) -> None:
+    said = honest.check()
+    assert (said.state, said.proven, said.exit, said.bad) == ("good", 3, 0, {})
+    assert list(said.of("good")) == [
+        "checkpoint", "entries", "tiles", "messages", "manifest", "opening and closing", "beacon", "index versions",
+        "records", "verifying key", "columns", "proofs", "openings",
+    ]  # fmt: skip
+    assert list(said.of("open")) == [
+        "witnesses", "who asked", "origin of the keys", "noise and epsilon", "estimate", "answers",
+        "the auditor's nonce",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ranked-tiny-two"])
+def test_an_honest_window_of_a_ranked_class_holds(name: str, tmp_path: Path) -> None:
+    tools = machine(name)
+    world = AttackWorld(tools, {tenant: make_tenant(tenant, on=tools) for tenant in ("north", "south")})
+    world.commit(policy_=policy(tools))
+    for account in ("alice", "carol"):
+        world.ask(account)
+    world.close()
+    published = publish(world, tmp_path)
+    assert published.check().state == "good"
+    path = published.only(BATCH)
+    made = ProofBatch.decode(path.read_bytes())
+    c_h, c_1 = (made.entries[0].c_h[at : at + 64] for at in (0, 64))
+    path.write_bytes(with_entry(made, 0, c_h=c_1 + c_h).encode())
+    assert published.check().bad == {"proofs": "the proof of record 0 does not hold"}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_changed_does_not_hold(change: str, copied: Published) -> None:
+    action, step, match = CHANGES[change]
+    action(copied)
+    said = copied.check()
+    assert (said.state, said.exit) == ("bad", 1)
+    (found,) = [line for line in said.lines if line["state"] == "bad"]
+    assert found["step"] == step
+    assert re.search(match, found["text"]), found["text"]
+    assert found["whose"] == "files"  # nobody signed them: whoever serves them may have made it so
+
+
+@pytest.mark.parametrize("pattern", [BUNDLE, KEY, COLUMNS, BATCH])
+def test_what_is_missing_is_never_said_to_hold(pattern: str, copied: Published) -> None:
+    files(copied, pattern)[0].unlink()
+    said = copied.check()
+    assert (said.state, said.exit, said.bad, said.proven) == ("open", 3, {}, 0)
+    assert any("is not among the files" in text for text in said.of("open").values())
+
+
+def test_a_window_that_is_still_open_has_no_proofs(tmp_path: Path) -> None:
+    world = AttackWorld()
+    world.commit()
+    world.ask("alice")
+    said = publish(world, tmp_path, with_proofs=False).check()
+    assert said.state == "open"
+    assert said.of("open")["proofs"] == "proofs are published once the window is closed"
+
+
+# --- witnesses -------------------------------------------------------------------------------------------------------
+
+
+def cosigned(published: Published, *names: str) -> dict[str, NoteSigner]:
+    """Witnesses' lines under the folder's checkpoint."""
+    witnesses = {
+        name: NoteSigner(name, Ed25519PrivateKey.from_private_bytes(name.encode().ljust(32)), COSIGNATURE)
+        for name in ("a.example", "b.example", "c.example")
+    }
+    path = published.folder / "checkpoint"
+    note: Note = open_checkpoint(path.read_bytes(), NoteVerifier.from_vkey(published.key)).note
+    lines = [witnesses[name].sign(note.text, 1_800_000_000) for name in names]
+    path.write_bytes(note.with_signatures(lines).encode())
+    return witnesses
+
+
+def written(folder: Path, published: Published, witnesses: dict[str, NoteSigner], least: str) -> str:
+    path = folder / "policy"
+    lines = [f"log {published.key}", *(f"witness {n} {w.verifier.vkey()}" for n, w in witnesses.items())]
+    path.write_text("\n".join([*lines, f"group all {least} {' '.join(witnesses)}", "quorum all", ""]))
+    return str(path)
+
+
+def test_a_quorum_of_witnesses(copied: Published, tmp_path: Path) -> None:
+    witnesses = cosigned(copied, "a.example", "c.example")
+    policy_of = partial(written, tmp_path, copied, witnesses)
+    assert copied.check("--policy", policy_of("2")).of("good")["witnesses"] == (
+        "a quorum cosigned this checkpoint: a.example, c.example"
+    )
+    assert "no quorum" in copied.check("--policy", policy_of("3")).bad["witnesses"]
+    alone = copied.check("--witness", witnesses["a.example"].verifier.vkey())
+    assert alone.of("good")["witnesses"].startswith("cosigned by a.example")
+
+
+def test_a_witness_line_that_is_false(copied: Published, tmp_path: Path) -> None:
+    witnesses = cosigned(copied, "a.example")
+    path = copied.folder / "checkpoint"
+    lines = path.read_text().splitlines(keepends=True)
+    lines[-1] = witnesses["a.example"].sign("another text\n", 1_800_000_000).line()
+    path.write_text("".join(lines))
+    said = copied.check("--policy", written(tmp_path, copied, witnesses, "any"))
+    assert "does not verify" in said.bad["witnesses"]

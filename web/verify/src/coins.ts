@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/** What coins hide is empty in what a window answers from, and nothing else is. SPEC A.11, A.12.4. */
+import { fromNumber, need, refuse, same, utf8 } from "./bytes.js";
+import { type G1Point, point } from "./curve.js";
+import { decode } from "./decoder.js";
+import type { CoinCommitment } from "./generated/messages.js";
+import { type IndexVersion, type ScoreBases, checkColumns, checkNamed, columnsPath } from "./indices.js";
+import { type Files, type Log, file } from "./log.js";
+import { type Equations, type Relation, checkOpening } from "./opening.js";
+import { type AttestationKey, weighted } from "./proofs.js";
+import { nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
+import { type VerifyingKey, decodeProof } from "./verifying_key.js";
+import type { Entered, Span } from "./window.js";
+
+const CLEAR = 3;
+
+/** A thinning key cut into its bases. */
+export class ThinningKey implements ScoreBases {
+  /** Y^t_i and B^t. */
+  readonly bases: readonly G1Point[];
+  /** Y'^t_i and B^t. */
+  readonly thinned: readonly G1Point[];
+
+  constructor(
+    readonly key: VerifyingKey,
+    readonly slots: number,
+  ) {
+    need(key.size === CLEAR + 1 + 2 * slots, "the thinning key is of another capacity");
+    const blinder = key.bases(CLEAR, 1);
+    this.bases = [...key.bases(CLEAR + 1, slots), ...blinder];
+    this.thinned = [...key.bases(CLEAR + 1 + slots, slots), ...blinder];
+  }
+
+  get digest(): Uint8Array {
+    return this.key.digest;
+  }
+}
+
+/** Whose beacon threw the coins. */
+export interface Throw {
+  readonly manifest: Uint8Array;
+  readonly beacon: bigint;
+}
+
+export interface CoinBasis {
+  readonly window: Entered;
+  readonly coin: CoinCommitment;
+  readonly key: AttestationKey;
+  readonly thinning: ThinningKey;
+  readonly thrown: Throw;
+}
+
+/** One thinning, of all tenants, between the beacon's last opening and the window's; none where there is no coin. */
+export function checkThinningEntry(log: Log, window: Entered, complete: number, life: Span): void {
+  const found = log.of("thinning").filter(([, one]) => same(one.manifest, window.digest));
+  if (window.coin === undefined) return need(found.length === 0, "a window without coins was thinned", "log");
+  const [index, entry] = found[0] ?? refuse("the window's indices were not thinned", "log");
+  need(found.length === 1, "the window's indices were thinned more than once", "log");
+  need(index > complete && index < life.openIndex, "the indices were thinned before the beacon was complete, or too late", "log");
+  const names = entry.tenants.map((one) => one.tenant).join(" ");
+  need(names === window.manifest.tenants.map((one) => one.tenant).join(" "), "the thinning is not of the manifest's tenants", "log");
+}
+
+interface Statement {
+  readonly clear: readonly bigint[];
+  readonly digest: Uint8Array;
+}
+
+function numbers(basis: CoinBasis, tenant: string): bigint[] {
+  const { thrown, coin, window } = basis;
+  const context = taggedElement("coin-context", thrown.manifest, pack([thrown.beacon]), utf8(tenant));
+  return [coin.c_coin, context, BigInt(window.manifest.policy.hidden)];
+}
+
+function weights(tag: string, statement: Statement, count: number): bigint[] {
+  return Array.from({ length: count }, (_, j) => nonzeroElement(tag, statement.digest, fromNumber(j, 4)));
+}
+
+function checkPairing(basis: CoinBasis, clear: readonly bigint[], committed: readonly G1Point[], proof: Uint8Array): void {
+  const commitments = committed.map((one) => [one, 1n] as const);
+  const holds = basis.thinning.key.holds({ proof: decodeProof(proof), clear, commitments });
+  need(holds, "the proof that hidden slots are empty does not hold");
+}
+
+/** The thinned columns of a tenant: the placed ones of its file, hidden slots emptied. */
+export async function readThinned(files: Files, basis: CoinBasis, line: IndexVersion, later: Equations): Promise<G1Point[]> {
+  const { window, thinning, key } = basis;
+  const dimension = window.manifest.policy.dimension;
+  const index = window.manifest.tenants.find((one) => one.tenant === line.tenant) ?? refuse("no such tenant");
+  const placed = decode("index-file", await file(files, columnsPath(index.columns_digest)));
+  checkNamed(placed.columns, placed.opening, index.columns_digest, index.opening_digest);
+  const before = checkColumns(thinning, placed.columns, placed.opening, dimension, later);
+
+  const found = decode("thinned-file", await file(files, columnsPath(line.columnsDigest)));
+  checkNamed(found.columns, found.opening, line.columnsDigest, line.openingDigest);
+  const named = taggedHash("thinning-proof", found.scores, found.link.raw, found.proof);
+  need(line.proofDigest !== undefined && same(named, line.proofDigest), "the proof is not the one that the log names");
+  const columns = checkColumns(key, found.columns, found.opening, dimension, later);
+
+  const clear = numbers(basis, line.tenant);
+  const parts = [thinning.digest, key.digest, window.digest, pack(clear), placed.columns, found.columns];
+  const statement = { clear, digest: taggedHash("thinning-statement", ...parts) };
+  const factors = weights("thinning-weight", statement, dimension);
+  const after = point(found.scores);
+  const n = thinning.slots;
+  const relations: Relation[] = [
+    { bases: key.bases, slots: [[0, n + 1]], commitments: [weighted(columns, factors)] },
+    { bases: thinning.thinned, slots: [[0, n], [n + 1, n + 2]], commitments: [after] },
+  ];
+  const context = taggedHash("thinning-link", statement.digest, found.scores, found.proof);
+  checkOpening("thinning", context, relations, n + 2, found.link, later);
+  checkPairing(basis, clear, [weighted(before, factors), after], found.proof);
+  return columns;
+}
+
+/** The columns of a later version: the slots that coins hide are empty in them. */
+export async function readEmptied(files: Files, basis: CoinBasis, line: IndexVersion, later: Equations): Promise<G1Point[]> {
+  const { window, thinning, key } = basis;
+  const dimension = window.manifest.policy.dimension;
+  const found = decode("emptied-file", await file(files, columnsPath(line.columnsDigest)));
+  checkNamed(found.columns, found.opening, line.columnsDigest, line.openingDigest);
+  const named = taggedHash("emptied-proof", found.before, found.after, found.link.raw, found.proof);
+  need(line.proofDigest !== undefined && same(named, line.proofDigest), "the proof is not the one that the log names");
+  const columns = checkColumns(key, found.columns, found.opening, dimension, later);
+
+  const clear = numbers(basis, line.tenant);
+  const whose = [window.digest, fromNumber(line.number, 4)];
+  const parts = [thinning.digest, key.digest, ...whose, pack(clear), found.columns];
+  const statement = { clear, digest: taggedHash("emptied-statement", ...parts) };
+  const combined = weighted(columns, weights("emptied-weight", statement, dimension));
+  const [before, after] = [point(found.before), point(found.after)];
+  const n = thinning.slots;
+  const relations: Relation[] = [
+    { bases: key.bases, slots: [[0, n + 1]], commitments: [combined] },
+    { bases: thinning.bases, slots: [[0, n], [n + 1, n + 2]], commitments: [before] },
+    { bases: thinning.thinned, slots: [[0, n], [n + 2, n + 3]], commitments: [after] },
+  ];
+  const context = taggedHash("emptied-link", statement.digest, found.before, found.after, found.proof);
+  checkOpening("emptied", context, relations, n + 3, found.link, later);
+  checkPairing(basis, clear, [before, after], found.proof);
+  return columns;
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/** Parts by themselves, for tests against vectors/: not part of what the package promises. */
+export { encodePoint, generators, msm, point, points } from "./curve.js";
+export { included, parseProof } from "./dropped.js";
+export { checkColumns, checkNamed } from "./indices.js";
+export { checkInclusion, leafHash, merkleRoot } from "./merkle.js";
+export { openCheckpoint, parseKey, signedBy } from "./note.js";
+export { Equations, checkOpening } from "./opening.js";
+export { meets, parsePolicy } from "./quorum.js";
+export { checkPublicKey, checkSealKey, checkSignature } from "./signature.js";
+export { challenge, nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
+export { VerifyingKey, decodeProof } from "./verifying_key.js";

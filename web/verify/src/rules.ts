@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/** What the fields of a message must say together: each kernel message's validate(). SPEC A, B, C. */
+import { compare, hex, need, same, utf8 } from "./bytes.js";
+import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Seat, Tag, TenantLinks } from "./generated/messages.js";
+import { checkSealKey } from "./signature.js";
+
+function gcd(a: bigint, b: bigint): bigint {
+  return b === 0n ? a : gcd(b, a % b);
+}
+
+/** Numerator and denominator of canonical text "p" or "p/q" in lowest terms. */
+export function rational(text: string, name: string): [bigint, bigint] {
+  const found = /^(0|[1-9][0-9]*)(?:\/([1-9][0-9]*))?$/.exec(text);
+  need(found !== null, `${name}: ${JSON.stringify(text)} is no rational number in lowest terms`);
+  const top = BigInt(found[1] ?? "0");
+  const bottom = BigInt(found[2] ?? "1");
+  need(found[2] !== "1" && gcd(top, bottom) === 1n, `${name} is not in lowest terms`);
+  return [top, bottom];
+}
+
+function root(value: number): number {
+  let found = Math.floor(Math.sqrt(value));
+  while (found * found > value) found--;
+  while ((found + 1) * (found + 1) <= value) found++;
+  return found;
+}
+
+/** The least product of two accepted embeddings of one query (SPEC C.2): theta may lie no higher. */
+function leastRepeat(dimension: number): number {
+  const square = 127 * 127;
+  const low = Math.max(0, -Math.floor((root(16 * square * dimension) - 4 * square - dimension) / 4), square - 500);
+  return Math.max(0, low - 2 * Math.ceil(dimension / 8));
+}
+
+function policy(p: Policy): void {
+  const [deltaTop, deltaBottom] = rational(p.delta, "delta");
+  need(deltaTop > 0n && deltaTop < deltaBottom, "delta must lie strictly between 0 and 1");
+  const coined = p.claim === "until-delivered";
+  need(coined || p.claim === "every-list", "the policy's claim is unknown");
+  need(coined ? p.hidden >= 1 && p.hidden <= 255 : p.hidden === 0 && p.gate, "claim, coin and gate do not fit");
+  need(rational(p.epsilon_account, "epsilon_account")[0] > 0n, "epsilon_account must be positive");
+  const [thetaTop, thetaBottom] = rational(p.theta, "theta");
+  need(thetaTop > 0n && thetaTop <= thetaBottom, "theta must lie in (0, 1]");
+  need(p.lo >= 0 && p.lo < p.hi, "the score window needs 0 <= lo < hi");
+  need([p.gain, p.n_max, p.k_max, p.tau, p.chunks_max].every((value) => value >= 1), "a number of the policy is 0");
+  need(p.dimension >= 1 && p.dimension <= 4096, "dimension must lie in 1..4096");
+  const threshold = (thetaTop * 16129n + thetaBottom - 1n) / thetaBottom;
+  need(threshold <= BigInt(leastRepeat(p.dimension)), "theta does not link every repeat of a query");
+  need(p.unit === "slot", 'the only privacy unit is "slot"');
+  const every = p.version_every;
+  need(every === 0 || (every % 60 === 0 && every <= 86400), "version_every must be 0 or whole minutes of a day");
+  need(p.period_start <= p.opens && p.opens < p.closes, "needs period_start <= opens < closes");
+}
+
+/** Tenants are distinct and sorted, at least one. */
+function increasing(lines: readonly { readonly tenant: string }[]): void {
+  need(lines.length > 0, "no tenant");
+  for (let i = 1; i < lines.length; i++) {
+    need((lines[i - 1] as { tenant: string }).tenant < (lines[i] as { tenant: string }).tenant, "tenants are not sorted");
+  }
+}
+
+function manifest(m: Manifest): void {
+  increasing(m.tenants);
+  need(m.tenants.every((one) => one.dimension === m.policy.dimension), "an index has another dimension than the policy");
+  need((m.coins.length === 1) === (m.policy.claim === "until-delivered"), "the claim and its coins do not fit");
+  const keys = m.auditors.map((seat) => hex(seat.public_key));
+  need(keys.length > 0 && new Set(keys).size === keys.length, "auditors have a key of their own each, one at least");
+  need(new Set(m.auditors.map((seat) => seat.owner)).size === keys.length, "auditors have a name of their own each");
+  need(!keys.includes(hex(m.provider_key)), "the provider is not its own auditor");
+}
+
+function seat(s: Seat): void {
+  need(/^auditor(-.+)?$/su.test(s.owner), "an auditor is called auditor, or auditor-<name>");
+}
+
+function verdict(v: AuditVerdict): void {
+  const passed = v.outcome === "PASS" || v.outcome === "SAMPLED-PASS";
+  need(passed || v.outcome === "FAIL" || v.outcome === "NO-VERDICT", "a verdict is one of four outcomes");
+  const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u.test(v.epsilon);
+  need(passed ? bound : v.epsilon === "", "the outcome and its epsilon do not fit");
+}
+
+function record(r: LedgerRecord): void {
+  need(r.time % 60n === 0n, "a record's time is a multiple of 60 s");
+  need(r.proof_mode <= 1, "unknown proof mode");
+  need(same(r.signed.request.manifest, r.manifest), "the record's request belongs to another window");
+}
+
+function tenantLinks(t: TenantLinks): void {
+  need(t.packed.length % 8 === 0, "links are pairs of u32");
+  const view = new DataView(t.packed.buffer, t.packed.byteOffset, t.packed.length);
+  let before = -1n;
+  for (let at = 0; at < t.packed.length; at += 8) {
+    const [a, b] = [view.getUint32(at), view.getUint32(at + 4)];
+    const both = (BigInt(a) << 32n) | BigInt(b);
+    need(a < b && b < t.records && both > before, "links are increasing pairs of records");
+    before = both;
+  }
+  need(t.complete || t.packed.length / 8 < Math.max(1, t.records), "a spanning list has fewer links than records");
+}
+
+/** Raises a Refusal where a message contradicts itself. */
+export function checkRules(message: Messages[Tag]): void {
+  switch (message.tag) {
+    case "policy":
+      return policy(message);
+    case "manifest":
+      return manifest(message);
+    case "audit-verdict":
+      return verdict(message);
+    case "auditor-seat":
+      return seat(message);
+    case "record":
+      return record(message);
+    case "request":
+      return checkSealKey(message.seal_key);
+    case "thinning":
+      return increasing(message.tenants);
+    case "index-update":
+      increasing(message.tenants);
+      need(message.number >= 1, "updates of a window's indices are counted from 1");
+      return need(new Set(message.tenants.map((one) => one.proof_digests.length)).size <= 1, "proofs for all or none");
+    case "metadata":
+      for (let i = 1; i < message.pairs.length; i++) {
+        const [one, other] = [message.pairs[i - 1]?.key ?? "", message.pairs[i]?.key ?? ""];
+        need(compare(utf8(one), utf8(other)) < 0, "metadata is sorted by key, and each key stands once");
+      }
+      return;
+    case "embedder":
+      need(message.quantisation === "int8/127/half-even", "the quantisation is not known");
+      return need(message.dimension >= 1 && message.dimension <= 65535 && message.max_tokens >= 1, "no dimension or no tokens");
+    case "declared-embedder":
+      need(message.normalisation === "unit", "the normalisation is not known");
+      need(message.quantisation === "int8/127/half-even", "the quantisation is not known");
+      return need(message.dimension >= 1 && message.dimension <= 65535, "no dimension");
+    case "tenant-links":
+      return tenantLinks(message);
+    default:
+      return;
+  }
+}

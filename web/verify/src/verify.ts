@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/** A whole window from static files: what was checked and what was not, line by line. SPEC G.15. */
+import { Refusal, Unknown, hex, need } from "./bytes.js";
+import { checkBeacon } from "./beacon.js";
+import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinned } from "./coins.js";
+import { type G1Point, generators } from "./curve.js";
+import { decode } from "./decoder.js";
+import { type AttestationClass, CLASSES } from "./generated/classes.js";
+import { type Versions, checkUpdates, readColumns } from "./indices.js";
+import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree } from "./log.js";
+import { type Note, type NoteKey, parseKey, signedBy } from "./note.js";
+import { Equations } from "./opening.js";
+import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } from "./proofs.js";
+import { type Policy, meets, parsePolicy } from "./quorum.js";
+import { type Placed, checkRecords } from "./records.js";
+import { VerifyingKey } from "./verifying_key.js";
+import { type Entered, type Span, checkLife, checkManifest, classOf, findWindow, thrownBy } from "./window.js";
+import { NOT_CHECKED } from "./words.js";
+
+export type State = "good" | "bad" | "open";
+
+/** One thing that was checked and holds, was checked and does not, or was not checked. */
+export interface Line {
+  readonly step: string;
+  readonly state: State;
+  readonly text: string;
+  /** Of what does not hold: who could have made it so. */
+  readonly whose?: Refusal["whose"];
+}
+
+export interface Report {
+  /** bad: something does not hold; open: what the proofs rest on is not all here; good: all of it holds. */
+  readonly state: State;
+  readonly window: string | undefined;
+  readonly records: number;
+  readonly proven: number;
+  readonly lines: readonly Line[];
+}
+
+export interface Options {
+  /** Of the log, as the provider published it: `name+id+base64`. */
+  readonly logKey: string;
+  /** By name; the newest that was opened if there is none. */
+  readonly window?: string | undefined;
+  /** Text of a C2SP tlog-policy: then its quorum must have cosigned. */
+  readonly policy?: string | undefined;
+  /** Keys of witnesses that are looked for, where no policy is given. */
+  readonly witnesses?: readonly string[] | undefined;
+  readonly classes?: { readonly [name: string]: AttestationClass } | undefined;
+  readonly random?: ((count: number) => Uint8Array) | undefined;
+  /** Told every line as it is found. */
+  readonly tell?: ((line: Line) => void) | undefined;
+  /** Told how far the proofs are. */
+  readonly progress?: ((done: number, of: number) => void) | undefined;
+}
+
+class Stop extends Error {}
+
+const randomBytes = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));
+
+class Run {
+  readonly lines: Line[] = [];
+  private readonly random: (count: number) => Uint8Array;
+  private readonly key: NoteKey;
+  private readonly policy: Policy | undefined;
+  private readonly known: readonly NoteKey[];
+  window: Entered | undefined;
+  placed: readonly Placed[] = [];
+  proven = 0;
+
+  constructor(
+    private readonly files: Files,
+    private readonly options: Options,
+  ) {
+    this.random = options.random ?? randomBytes;
+    this.key = parseKey(options.logKey);
+    this.policy = options.policy === undefined ? undefined : parsePolicy(options.policy);
+    this.known = (options.witnesses ?? []).map(parseKey);
+  }
+
+  private say(step: string, state: State, text: string, whose?: Refusal["whose"]): void {
+    const line = whose === undefined ? { step, state, text } : { step, state, text, whose };
+    this.lines.push(line);
+    this.options.tell?.(line);
+  }
+
+  /** Run one check; `said` tells what was found. What fails, or cannot be read, ends everything that rests on it. */
+  private async step<T>(step: string, check: () => T | Promise<T>, said: (found: T) => string): Promise<T> {
+    try {
+      const found = await check();
+      const text = said(found);
+      if (text) this.say(step, "good", text);
+      return found;
+    } catch (error) {
+      if (error instanceof Missing || error instanceof Unknown) this.say(step, "open", error.message);
+      else if (error instanceof Refusal) this.say(step, "bad", error.message, error.whose);
+      else throw error;
+      throw new Stop();
+    }
+  }
+
+  /** The same, where nothing rests on it. */
+  private async aside<T>(step: string, check: () => T | Promise<T>, said: (found: T) => string): Promise<void> {
+    try {
+      await this.step(step, check, said);
+    } catch (error) {
+      if (!(error instanceof Stop)) throw error;
+    }
+  }
+
+  async all(): Promise<void> {
+    const key = this.key;
+    const signed = await this.step("checkpoint", () => readNote(this.files, key),
+      ({ checkpoint }) => `the log ${checkpoint.origin} has signed ${checkpoint.size} entries`);
+    await this.aside("witnesses", () => this.witnesses(signed.note, key), (text) => text);
+    const tree = await this.step("entries", () => readTree(this.files, signed),
+      ({ entries }) => `all ${entries.length} entries hash to the signed root`);
+    await this.aside("tiles", () => checkTiles(this.files, tree),
+      (count) => `the ${count} files of hashes are those of the entries`);
+    await this.inside(tree);
+  }
+
+  private witnesses(note: Note, log: NoteKey): string {
+    const policy = this.policy;
+    if (policy !== undefined) {
+      need(policy.logs.some((one) => hex(one.key) === hex(log.key) && one.name === log.name), "the policy is for other logs");
+      const { signed, quorum } = meets(note, policy);
+      need(quorum, `no quorum: of the policy's witnesses ${signed.join(", ") || "none"} cosigned this checkpoint`);
+      return `a quorum cosigned this checkpoint: ${signed.join(", ") || "none is asked for"}`;
+    }
+    const found = this.known.filter((one) => signedBy(note, one).length > 0).map((one) => one.name);
+    if (found.length > 0) return `cosigned by ${found.join(", ")}; no policy says whether that is enough`;
+    const names = note.signatures.map((one) => one.name).filter((name) => name !== log.name);
+    const known = names.length > 0 ? `there are lines of ${names.join(", ")}, whose keys were not given` : "no line of any";
+    this.say("witnesses", "open", `that others were shown the same log: ${known}`);
+    return "";
+  }
+
+  private async inside(tree: Tree): Promise<void> {
+    const log = await this.step("messages", () => new Log(tree), (found) => `all ${found.size} entries decode`);
+    const window = await this.step("window", () => findWindow(log, this.options.window ?? ""), () => "");
+    this.window = window;
+    const { manifest } = window;
+    await this.step("manifest", () => checkManifest(log, window),
+      () => `the provider ${hex(manifest.provider_key).slice(0, 16)}... has signed the manifest of window ${manifest.window}`);
+    const life = await this.step("opening and closing", () => checkLife(log, window),
+      ({ close }) => (close ? "the window was opened and closed once, in its turn" : "the window was opened, and is not closed yet"));
+    const beacon = await this.step("beacon", () => this.beacon(log, window, life),
+      ({ owners }) => `the randomness is what ${owners.join(", ")} drew, the auditor last`);
+    const versions = await this.step("index versions", () => {
+      checkThinningEntry(log, window, beacon.complete, life);
+      return checkUpdates(log, window, life);
+    }, ({ known }) => `${known.size} index versions are named, each in its turn`);
+    const { found: placed } = await this.step("records", () => checkRecords(log, window, life, versions),
+      ({ found, accounts }) => `${found.length} records of ${accounts} accounts stand in order, without a gap, in budget and in time`);
+    this.placed = placed;
+    if (life.close === undefined) return this.say("proofs", "open", "proofs are published once the window is closed");
+    await this.proofs(log, window, versions, beacon.value);
+  }
+
+  private beacon(log: Log, window: Entered, life: Span): { value: bigint; owners: readonly string[]; complete: number } {
+    const found = checkBeacon(log, window);
+    need(found.complete < life.openIndex, "the window was opened before its beacon was complete", "log");
+    need(found.value === life.open.beacon, "the opened window's beacon is not what the nonces give", "log");
+    return found;
+  }
+
+  private async proofs(log: Log, window: Entered, versions: Versions, beacon: bigint): Promise<void> {
+    const { manifest } = window;
+    const key = await this.step("verifying key", async () => {
+      const cls = classOf(manifest, this.options.classes ?? CLASSES);
+      return new AttestationKey(await this.keyFile(manifest.key_digest), cls);
+    }, () => "the verifying key is the one that the manifest names, of the class that the policy names");
+    const later = new Equations(this.random);
+    const columns = await this.step("columns", async () => {
+      const read = await this.columns(log, window, versions, beacon, key, later);
+      need(later.hold(), "an index has a component outside its bases: a proof of opening does not hold");
+      return read;
+    }, (read) => `the ${read.size} index versions are those that the log names, and open over their bases only`
+      + (window.coin === undefined ? "" : "; the slots that the coins hide are empty in them, and no others"));
+    const basis: Basis = {
+      window,
+      key,
+      beacon,
+      generators: generators(manifest.policy.dimension + 1),
+      columns: new Map([...columns].map(([digest, points]) => [digest, [...points, key.blinder]])),
+      random: this.random,
+    };
+    await this.batches(basis);
+  }
+
+  private async keyFile(digest: Uint8Array): Promise<VerifyingKey> {
+    const found = VerifyingKey.decode(await file(this.files, keyPath(digest)));
+    need(hex(found.digest) === hex(digest), "the verifying key is not the one that the manifest names");
+    return found;
+  }
+
+  private async columns(
+    log: Log, window: Entered, versions: Versions, beacon: bigint, key: AttestationKey, later: Equations,
+  ): Promise<Map<string, G1Point[]>> {
+    const { policy, tenants } = window.manifest;
+    const out = new Map<string, G1Point[]>();
+    if (window.coin === undefined) {
+      for (const [digest, line] of versions.known) {
+        out.set(digest, await readColumns(this.files, key, line, policy.dimension, later));
+      }
+      for (const one of versions.every === 0 ? [] : tenants) {
+        const line = { tenant: one.tenant, number: 0, columnsDigest: one.columns_digest, openingDigest: one.opening_digest, proofDigest: undefined };
+        await readColumns(this.files, key, line, policy.dimension, later);
+      }
+      return out;
+    }
+    const first = thrownBy(log, window);
+    const thrown = { manifest: first.digest, beacon };
+    if (first !== window) {
+      const found = checkBeacon(log, first);
+      need(found.complete < window.index, "the carried coins were not thrown when the manifest was entered", "log");
+      thrown.beacon = found.value;
+    }
+    const thinning = new ThinningKey(await this.keyFile(window.coin.key_digest), key.cls.slots);
+    const basis: CoinBasis = { window, coin: window.coin, key, thinning, thrown };
+    const entry = log.of("thinning").find(([, one]) => hex(one.manifest) === hex(window.digest))?.[1];
+    for (const one of entry?.tenants ?? []) {
+      const line = { tenant: one.tenant, number: 0, columnsDigest: one.columns_digest, openingDigest: one.opening_digest, proofDigest: one.proof_digest };
+      const points = await readThinned(this.files, basis, line, later);
+      for (const [digest, named] of versions.known) if (named.number === 0 && named.tenant === one.tenant) out.set(digest, points);
+    }
+    for (const [digest, line] of versions.known) {
+      if (line.number > 0) out.set(digest, await readEmptied(this.files, basis, line, later));
+    }
+    return out;
+  }
+
+  private async batches(basis: Basis): Promise<void> {
+    const later = new Equations(this.random);
+    const { digest } = basis.window;
+    await this.step("proofs", async () => {
+      for (let at = 0; at < this.placed.length; at += BATCH) {
+        this.options.progress?.(at, this.placed.length);
+        const part = this.placed.slice(at, at + BATCH);
+        checkBatch(basis, part, decode("proof-batch", await file(this.files, batchPath(digest, at))), later);
+        await new Promise((resume) => setTimeout(resume, 0));
+      }
+      this.options.progress?.(this.placed.length, this.placed.length);
+    }, () => `${this.placed.length} records have a Groth16 proof that holds for what the log says of them`);
+    await this.step("openings", () => need(later.hold(), "an opening of hints or of an embedding does not hold"),
+      () => "hints, and embeddings under the columns that records name, open over their bases only");
+    this.proven = this.placed.length;
+  }
+}
+
+/** Check a window of a log from its files. Throws a Refusal for options that are malformed, never for what files hold. */
+export async function verifyWindow(files: Files, options: Options): Promise<Report> {
+  const run = new Run(files, options);
+  try {
+    await run.all();
+  } catch (error) {
+    if (!(error instanceof Stop)) throw error;
+  }
+  const found = run.lines.some((line) => line.state === "bad");
+  const state = found ? "bad" : run.window !== undefined && run.lines.some((line) => line.step === "openings") ? "good" : "open";
+  const lines = [...run.lines];
+  for (const [step, text] of NOT_CHECKED) {
+    const line: Line = { step, state: "open", text };
+    lines.push(line);
+    options.tell?.(line);
+  }
+  return { state, window: run.window?.manifest.window, records: run.placed.length, proven: run.proven, lines };
+}

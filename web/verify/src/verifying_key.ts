@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/** Groth16 verifying keys whose IC points are a Pedersen basis: what is committed is added to vk_x. SPEC B.10. */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { need, split, toNumber } from "./bytes.js";
+import { type G1Point, type G2Point, G2_BYTES, POINT_BYTES, msm, multiple, pairingIsOne, point, pointG2, points } from "./curve.js";
+import { R } from "./transcript.js";
+
+export const PROOF_BYTES = 2 * POINT_BYTES + G2_BYTES;
+const HEAD = POINT_BYTES + 3 * G2_BYTES + 4;
+const WEIGHT_BYTES = 16;
+
+export interface Proof {
+  readonly a: G1Point;
+  readonly b: G2Point;
+  readonly c: G1Point;
+}
+
+export function decodeProof(data: Uint8Array): Proof {
+  need(data.length === PROOF_BYTES, `a proof has ${PROOF_BYTES} bytes, not ${data.length}`);
+  return { a: point(data.subarray(0, 64)), b: pointG2(data.subarray(64, 192)), c: point(data.subarray(192)) };
+}
+
+/** One proof with its clear inputs and the commitments to the others, each with the factor that it is added with. */
+export interface Equation {
+  readonly proof: Proof;
+  readonly clear: readonly bigint[];
+  readonly commitments: readonly (readonly [G1Point, bigint])[];
+}
+
+export class VerifyingKey {
+  private constructor(
+    readonly digest: Uint8Array,
+    private readonly alpha: G1Point,
+    private readonly beta: G2Point,
+    private readonly gamma: G2Point,
+    private readonly delta: G2Point,
+    private readonly ic: readonly G1Point[],
+  ) {}
+
+  /** alpha_1, beta_2, gamma_2, delta_2, a count, IC; every point is checked. */
+  static decode(data: Uint8Array): VerifyingKey {
+    need(data.length >= HEAD, "the verifying key is truncated");
+    const count = Number(toNumber(data.subarray(HEAD - 4, HEAD)));
+    need(data.length - HEAD === count * POINT_BYTES, `the verifying key does not have its ${count} IC points`);
+    need(count >= 2, `a key with ${count} IC points`);
+    const [beta, gamma, delta] = split(data.subarray(64, HEAD - 4), G2_BYTES).map(pointG2) as [G2Point, G2Point, G2Point];
+    need(!gamma.equals(delta), "gamma equals delta: such a key proves anything");
+    return new VerifyingKey(sha256(data), point(data.subarray(0, 64)), beta, gamma, delta, points(data.subarray(HEAD)));
+  }
+
+  /** Public inputs. */
+  get size(): number {
+    return this.ic.length - 1;
+  }
+
+  /** The points of `count` public inputs from `at` on; that of the constant is in front of them all. */
+  bases(at: number, count: number): G1Point[] {
+    need(at >= 0 && at + 1 + count <= this.ic.length, `the key has no public inputs ${at}..${at + count}`);
+    return this.ic.slice(at + 1, at + 1 + count);
+  }
+
+  private checked({ clear, commitments }: Equation): void {
+    need(clear.every((value) => value >= 0n && value < R), "a clear input is not below r");
+    need(clear.length <= this.size, `${clear.length} clear inputs, the key has ${this.size} public inputs`);
+    need(clear.length === this.size || commitments.length > 0, "no commitment to the inputs that are not clear");
+    need(commitments.every(([one]) => !one.is0()), "the identity point is refused");
+  }
+
+  /** Whether one proof holds. */
+  holds(equation: Equation): boolean {
+    return this.allHold([equation], () => Uint8Array.of(1));
+  }
+
+  /**
+   * Whether all of them hold, by one product of pairings with factors of 128 random bits: a false proof is hidden by at
+   * most one of 2^128 - 1 factors, and none of them is known to whoever made the proofs.
+   */
+  allHold(equations: readonly Equation[], random: (count: number) => Uint8Array): boolean {
+    need(equations.length > 0, "no proof to check");
+    const width = equations[0]?.clear.length ?? 0;
+    const sums = Array.from({ length: width + 1 }, () => 0n);
+    const bases: G1Point[] = [];
+    const scalars: bigint[] = [];
+    const pairs: (readonly [G1Point, G2Point])[] = [];
+    const last: G1Point[] = [];
+    const factors: bigint[] = [];
+    for (const equation of equations) {
+      this.checked(equation);
+      need(equation.clear.length === width, "clear inputs differ in number");
+      let factor = 0n;
+      while (factor === 0n) factor = toNumber(random(WEIGHT_BYTES));
+      [1n, ...equation.clear].forEach((value, i) => {
+        sums[i] = ((sums[i] as bigint) + factor * value) % R;
+      });
+      for (const [base, scale] of equation.commitments) {
+        bases.push(base);
+        scalars.push((factor * scale) % R);
+      }
+      pairs.push([multiple(equation.proof.a, factor), equation.proof.b]);
+      last.push(equation.proof.c);
+      factors.push(factor);
+    }
+    const x = msm([...this.ic.slice(0, width + 1), ...bases], [...sums, ...scalars]);
+    pairs.push([x.negate(), this.gamma], [msm(last, factors).negate(), this.delta]);
+    pairs.push([multiple(this.alpha, sums[0] as bigint).negate(), this.beta]);
+    return pairingIsOne(pairs);
+  }
+}
