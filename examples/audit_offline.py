@@ -22,10 +22,11 @@ import click
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.audit import Target, class_build, estimate_build
 from ragseal.verifier.evidence import ASK_AGAIN, Auditor, Evidence, Undecided
+from ragseal.verifier.findings import Environment
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.service import environment
 from ragseal.verifier.state import State
-from ragseal.verifier.verification import Environment, audit
+from ragseal.verifier.verification import audit
 
 CALLS = (
     "checkpoint",

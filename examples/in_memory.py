@@ -17,7 +17,7 @@ from ragseal.kernel.inquiry import Ask
 from ragseal.ledger.published import PublicLog
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import ServeOptions, Serving
-from ragseal.prover.storage.history import Stage
+from ragseal.prover.storage.window import Stage
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from ragseal.prover.commitment.policy_file import Binding, policy_values, read_p
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import window_secrets
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.window import Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ragseal.prover.storage.history import History, Stage
+from ragseal.prover.storage.history import History
+from ragseal.prover.storage.window import Stage
 from ragseal.runtime.face import when
 
 WARNINGS = (600, 3600)  #: seconds before the end, the shortest first

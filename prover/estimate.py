@@ -39,10 +39,10 @@ from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.keys.keyring import BlockKeys
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
-from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import is_retired, refusal
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT = 2  #: windows whose records stay in memory

@@ -39,12 +39,13 @@ from ragseal.prover.estimate import Estimates
 from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, ThinningKeys
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import window_secrets
-from ragseal.prover.storage.history import Window, coarse
+from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
+from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT_WINDOWS = 1  #: whose matrices, and whose registries, stay in memory beside those in force

@@ -17,7 +17,7 @@ from ragseal.prover.administration.operations import Progress
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import Provider
-from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 
 

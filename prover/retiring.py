@@ -20,8 +20,8 @@ from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage import erasure, retirement
-from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.retirement import LATEST, due_at, is_retired, over, retain_of
+from ragseal.prover.storage.window import Window
 from ragseal.runtime.face import when
 
 LOOK_SECONDS = 60.0  #: between two looks for what is due

@@ -22,7 +22,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.committing import Times, commit_while_serving
 from ragseal.prover.serving import Serving
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.window import Window
 from ragseal.runtime.face import when
 
 LOOK_SECONDS = 1.0  #: between two looks at ledger and clock

@@ -22,7 +22,7 @@ from ragseal.prover.edges import LedgerEdges, beside_http
 from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import RollOver, Schedule
 from ragseal.prover.serving import ServeOptions, Serving
-from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
 from ragseal.runtime.limits import DEFAULT

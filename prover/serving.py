@@ -31,10 +31,10 @@ from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.ending import Ending
 from ragseal.prover.provider import Provider
 from ragseal.prover.retiring import LOOK_SECONDS, Retiring
-from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.update_secrets import update_key
+from ragseal.prover.storage.window import Window
 from ragseal.prover.ticks import Ticks
 from ragseal.prover.verdicts import Verdicts
 

@@ -18,7 +18,7 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy, rational
-from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.window import Stage, Window
 
 Classes = Callable[[str], AttestationClass]  #: raises ConfigurationError where there is no such class
 

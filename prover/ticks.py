@@ -19,9 +19,9 @@ from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.kernel.versions import IndexUpdate, tick_at
 from ragseal.prover.provider import Provider
-from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Entry
 from ragseal.prover.storage.update_secrets import UpdateSecrets, documents_waiting, update_key
+from ragseal.prover.storage.window import Window
 
 LOOK_SECONDS = 1.0  #: between two looks at ledger and clock
 AGAIN_SECONDS = 60.0  #: after a version that could not be made

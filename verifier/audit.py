@@ -22,6 +22,7 @@ from ragseal.ledger.policy import Policy
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import ReceiptFile, read_receipt
+from ragseal.verifier.findings import Environment
 from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
@@ -34,7 +35,7 @@ from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
 from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.verdicts import Verdicts
-from ragseal.verifier.verification import EFFORT, Environment, audit
+from ragseal.verifier.verification import EFFORT, audit
 
 MAX_RECEIPT_BYTES = 1 << 26
 MAX_RECEIPTS_BYTES = 1 << 29  #: of all files together: they are held in memory

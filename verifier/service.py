@@ -34,6 +34,7 @@ from ragseal.runtime.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier.audit import Target, Terms, class_build, conduct, thinning_build
 from ragseal.verifier.evidence import AUDITOR, CEREMONY
+from ragseal.verifier.findings import Environment
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.outcome import NO_VERDICT
 from ragseal.verifier.participant import Participant, Stage
@@ -41,7 +42,6 @@ from ragseal.verifier.report.document import JSON_NAME
 from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.sample import Sample
-from ragseal.verifier.verification import Environment
 
 SERVICE = "ragseal.v1.VerifierService"
 CHUNK = 1 << 20

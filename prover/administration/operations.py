@@ -36,8 +36,9 @@ from ragseal.prover.sources.sync import Target, follow, sync
 from ragseal.prover.sources.vectors import VectorRule
 from ragseal.prover.storage import erasure, retirement
 from ragseal.prover.storage.erasure import Erasure
-from ragseal.prover.storage.history import History, Window
+from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Window
 from ragseal.runtime.face import when
 from ragseal.runtime.metadata import committed, mapping_of
 

@@ -22,7 +22,7 @@ from ragseal.prover.administration.operations import Lines, Progress, Reading
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told, commit_while_serving
 from ragseal.prover.serving import Serving
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.window import Window
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.v1 import admin_pb2, admin_pb2_grpc
 

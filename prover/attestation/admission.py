@@ -9,7 +9,8 @@ from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, BudgetError
 from ragseal.prover.attestation.pending import Pending, PendingTable
-from ragseal.prover.storage.history import History, Stage, Window
+from ragseal.prover.storage.history import History
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import when
 
 

@@ -46,12 +46,13 @@ from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, RETRIEVES_AT_ONCE, Prepares
 from ragseal.prover.randomness import Draw
-from ragseal.prover.storage.history import Stage, Window, coarse
+from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, update_key
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.tokenbucket import TokenBuckets
 

@@ -27,9 +27,9 @@ from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.storage.admitted import MOST, admitted
-from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Stage, Window
 
 ASKS_AT_ONCE = 4  #: of one auditor: one of a kind is worked on, the others wait
 PROOFS, LINKS, REGISTRY = "proofs", "links", "registry"

@@ -10,9 +10,10 @@ from ragseal.kernel.commitment import Account, AccountAsk
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.commitment.registry import OpenRegistry, named_account
 from ragseal.prover.limits import LINES, LINES_A_SECOND
-from ragseal.prover.storage.history import History, Window
+from ragseal.prover.storage.history import History
 from ragseal.prover.storage.loaded import Loaded, Loads
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Window
 from ragseal.runtime.tokenbucket import TokenBuckets
 
 

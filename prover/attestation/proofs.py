@@ -34,10 +34,10 @@ from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.randomness import Draw, packed_scalars
-from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import is_retired, require_kept
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work

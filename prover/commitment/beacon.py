@@ -37,8 +37,8 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
-from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Entry, Journal
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open

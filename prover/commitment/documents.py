@@ -23,8 +23,9 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
-from ragseal.prover.storage.history import History, Stage
+from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Stage
 
 Row = npt.NDArray[np.int8]  #: (d,), one document's quantised vector
 Embed = Callable[[Sequence[str]], npt.NDArray[np.int8]]  #: n texts -> quantised rows, (n, d)

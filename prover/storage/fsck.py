@@ -40,12 +40,12 @@ from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
 from ragseal.prover.storage import retired_check
-from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
 from ragseal.prover.storage.update_secrets import load_update
+from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
 from ragseal.runtime.durable import spares_of
 from ragseal.runtime.terminal import JSON, named_bars

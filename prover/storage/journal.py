@@ -20,7 +20,8 @@ from ragseal.kernel.verdict import log_digest
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.log import MAX_ENTRY_BYTES, Appended, Log
 from ragseal.ledger.published import PublicLog
-from ragseal.prover.storage.history import History, Window
+from ragseal.prover.storage.history import History
+from ragseal.prover.storage.window import Window
 
 _PAGE = 256
 

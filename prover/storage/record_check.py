@@ -27,9 +27,9 @@ from ragseal.prover.attestation.answers import Answers, secrets_of_record
 from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding, shifted_scores
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.journal import Journal, read_page
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 PAGE = 512  #: records read at a time

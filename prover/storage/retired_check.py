@@ -10,8 +10,8 @@ from ragseal.kernel.emptied import EmptiedFile, plain_entry
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.prover.storage.history import Window
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Window
 
 _LEFT = {
     "texts": "SELECT COUNT(*) FROM version_texts WHERE manifest = ?",

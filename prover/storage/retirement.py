@@ -13,8 +13,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ragseal.kernel.errors import AttestationError, ConfigurationError
-from ragseal.prover.storage.history import History, Stage, Window
+from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.durable import sync_directory
 
 DAY = 86400

@@ -32,9 +32,10 @@ from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
 from ragseal.prover.storage import audit_verdicts
-from ragseal.prover.storage.history import History, Window
+from ragseal.prover.storage.history import History
+from ragseal.prover.storage.window import Window
+from ragseal.verifier import findings, verification
 from ragseal.verifier import verdicts as kept_verdicts
-from ragseal.verifier import verification
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
     beacon,
@@ -112,7 +113,10 @@ RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)
 
 ENTRIES_HASH_TO_ROOT = Guard(log, "read_tree", "do not hash to the signed root")
 LOG_COMPLETE = Guard(log, "read_tree", "the log gave")
-LOG_EXTENDS = Both((Guard(log.LogTree, "extends", "the log was forked"), Check(verification, "one_history")))
+LOG_EXTENDS = Both((
+    Guard(log.LogTree, "extends", "the log was forked"), Check(verification, "one_history"),
+    Check(findings, "one_history"),
+))  # fmt: skip
 LOG_GROWS = Guard(log.LogTree, "extends", "_stale(")
 OBSERVER_CONSISTENCY = Both((Check(observer, "check_growth"), Check(witness, "check_growth")))
 WITNESS_GROWTH = Check(witness, "check_growth")
@@ -294,7 +298,7 @@ CARRIED_SEED = Guard(coin_period, "check_continues", "with another C_coin")
 CARRIED_AUDITOR = Guard(coin_period, "check_continues", "other auditors' nonces")
 CARRIED_IN_TIME = Guard(beacon, "check_throw", "were not thrown when")
 THROW_OF_THE_PERIOD = Check(
-    verification, "check_throw", lambda log, entered, value, *_: (beacon.Throw(entered.digest, value), "")
+    findings, "check_throw", lambda log, entered, value, *_: (beacon.Throw(entered.digest, value), "")
 )
 COIN_AND_CLAIM = Guard(phase_a.Manifest, "validate", "commitment to coins")
 SHARE_OF_THE_CLAIM = Guard(Policy, "_validate_claim", "needs a coin that hides")

@@ -40,9 +40,10 @@ from ragseal.prover.commitment.index import slot_salt
 from ragseal.runtime.metadata import committed
 from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from ragseal.verifier.findings import Environment
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
-from ragseal.verifier.verification import Environment, Verdict, audit
+from ragseal.verifier.verification import Verdict, audit
 from tests.attacks.proxy import Proxy
 from tests.attacks.world import machine
 from tests.simulator import key_of

@@ -14,7 +14,7 @@ from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, SignedManifest, WindowClose
 from ragseal.kernel.errors import LedgerError
 from ragseal.prover.spending import spending
-from ragseal.prover.storage.history import Stage
+from ragseal.prover.storage.window import Stage
 from ragseal.verifier.outcome import FAIL
 from ragseal.verifier.report import document
 from ragseal.verifier.verification import Verdict

@@ -19,7 +19,8 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import LedgerError
-from ragseal.prover.storage.history import History, Stage
+from ragseal.prover.storage.history import History
+from ragseal.prover.storage.window import Stage
 from tests import simulator
 from tests.attacks.checks import (
     PROVIDER_COIN_ONCE,

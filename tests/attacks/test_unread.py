@@ -33,7 +33,7 @@ from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.limits import RETRIEVES_AT_ONCE
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
-from ragseal.prover.storage.history import Stage
+from ragseal.prover.storage.window import Stage
 from ragseal.runtime import gate, rpc
 from ragseal.runtime.gate import Gate
 from ragseal.runtime.health import Health

@@ -29,8 +29,8 @@ from ragseal.prover.administration.operations import Lines, Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
-from ragseal.prover.storage.history import Stage
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Stage
 from ragseal.runtime.metadata import mapping_of
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.statuses import error_of

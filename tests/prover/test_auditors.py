@@ -24,7 +24,7 @@ from ragseal.prover.options import auditor_seats
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage import admitted
-from ragseal.prover.storage.history import Stage as WindowStage
+from ragseal.prover.storage.window import Stage as WindowStage
 from ragseal.verifier.evidence import Auditor, of_auditor
 from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.remote import RemoteEvidence

@@ -21,7 +21,8 @@ from ragseal.prover.commitment import beacon
 from ragseal.prover.commitment.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import ServeOptions, Serving
-from ragseal.prover.storage.history import Stage, Window, coarse
+from ragseal.prover.storage.history import coarse
+from ragseal.prover.storage.window import Stage, Window
 from tests.simulator.provider import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window
 
 pytestmark = pytest.mark.slow

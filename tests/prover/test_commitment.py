@@ -42,7 +42,8 @@ from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage import window_secrets
-from ragseal.prover.storage.history import History, Stage, Window
+from ragseal.prover.storage.history import History
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime import metadata
 from tests.simulator.provider import (
     AUDITOR,

@@ -21,7 +21,7 @@ from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.prover.committing import commit_while_serving
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import journal
-from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.window import Stage, Window
 from tests.simulator import provider as scene
 from tests.simulator.provider import AUDITOR_KEY, Asker, Participant
 

@@ -24,7 +24,7 @@ from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.proofs import Proofs, hint_blinders, release
 from ragseal.prover.serving import Serving
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.window import Window
 from tests.simulator.provider import (
     DIMENSION,
     Asker,

@@ -17,7 +17,7 @@ from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration import operations
 from ragseal.prover.rollover import Schedule, name_of, seconds_of
-from ragseal.prover.storage.history import Stage
+from ragseal.prover.storage.window import Stage
 from ragseal.runtime.keyfile import save_key
 from tests.simulator import provider as scene
 from tests.simulator.rolling import Running, rolling, schedule, until_open

@@ -19,7 +19,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.spending import lines, spending
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.window import Window
 from tests.simulator import CLS, NOW, OPENS, World, policy
 
 HOUR = 3600

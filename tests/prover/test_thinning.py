@@ -27,7 +27,7 @@ from ragseal.prover.commitment.documents import Put, apply, new_period
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck
-from ragseal.prover.storage.history import Stage, Window
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
 from tests.simulator.provider import (
     HIDDEN,

@@ -13,7 +13,7 @@ from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import PROVIDER, seal_digest
 from ragseal.ledger.note import NoteVerifier
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.window import Window
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of, thinning_backend
 

@@ -23,7 +23,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider import Provider
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.window import Window
 from ragseal.runtime.keyfile import save_key
 from ragseal.verifier import verification
 from ragseal.verifier.evidence import Auditor

@@ -58,8 +58,8 @@ from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.keys.keyring import KeyRing
 from ragseal.prover.provider import Backends, Environment, Provider
 from ragseal.prover.serving import ServeOptions, Serving
-from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.state import Settings, State, create
+from ragseal.prover.storage.window import Stage, Window
 from tests.simulator.entries import beacon_commit
 from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of
 

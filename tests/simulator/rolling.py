@@ -17,7 +17,7 @@ from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import Schedule
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
-from ragseal.prover.storage.history import Window
+from ragseal.prover.storage.window import Window
 from tests.simulator import provider as scene
 
 POLICY = """class = "tiny"

@@ -60,8 +60,9 @@ from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpo
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.verifier.evidence import Auditor, ConfiguredKey, ReceiptFile
+from ragseal.verifier.findings import Environment
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.verification import Environment, audit
+from ragseal.verifier.verification import audit
 from tests.simulator.entries import beacon_commit, beacon_seal, signed_manifest
 from tests.simulator.estimates import binding
 from tests.simulator.evidence import SimulatedEvidence

@@ -25,12 +25,12 @@ from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
 from ragseal.verifier import audit_command, service
 from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit import Target, Terms
+from ragseal.verifier.findings import Environment
 from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.signed.statement import read_verdict
 from ragseal.verifier.state import State
-from ragseal.verifier.verification import Environment
 from tests.simulator import GROUP, NOW, World
 from tests.verifier.test_verdicts import bad
 from tests.verifier.wire import provider, served

@@ -22,8 +22,8 @@ from ragseal.verifier import audit as conducting
 from ragseal.verifier import verification
 from ragseal.verifier.__main__ import main
 from ragseal.verifier.evidence import Auditor, Undecided
+from ragseal.verifier.findings import Environment
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.verification import Environment
 from tests.simulator import GROUP, NOW, SimulatedEvidence, World
 from tests.simulator.world import ORIGIN
 
