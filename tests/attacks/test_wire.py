@@ -253,8 +253,8 @@ def _audit(address: str, folder: Path) -> str:
     """The auditor's side of a simulated window."""
     world = World.honest()
     with RemoteEvidence(address, timeout=20.0) as evidence:
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.verification import audit
+        from ragseal.verifier.findings import Environment
+        from ragseal.verifier.verification import audit
         from tests.simulator import GROUP, NOW
 
         around = Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)
