@@ -80,13 +80,12 @@ class _Growing:
     entries: list[bytes] = field(default_factory=list)
 
     def frontier(self) -> Frontier:
-        roots = []
+        roots: list[bytes] = []
         for hashes in reversed(self.open):
-            at = 0
-            for bit in range(8, -1, -1):
-                if len(hashes) & 1 << bit:
-                    roots.append(perfect_root(hashes[at : at + (1 << bit)]))
-                    at += 1 << bit
+            level = Frontier()
+            for node in hashes:
+                level.add(node)
+            roots += level.roots
         return Frontier(self.size, roots)
 
     def add(self, entry: bytes) -> Iterator[tuple[str, bytes]]:
