@@ -27,13 +27,15 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     open_answer,
 )
-from ragseal.kernel.commitment import (
-    AccountAsk,
+from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconOpening,
+    beacon_commitment,
+)
+from ragseal.kernel.commitment import (
+    AccountAsk,
     Membership,
     SignedManifest,
-    beacon_commitment,
 )
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of

@@ -113,7 +113,7 @@ class Acceptance:
         self, announced: Announced, shown: Shown, window: Window, evidence: Evidence
     ) -> tuple[bytes, int] | None:
         """The entry that opens the window and its index, None if the log holds none yet."""
-        opening, left = Opening(window.manifest, window.digest), MOST_BYTES
+        opening, left = Opening(window.manifest, window.digest, self._auditor_key), MOST_BYTES
         start, size = announced.ledger_index, shown.checkpoint.size
         if start >= size:
             return None

@@ -48,10 +48,10 @@ def check_manifest(
             f"the manifest belongs to the log {manifest.origin!r}, this account has pinned the log key of {log.name!r}"
             ": give the right --log-key (log_key=), or the right provider"
         )
-    if auditor_key is not None and manifest.auditor_key != auditor_key:
+    if auditor_key is not None and manifest.auditor_of(auditor_key) is None:
+        named = ", ".join(f"{one.owner} {one.public_key.hex()}" for one in manifest.auditors)
         raise CommitmentError(
-            f"window {manifest.window!r} names the auditor {manifest.auditor_key.hex()}, this account wants "
-            f"{auditor_key.hex()}"
+            f"window {manifest.window!r} names {named}; this account wants the auditor {auditor_key.hex()}"
         )
 
 

@@ -3,7 +3,7 @@
 
 Pure.  A request that is signed before the beacon is complete would meet noise that somebody may still choose, and a
 record that precedes its window's opening is worth nothing to an auditor.  So the account reads the beacon's entries
-itself: sealed by the provider, opened by everybody whom the seal names, by the manifest's auditor last, and the window
+itself: sealed by the provider, opened by everybody whom the seal names, by the manifest's auditors last, and the window
 opened with exactly the value that these nonces give.  Where the claim has a coin, the indices were thinned in between,
 once: what the coins hide was decided when nobody could choose it any more, and is the same for everybody.
 
@@ -17,23 +17,26 @@ from collections.abc import Iterable
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.commitment import (
-    MESSAGES,
+from ragseal.kernel.beacon import (
+    PROVIDER,
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
+    beacon_commitment,
+    beacon_value,
+    is_auditor,
+)
+from ragseal.kernel.commitment import (
+    MESSAGES,
     Manifest,
     SignedManifest,
     Thinning,
     WindowClose,
     WindowOpen,
-    beacon_commitment,
-    beacon_value,
 )
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, CommitmentError
 
-PROVIDER, AUDITOR = "provider", "auditor"
 MOST_ENTRIES = 1 << 18  #: between a manifest and its opening: the window before may take queries all the while
 MOST_BYTES = 1 << 28  #: of them
 
@@ -41,8 +44,9 @@ MOST_BYTES = 1 << 28  #: of them
 class Opening:
     """Looks for the opening of a window among the entries that follow its manifest, one after the other."""
 
-    def __init__(self, manifest: Manifest, digest: bytes) -> None:
-        self._manifest, self._digest = manifest, digest
+    def __init__(self, manifest: Manifest, digest: bytes, auditor_key: bytes | None = None) -> None:
+        """``auditor_key``: the auditor that must have had a part in the beacon; None for any."""
+        self._manifest, self._digest, self._wanted = manifest, digest, auditor_key
         self._commits: dict[str, BeaconCommit] = {}
         self._openings: dict[str, bytes] = {}
         self._order: list[str] = []
@@ -54,8 +58,8 @@ class Opening:
         """Whether the log's next entry opens the window.
 
         Raises:
-            CommitmentError: it does, but not by a complete beacon of the manifest's auditor, or beside another window
-                that is open; or it says that the window can never open.
+            CommitmentError: it does, but not by a complete beacon that ends with the manifest's auditors, or beside
+                another window that is open; or it says that the window can never open.
         """
         message = decode_any(entry, (*MESSAGES, Record))
         if isinstance(message, SignedManifest):
@@ -67,20 +71,18 @@ class Opening:
             if self._seal is None:  # later ones could be chosen knowing a nonce
                 self._commits.setdefault(message.owner, message)
         elif isinstance(message, BeaconSeal):
-            if AUDITOR in self._openings:
-                raise CommitmentError("the window's beacon was sealed again after its auditor had opened")
+            self._again(message)
             self._seal = message
         elif isinstance(message, BeaconOpening):
             if self._seal is not None and message.owner in self._seal.owners:
                 self._openings.setdefault(message.owner, message.nonce)
                 self._order.append(message.owner)
         elif isinstance(message, Thinning):
-            if self._thinned is not None or AUDITOR not in self._openings:
-                raise CommitmentError("the window's indices were thinned twice, or before its auditor had opened")
+            if self._thinned is not None or not any(map(is_auditor, self._openings)):
+                raise CommitmentError("the window's indices were thinned twice, or before an auditor had opened")
             self._thinned = message
         elif isinstance(message, WindowOpen):
-            found = self._commits, self._seal, self._openings, self._order
-            _complete(self._manifest, self._digest, *found, message)
+            self._complete(message)
             _thinned(self._manifest, self._thinned)
             if self._others:
                 raise CommitmentError("the window was opened while another one took queries: windows may not overlap")
@@ -89,6 +91,53 @@ class Opening:
             raise CommitmentError("the log holds a record of the window before its opening")
         return False
 
+    def _again(self, seal: BeaconSeal) -> None:
+        """A later seal may leave out who has not opened, but no auditor: else the provider could choose the beacon."""
+        if any(map(is_auditor, self._openings)):
+            raise CommitmentError("the window's beacon was sealed again after an auditor had opened")
+        if self._seal is None:
+            return
+        left_out = set(self._seal.owners) - set(seal.owners)
+        if any(owner in self._openings or is_auditor(owner) for owner in left_out):
+            raise CommitmentError("the window's beacon was sealed again without somebody whose nonce it needs")
+
+    def _complete(self, opened: WindowOpen) -> None:
+        """The beacon that the window was opened with is that of its newest seal, drawn in order."""
+        manifest, seal, commits = self._manifest, self._seal, self._commits
+        there = tuple(one for one in manifest.auditors if one.owner in commits)
+        named = tuple(one.owner for one in there)
+        if seal is None or not there or seal.owners[:1] != (PROVIDER,) or seal.owners[-len(there) :] != named:
+            raise CommitmentError(
+                "the window was opened without a beacon that begins with the provider and ends with the auditors"
+            )
+        try:
+            signature.verify(manifest.provider_key, "beacon-seal", seal.body(), seal.signature)
+            for one in there:
+                commits[one.owner].verify()
+        except AuditError:
+            raise CommitmentError(
+                "the window's beacon is not sealed by the provider over nonces of its auditors"
+            ) from None
+        if any(commits[one.owner].public_key != one.public_key for one in there):
+            raise CommitmentError("the window's beacon ends with somebody who is no auditor that the manifest names")
+        if self._wanted is not None and self._wanted not in {one.public_key for one in there}:
+            raise CommitmentError("the auditor that this account wants had no part in the window's beacon")
+        self._opened(seal, opened)
+
+    def _opened(self, seal: BeaconSeal, opened: WindowOpen) -> None:
+        """Everybody has opened what they committed to, auditors after all others; the value is what that gives."""
+        committed = {PROVIDER: self._manifest.beacon_commitment}
+        committed |= {owner: commit.commitment for owner, commit in self._commits.items()}
+        for owner in seal.owners:
+            nonce = self._openings.get(owner)
+            if nonce is None or beacon_commitment(owner, nonce) != committed.get(owner):
+                raise CommitmentError(f"the window was opened although {owner} has not opened what it committed to")
+        order = [owner for owner in self._order if owner in seal.owners]
+        if any(map(is_auditor, order[: -sum(map(is_auditor, seal.owners))])):
+            raise CommitmentError("an auditor of the window did not open last: whoever did could choose the beacon")
+        if opened.beacon != beacon_value(self._digest, [(owner, self._openings[owner]) for owner in seal.owners]):
+            raise CommitmentError("the window was opened with a beacon different from what its nonces give")
+
     def _other(self, message: Message) -> None:
         if isinstance(message, WindowOpen | Record):
             self._others.add(message.manifest)
@@ -96,16 +145,19 @@ class Opening:
             self._others.discard(message.manifest)
 
 
-def find_opening(manifest: Manifest, digest: bytes, entries: Iterable[bytes]) -> int | None:
+def find_opening(
+    manifest: Manifest, digest: bytes, entries: Iterable[bytes], auditor_key: bytes | None = None
+) -> int | None:
     """Which of the log's entries after the manifest opens its window; None if none does yet.
 
     Args:
         entries: what follows the manifest in the log, as far as it is known, each proven to stand there.
+        auditor_key: as of :class:`Opening`.
 
     Raises:
         CommitmentError: as :meth:`Opening.opens`.
     """
-    opening = Opening(manifest, digest)
+    opening = Opening(manifest, digest, auditor_key)
     return next((at for at, entry in enumerate(entries) if opening.opens(entry)), None)
 
 
@@ -118,33 +170,3 @@ def _thinned(manifest: Manifest, thinned: Thinning | None) -> None:
             raise CommitmentError("the window's indices were thinned, although its claim has no coin")
         if [one.tenant for one in thinned.tenants] != [one.tenant for one in manifest.tenants]:
             raise CommitmentError("the thinned indices are not those of the manifest's tenants")
-
-
-def _complete(
-    manifest: Manifest,
-    digest: bytes,
-    commits: dict[str, BeaconCommit],
-    seal: BeaconSeal | None,
-    openings: dict[str, bytes],
-    order: list[str],
-    opened: WindowOpen,
-) -> None:
-    if seal is None or seal.owners[:1] != (PROVIDER,) or seal.owners[-1:] != (AUDITOR,):
-        raise CommitmentError(
-            "the window was opened without a beacon that begins with the provider and ends with an auditor"
-        )
-    try:
-        signature.verify(manifest.provider_key, "beacon-seal", seal.body(), seal.signature)
-        commits[AUDITOR].verify()
-    except (AuditError, KeyError):
-        raise CommitmentError("the window's beacon is not sealed by the provider over an auditor's nonce") from None
-    if commits[AUDITOR].public_key != manifest.auditor_key:
-        raise CommitmentError("the window's beacon ends with somebody who is not the auditor that the manifest names")
-    for owner in seal.owners:
-        expected = manifest.beacon_commitment if owner == PROVIDER else getattr(commits.get(owner), "commitment", None)
-        if owner not in openings or beacon_commitment(owner, openings[owner]) != expected:
-            raise CommitmentError(f"the window was opened although {owner} has not opened what it committed to")
-    if any(owner in seal.owners for owner in order[order.index(AUDITOR) + 1 :]):
-        raise CommitmentError("the window's auditor did not open last: whoever did could choose the beacon")
-    if opened.beacon != beacon_value(digest, [(owner, openings[owner]) for owner in seal.owners]):
-        raise CommitmentError("the window was opened with a beacon different from what its nonces give")

@@ -4,7 +4,7 @@
 The first window of a coin period throws the coins; a later one names its manifest, and thins by the same coins again.
 A slot's coin then counts once, however many windows there are (``docs/proofs/until-delivered.md``).  Whoever may pick
 among several throws chooses what they hide, so all windows of a coin period are of one budget period, where each throw
-counts (SPEC D.11.7), and of one auditor, who knows that the beacon of the first was not foreseen.
+counts (SPEC D.11.7), and of the same auditors, who know that the beacon of the first was not foreseen.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def check_continues(manifest: Manifest, first: Manifest) -> None:
         raise CommitmentError(f"{named} are carried on with another C_coin")
     if (first.origin, first.provider_key) != (manifest.origin, manifest.provider_key):
         raise CommitmentError(f"{named} are those of another ledger or provider")
-    if first.auditor_key != manifest.auditor_key:
-        raise CommitmentError(f"{named} rest on another auditor's nonce: a new auditor takes new coins")
+    if first.auditors != manifest.auditors:
+        raise CommitmentError(f"{named} rest on other auditors' nonces: a new auditor takes new coins")
     if first.policy.hidden != manifest.policy.hidden:
         raise CommitmentError(
             f"{named} hide {first.policy.hidden} of {1 << COIN_BITS} slots, this policy hides "

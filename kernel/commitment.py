@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragseal.kernel import field, signature
+from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, Seat
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.encoding import (
     ELEMENT,
@@ -35,11 +36,11 @@ from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, prove_opening, verify_opening
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.slot_text import SlotText
-from ragseal.kernel.transcript import tagged_element, tagged_hash
+from ragseal.kernel.transcript import tagged_hash
 from ragseal.kernel.versions import MAX_TENANTS, IndexUpdate
 
 MAX_ACCOUNTS = 1 << 20
-MAX_PARTICIPANTS = 64
+MAX_AUDITORS = 8
 
 GENERATOR_DOMAIN = b"ragseal/v1/embedding-generators"
 
@@ -148,12 +149,12 @@ class Manifest(Message):
     accounts: int  #: how many the registry holds
     provider_key: bytes  #: signs manifests, receipts and beacon messages
     beacon_commitment: bytes  #: to the provider's own nonce
-    auditor_key: bytes  #: who takes the auditor's part in the beacon, and is given registry, links and proofs
+    auditors: tuple[Seat, ...]  #: who open last in the beacon, in this order in a seal, and are given proofs
     coins: tuple[CoinCommitment, ...] = ()  #: one where the policy's claim has a coin, else none
 
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32, PUBLIC_KEY,
-        HASH, PUBLIC_KEY, Many(Nested(CoinCommitment), 1),
+        HASH, Many(Nested(Seat), MAX_AUDITORS), Many(Nested(CoinCommitment), 1),
     )  # fmt: skip
 
     @property
@@ -180,6 +181,14 @@ class Manifest(Message):
     def digest(self) -> bytes:
         return tagged_hash("manifest", self.encode())
 
+    def auditor(self, owner: str) -> Seat | None:
+        """The seat of that name."""
+        return next((one for one in self.auditors if one.owner == owner), None)
+
+    def auditor_of(self, public_key: bytes) -> Seat | None:
+        """The seat that this key has."""
+        return next((one for one in self.auditors if one.public_key == public_key), None)
+
     def index_of(self, tenant: str) -> TenantIndex:
         """The index of a tenant; CommitmentError if the manifest has none."""
         for index in self.tenants:
@@ -198,7 +207,10 @@ class Manifest(Message):
             raise CommitmentError(
                 f"the claim {self.policy.claim} {'needs a' if self.policy.coined else 'has no'} commitment to coins"
             )
-        if self.auditor_key == self.provider_key:
+        owners, keys = {one.owner for one in self.auditors}, {one.public_key for one in self.auditors}
+        if not self.auditors or not len(owners) == len(keys) == len(self.auditors):
+            raise CommitmentError("a manifest names one auditor at least, each by a name and a key of its own")
+        if self.provider_key in keys:
             raise CommitmentError("the provider is not its own auditor: the manifest names one key for both")
 
 
@@ -213,53 +225,6 @@ class SignedManifest(Message):
     def verify(self) -> None:
         """The manifest is signed by the provider key it names, else AttestationError."""
         signature.verify(self.manifest.provider_key, "manifest", self.manifest.encode(), self.signature)
-
-
-@dataclass(frozen=True, slots=True)
-class BeaconCommit(Message):
-    """A participant's commitment to a nonce, after the manifest is in the ledger."""
-
-    TAG: ClassVar[str] = "beacon-commit"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, PUBLIC_KEY, HASH, SIGNATURE)
-
-    manifest: bytes
-    owner: str
-    public_key: bytes
-    commitment: bytes
-    signature: bytes
-
-    def body(self) -> bytes:
-        return tagged_hash("beacon-commit-body", self.manifest, self.owner.encode(), self.public_key, self.commitment)
-
-    def verify(self) -> None:
-        signature.verify(self.public_key, "beacon-commit", self.body(), self.signature)
-
-
-@dataclass(frozen=True, slots=True)
-class BeaconOpening(Message):
-    """A participant's nonce."""
-
-    TAG: ClassVar[str] = "beacon-opening"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, HASH)
-
-    manifest: bytes
-    owner: str
-    nonce: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class BeaconSeal(Message):
-    """The provider fixes who counts; every owner but the last has opened, the last (an auditor) opens after this."""
-
-    TAG: ClassVar[str] = "beacon-seal"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(NAME, MAX_PARTICIPANTS), SIGNATURE)
-
-    manifest: bytes
-    owners: tuple[str, ...]
-    signature: bytes
-
-    def body(self) -> bytes:
-        return tagged_hash("beacon-seal-body", self.manifest, *(o.encode() for o in self.owners))
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,19 +295,6 @@ class IndexFile(Message):
 
     def opening_digest(self) -> bytes:
         return tagged_hash("columns-opening", self.opening.encode())
-
-
-# --- beacon ----------------------------------------------------------------------------------------------------------
-
-
-def beacon_commitment(owner: str, nonce: bytes) -> bytes:
-    """Hiding commitment to a 32-byte nonce.  It cannot bind the manifest, which carries the provider's own."""
-    return tagged_hash("beacon-nonce", owner.encode(), nonce)
-
-
-def beacon_value(manifest: bytes, openings: Sequence[tuple[str, bytes]]) -> int:
-    """The window's beacon: 31 bytes over the manifest and every opened nonce in the seal's order."""
-    return tagged_element("beacon", manifest, *(part for owner, nonce in openings for part in (owner.encode(), nonce)))
 
 
 # --- index columns (SPEC A.3) ----------------------------------------------------------------------------------------

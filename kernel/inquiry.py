@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a window's auditor asks for and what only it is given: registry, proofs, links, blocks.  SPEC B.7, C, D.
+"""What a window's auditors ask for and what only they are given: registry, proofs, links, blocks.  SPEC B.7, C, D.
 
-Every ask is signed by the auditor's beacon key, which the manifest names, and every answer by the provider: a verdict
-rests on signed bytes only, so whoever stands between the two can delay an audit and decide nothing in it.
+Every ask is signed by the key of an auditor, which the manifest names or the operator has admitted, and every answer by
+the provider: a verdict rests on signed bytes only, so whoever stands between the two can delay an audit and decide
+nothing in it.
 """
 
 from __future__ import annotations
@@ -54,6 +55,14 @@ class _Ask(Message):
     def sign(self, key: Ed25519PrivateKey) -> bytes:
         """The auditor's signature."""
         return signature.sign(key, "ask", self.encode())
+
+    def signed_by(self, public_key: bytes, proof: bytes) -> bool:
+        """Whether the auditor with this key asks."""
+        try:
+            signature.verify(public_key, "ask", self.encode(), proof)
+        except AttestationError:
+            return False
+        return True
 
     def verify(self, auditor_key: bytes, proof: bytes, now: int) -> None:
         """Raises AttestationError unless the window's auditor asks, now: seconds since 1970."""

@@ -19,13 +19,14 @@ from ragseal.prover import assembly, remote, service
 from ragseal.prover.account_commands import accounts
 from ragseal.prover.administration import operations
 from ragseal.prover.administration.access import administration
+from ragseal.prover.auditor_commands import auditors
 from ragseal.prover.backup_commands import backup, restore
 from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.document_commands import documents
 from ragseal.prover.key_commands import fetch_keys, release_key
-from ragseal.prover.options import STATE, hexadecimal
+from ragseal.prover.options import STATE, auditor_seats, hexadecimal
 from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
@@ -105,6 +106,7 @@ def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: 
 
 main.add_command(documents)
 main.add_command(accounts)
+main.add_command(auditors)
 main.add_command(fetch_keys)
 main.add_command(proofs_group)
 
@@ -130,8 +132,8 @@ def policy(directory: Path) -> None:
     help="policy.toml; `ragseal-provider policy` prints one to start from.",
 )  # fmt: skip
 @click.option("--window", required=True, help="A name that was never used before.")
-@click.option("--auditor-key", help="The auditor's beacon key (64 hexadecimal digits); by default that of the auditor "
-              "who made the proving key.")  # fmt: skip
+@click.option("--auditor", "seats", multiple=True, metavar="[NAME=]KEY", help="An auditor of the window, and its "
+              "beacon key in hexadecimal. Repeatable; by default the auditor who made the proving key.")  # fmt: skip
 @click.option(
     "--yes-epsilon-is", "agreed", type=float, metavar="N",
     help=f"Commit although epsilon is above {consent.ASK_ABOVE} over the budget period; N is at least that epsilon.",
@@ -143,7 +145,7 @@ def commit(
     directory: Path,
     policy_file: Path,
     window: str,
-    auditor_key: str | None,
+    seats: tuple[str, ...],
     agreed: float | None,
     new_coins: bool,
     as_json: bool,
@@ -153,7 +155,7 @@ def commit(
     Every index, the seed, the policy and the accounts are committed to, and the manifest enters the ledger.  A provider
     that serves draws the window's beacon while the open one goes on, and opens it when that one is closed.
     """
-    named = None if auditor_key is None else hexadecimal(auditor_key, 32, "--auditor-key")
+    named = auditor_seats(seats)
     with administration(directory) as admin, named_bars() as progress:
         told = admin.commit(policy_bytes(policy_file), window, agreed, named, progress, new_coins)
     tell_result(as_json, told.values, told.text)
@@ -163,7 +165,7 @@ def commit(
 @STATE
 @click.option("--listen", default="127.0.0.1:7800", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--participants", type=click.IntRange(1, 63), default=1, show_default=True,
-              help="Beacon participants to wait for, the auditor included.")  # fmt: skip
+              help="Beacon participants to wait for, auditors included.")  # fmt: skip
 @click.option("--beacon-wait", type=click.FloatRange(min=0.1), default=60.0, show_default=True,
               help="Seconds after which the beacon goes on without those who are missing.")  # fmt: skip
 @click.option("--proofs", type=click.Choice(["eager", "on-demand"]), default="eager", show_default=True,
@@ -184,7 +186,7 @@ def commit(
 @click.option("--yes-epsilon-is", "agreed", type=float, metavar="N",
               help="With --next: the largest epsilon over the budget period that is committed to "
               f"(default {consent.ASK_ABOVE}); above it no window follows.")  # fmt: skip
-@click.option("--auditor-key", help="With --next: as of `commit`.")
+@click.option("--auditor", "seats", multiple=True, metavar="[NAME=]KEY", help="With --next: as of `commit`.")
 @click.option("--retain", metavar="TIME", help="For how long a closed window keeps texts, queries and secrets "
               "(default 14d, at most 29d); remembered.")  # fmt: skip
 @server_tls
@@ -203,7 +205,7 @@ def serve(
     every: str,
     pattern: str,
     agreed: float | None,
-    auditor_key: str | None,
+    seats: tuple[str, ...],
     retain: str | None,
     own: ServerTls,
     reflection: bool,
@@ -217,8 +219,7 @@ def serve(
     log_to_stderr()
     schedule = None
     if next_policy is not None:
-        key = None if auditor_key is None else hexadecimal(auditor_key, 32, "--auditor-key")
-        schedule = Schedule(next_policy, seconds_of(every), pattern, agreed, key)
+        schedule = Schedule(next_policy, seconds_of(every), pattern, agreed, auditor_seats(seats))
         schedule.check()
     rules = BeaconRules(participants, beacon_wait, _observers(observers))
     serve_options = ServeOptions(

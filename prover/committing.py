@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ragseal.circuits.circuit import class_digest
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import Policy
@@ -60,7 +62,7 @@ def propose(
     policy_file: bytes,
     agreed: float | None,
     times: Times | None = None,
-    auditor_key: bytes | None = None,
+    auditors: Sequence[Seat] = (),
     new_coins: bool = False,
 ) -> Proposal:
     """Read a policy and find out what it gives and costs.  Blocks.
@@ -69,7 +71,7 @@ def propose(
         policy_file: TOML.
         agreed: the epsilon that was named (``--yes-epsilon-is``).
         times: of a window whose times the file leaves to its provider.
-        auditor_key: as of Provider.commit, and ``new_coins``.
+        auditors: as of Provider.commit, and ``new_coins``.
 
     Raises:
         PolicyError: it cannot be kept, promises too much, or comes to a larger epsilon than was named.
@@ -100,7 +102,7 @@ def propose(
     accounts = len(registry.accounts(provider.state))
     rules = read_policy(values, binding, partial(assembly.advertised_epsilon, accounts=accounts))
     assembly.check_promises(rules, cls, accounts)
-    first = None if new_coins else provider.carried(rules, auditor_key)
+    first = None if new_coins else provider.carried(rules, auditors)
     coins = b"" if first is None else first.digest
     spent = spending.spending(list(history.windows.values()), assembly.circuit_class, rules, accounts, coins)
     terms = consent.terms(rules, cls, spent)
@@ -118,7 +120,7 @@ def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -
         "window": name,
         "manifest": made.digest.hex(),
         "ledger_index": made.index,
-        "auditor_key": made.manifest.auditor_key.hex(),
+        "auditors": {one.owner: one.public_key.hex() for one in made.manifest.auditors},
         "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
         "carries_on_coins_of": proposal.carried or None,
         "passed_over": proposal.passed_over or None,
@@ -148,15 +150,15 @@ def commit(
     policy_file: bytes,
     name: str,
     agreed: float | None,
-    auditor_key: bytes | None = None,
+    auditors: Sequence[Seat] = (),
     progress: Progress = lambda _: None,
     new_coins: bool = False,
 ) -> Told:
     """Commit to a window of a provider that does not serve.  Raises what :func:`propose` and Provider.commit do."""
     started = time.monotonic()
     progress("checking the policy")
-    proposal = propose(provider, policy_file, agreed, None, auditor_key, new_coins)
-    provider.commit(proposal.policy, name, progress, auditor_key, new_coins)
+    proposal = propose(provider, policy_file, agreed, None, auditors, new_coins)
+    provider.commit(proposal.policy, name, progress, auditors, new_coins)
     return told(provider, provider.journal.history.named(name), proposal, time.monotonic() - started)
 
 
@@ -166,7 +168,7 @@ async def commit_while_serving(
     name: str,
     agreed: float | None,
     times: Times | None = None,
-    auditor_key: bytes | None = None,
+    auditors: Sequence[Seat] = (),
     progress: Progress = lambda _: None,
     new_coins: bool = False,
 ) -> Told:
@@ -178,8 +180,8 @@ async def commit_while_serving(
     provider, started = serving.provider, time.monotonic()
     async with serving.committing:
         progress("checking the policy")
-        proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times, auditor_key, new_coins))
-        signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, progress, auditor_key, new_coins))
+        proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times, auditors, new_coins))
+        signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, progress, auditors, new_coins))
         made = Window(signed, signed.manifest.digest(), 0)
         await asyncio.to_thread(provider.load_thinning_key, made)  # or its beacon ends in nothing
         await asyncio.to_thread(provider.backends.keys.backend, signed.manifest.key_digest)

@@ -6,12 +6,14 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.kernel import field, signature
+from ragseal.kernel.beacon import AUDITOR, Seat
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, SignedManifest, Thinning, WindowClose
@@ -163,27 +165,32 @@ class Provider:
         known = self.journal.history.windows.get(manifest)
         return window_secrets.load_window(self.state, manifest, None if known is None else known.thinning)
 
-    def auditor_key(self, named: bytes | None = None) -> bytes:
-        """Whom the next manifest names as its auditor: ``named``, else whose key proofs will be made under.
+    def seats(self, named: Sequence[Seat] = ()) -> tuple[Seat, ...]:
+        """The auditors of the next manifest: those ``named``, else the one under whose key proofs will be made.
 
         Raises:
             ConfigurationError: nobody is known.
+            CommitmentError: a name that no auditor has.
         """
         key = self.backends.keys.newest().digest
-        found = named if named is not None else self.state.auditor_of(key)
+        found = self.state.auditor_of(key)
+        if named:
+            for one in named:
+                one.validate()
+            return tuple(named)
         if found is None:
             raise ConfigurationError(
                 f"nobody knows the auditor of key {key.hex()[:16]}: `ragseal-provider fetch-keys` brings its beacon "
-                "key along, or name it with --auditor-key (`ragseal-verifier init` printed it)"
+                "key along, or name it with --auditor (`ragseal-verifier init` printed its key)"
             )
-        return found
+        return (Seat(AUDITOR, found),)
 
     def commit(
         self,
         policy: Policy,
         window: str,
         progress: Progress = lambda _: None,
-        auditor_key: bytes | None = None,
+        auditors: Sequence[Seat] = (),
         new_coins: bool = False,
     ) -> Entry:
         """Phase A: commit to every index and enter the manifest in the ledger.
@@ -196,7 +203,7 @@ class Provider:
             ConfigurationError: no auditor's key is known.
             PolicyError, ProofError, LedgerError: as they say.
         """
-        made = self.prepare(policy, window, progress, auditor_key, new_coins)
+        made = self.prepare(policy, window, progress, auditors, new_coins)
         progress("entering the manifest in the ledger")
         return self.journal.append_now(lambda: made)
 
@@ -205,7 +212,7 @@ class Provider:
         policy: Policy,
         window: str,
         progress: Progress = lambda _: None,
-        auditor_key: bytes | None = None,
+        auditors: Sequence[Seat] = (),
         new_coins: bool = False,
     ) -> SignedManifest:
         """The manifest of a new window, all of whose secrets are durable by then.  Blocks; raises as :meth:`commit`.
@@ -215,8 +222,8 @@ class Provider:
         for known in self.journal.history.windows.values():
             if known.manifest.window == window:
                 raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
-        backends, auditor = self.backends, self.auditor_key(auditor_key)
-        first = None if new_coins else self.carried(policy, auditor)
+        backends, seats = self.backends, self.seats(auditors)
+        first = None if new_coins else self.carried(policy, seats)
         if policy.coined and first is None:
             self._place_afresh(IndexShape(backends.keys.newest().cls.N, policy.dimension))
         made = manifest.prepare_window(
@@ -226,7 +233,7 @@ class Provider:
             policy,
             backends.embedder.identity().digest(),
             window,
-            auditor,
+            seats,
             self.environment.draw,
             progress,
             self._thinning_keys().newest() if policy.coined else None,
@@ -245,7 +252,7 @@ class Provider:
         """Close a window of a provider that does not serve.  CommitmentError: it is not open."""
         return self.journal.append_now(lambda: self.closing(window))
 
-    def carried(self, policy: Policy, auditor_key: bytes | None = None) -> Window | None:
+    def carried(self, policy: Policy, auditors: Sequence[Seat] = ()) -> Window | None:
         """The window whose coins the next one of this policy carries on; None where it throws its own.
 
         It throws its own, too, once documents of that coin period were placed afresh (SPEC A.11.10).
@@ -255,7 +262,7 @@ class Provider:
         """
         if not policy.coined:
             return None
-        first = self.journal.history.carried(policy, self.auditor_key(auditor_key))
+        first = self.journal.history.carried(policy, self.seats(auditors))
         return None if first is None or placed_afresh(self.state, first.digest) else first
 
     def _place_afresh(self, shape: IndexShape) -> None:
@@ -295,33 +302,21 @@ class Provider:
             ConfigurationError: no thinning key.
         """
         coin, backends = window.manifest.coin, self.backends
-        reason = stopped(self.state, coin.key_digest)
-        if reason is not None:
-            raise ProofError(
-                f"proving under the thinning key was stopped by a failure ({reason}): find out why before `release-key`"
-            )
-        try:
-            made = self._thinned(window, coin, backends)
-        except ProofError as error:
-            stop_key(self.state, coin.key_digest, str(error))
-            raise
-        self.windows.forget(window.digest)
-        return made
-
-    def _thinned(self, window: Window, coin: CoinCommitment, backends: Backends) -> Thinning:
-        with self.turns:
+        with self._thinning_key_in_use(coin), self.turns:
             if window.thinning is not None:
                 raise CommitmentError(f"the indices of window {window.manifest.window!r} are thinned already")
-            return thin_window(
+            made = thin_window(
                 self.state,
                 backends.group,
                 backends.keys.view(window.manifest.key_digest),
                 self._thinning_keys().backend(coin.key_digest),
                 self.window_secrets(window.digest),
-                self.journal.history.throw(window.manifest) if coin.thrown_by else (window.digest, window.seal_value()),
+                self._throw(window),
                 self.environment.draw,
                 lambda text: log.info("%s", text),
             )
+        self.windows.forget(window.digest)
+        return made
 
     def update(self, window: Window, time: int) -> UpdateSecrets:
         """The next version of every index of a window, of all documents that are there now; durable on return.  Blocks.
@@ -334,13 +329,6 @@ class Provider:
         """
         manifest, backends = window.manifest, self.backends
         coin = manifest.coins[0] if manifest.coins else None
-        if coin is not None:
-            reason = stopped(self.state, coin.key_digest)
-            if reason is not None:
-                raise ProofError(
-                    f"proving under the thinning key was stopped by a failure ({reason}): find out why before "
-                    "`release-key`"
-                )
         number = len(window.updates) + 1
         tools = UpdateTools(
             backends.group,
@@ -350,31 +338,41 @@ class Provider:
         )
         secrets = self.window_secrets(window.digest)
         former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
-        with self.turns:
-            try:
-                made = make_update(
-                    self.state,
-                    tools,
-                    secrets,
-                    self._throw(window),
-                    former,
-                    number,
-                    time,
-                    lambda text: log.info("%s", text),
-                )
-            except ProofError as error:
-                if coin is not None:
-                    stop_key(self.state, coin.key_digest, str(error))
-                raise
+        with self._thinning_key_in_use(coin), self.turns:
+            made = make_update(
+                self.state,
+                tools,
+                secrets,
+                self._throw(window) if coin else None,
+                former,
+                number,
+                time,
+                lambda text: log.info("%s", text),
+            )
         if window.close is not None or len(window.updates) >= number:
             raise CommitmentError("the window went on without this version")
         store_update(self.state, made)
         return made
 
-    def _throw(self, window: Window) -> tuple[bytes, int] | None:
-        """Digest and beacon of the manifest that threw a window's coins, if it has any."""
-        if not window.manifest.coins:
-            return None
+    @contextmanager
+    def _thinning_key_in_use(self, coin: CoinCommitment | None) -> Iterator[None]:
+        """Refuses a thinning key that a failure stopped, and stops it with the first proof that fails (SPEC A.9.5)."""
+        if coin is None:
+            yield
+            return
+        reason = stopped(self.state, coin.key_digest)
+        if reason is not None:
+            raise ProofError(
+                f"proving under the thinning key was stopped by a failure ({reason}): find out why before `release-key`"
+            )
+        try:
+            yield
+        except ProofError as error:
+            stop_key(self.state, coin.key_digest, str(error))
+            raise
+
+    def _throw(self, window: Window) -> tuple[bytes, int]:
+        """Digest and beacon of the manifest that threw a window's coins."""
         if window.manifest.coin.thrown_by:
             return self.journal.history.throw(window.manifest)
         return window.digest, window.seal_value()

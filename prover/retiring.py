@@ -164,7 +164,6 @@ class Retiring:
         """
         state, coins = self._state, retirement.carriable(self._history)
         for manifest in retirement.unfinished(state):
-            retirement.purge_matrices(state, manifest)
             retirement.purge_rows(state, manifest, manifest in coins)
         retirement.purge_coins(state, coins)
         retirement.purge_leftovers(state, self._history.windows.keys())

@@ -11,11 +11,12 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.encoding import NAME
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
 from ragseal.prover.commitment.policy_file import policy_bytes
@@ -50,7 +51,7 @@ class Schedule:
     every: float  #: seconds from one opening to the next
     pattern: str = "w{n}"  #: of their names: {n} is a number, % as in strftime (UTC)
     agreed: float | None = None  #: the largest epsilon over the budget period that is committed to
-    auditor_key: bytes | None = None
+    auditors: Sequence[Seat] = ()
     lead: float = LEAD  #: seconds before its opening at which the next is committed, at most half of ``every``
 
     def check(self) -> None:
@@ -167,7 +168,7 @@ class RollOver:
         name = name_of(schedule.pattern, known, opens)
         times = Times(int(opens), int(schedule.every + schedule.ahead))
         policy = await asyncio.to_thread(policy_bytes, schedule.policy)
-        said = await commit_while_serving(serving, policy, name, schedule.agreed, times, schedule.auditor_key)
+        said = await commit_while_serving(serving, policy, name, schedule.agreed, times, schedule.auditors)
         self.trouble, self._said = "", ("", 0.0)
         log.info("%s", said.text)
 

@@ -218,9 +218,9 @@ class Serving:
 
     async def sweep(self) -> bool:
         """Purge what is pending, while nothing is committed, made or copied; whether nothing is left."""
+        if not await self.purging(lambda: self.retiring.pending):
+            return True
         async with self.copying, self.committing, self.ticks.making:  # last what must not wait for a copy
-            if not await self.purging(lambda: self.retiring.pending):
-                return True
             return await self.purging(self.retiring.sweep)
 
     async def purging(self, work: Callable[[], T]) -> T:

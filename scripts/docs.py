@@ -58,6 +58,7 @@ KEYS = {
     "delta": "of the claim; null without a PASS",
     "attacker_guess": "how often the best guess from even odds is right, for one account and for the coalition",
     "mode": "full, or sampled",
+    "beacon_of": "the auditor whose part in the beacon the verdict rests on, where it is another one than this (D.5.1)",
     "keys": "who made the verifying key: auditor, ceremony, provider or unknown",
     "records": "records of the window",
     "proven": "records whose proof was checked",

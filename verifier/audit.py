@@ -139,6 +139,7 @@ class Terms:
     set_aside: Sequence[SetAside] = ()  #: files that are no receipts
     effort: Effort = EFFORT
     since: int | None = None
+    relies_on: bytes | None = None  #: key of an auditor whose part in the beacon counts where this one had none
     patience: float = PATIENCE  #: seconds
     deadline: float = DEADLINE  #: seconds
 
@@ -158,7 +159,7 @@ def conduct(
         with target.connect(Patience(terms.patience, end, shown.waiting, around.clock)) as evidence:
             verdict = audit(
                 evidence,
-                replace(auditor, since=terms.since),
+                replace(auditor, since=terms.since, relies_on=terms.relies_on),
                 around,
                 window=terms.window,
                 sample=terms.sample,

@@ -21,6 +21,7 @@ from ragseal.runtime.terminal import JSON, client_tls
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier import service
 from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receipts
+from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.patience import PATIENCE
 from ragseal.verifier.report import claim, guess
@@ -95,6 +96,12 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         help="Count every window that ended after this (seconds since 1970), even if the policy's period began later.",
     )
     @click.option(
+        "--beacon-of",
+        metavar="KEY",
+        help="An auditor whom you trust not to have let the beacon be chosen, by its key: its part counts where this "
+        "auditor had none, and the verdict names it.",
+    )
+    @click.option(
         "--receipts",
         type=existing,
         help="Folder with .receipt and .answer files of accounts: none may contradict the log.",
@@ -141,7 +148,8 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     @JSON
     def audit(
         directory: Path, provider: str, log_key: str, tls: ClientTls, window: str, sample: int | None,
-        estimate_blocks: int, period_from: int | None, receipts: Path | None, require_epsilon: float | None,
+        estimate_blocks: int, period_from: int | None, beacon_of: str | None, receipts: Path | None,
+        require_epsilon: float | None,
         require_full: bool, only_this_window: bool, patience: float, deadline: float, log_bytes: int, out: Path,
         as_json: bool,
     ) -> None:  # fmt: skip
@@ -167,6 +175,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
             set_aside=aside,
             effort=Effort(sampled=estimate_blocks),
             since=period_from,
+            relies_on=None if beacon_of is None else named_key(beacon_of, "--beacon-of"),
             patience=patience,
             deadline=deadline,
         )

@@ -25,7 +25,17 @@ from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 
 AUDITOR, CEREMONY, PROVIDER, UNKNOWN = "auditor", "ceremony", "provider", "unknown"  #: who made a key
-OWNER = "auditor"  #: the auditor's name in a beacon
+
+
+def of_auditor(public_key: bytes) -> str:
+    """Who made a key, where that is another auditor than this one."""
+    return f"{AUDITOR}:{public_key.hex()}"
+
+
+def binds(made_by: str) -> bool:
+    """Whether a key binds the provider: this auditor's own, a ceremony's, or another auditor's that it relies on."""
+    return made_by in (AUDITOR, CEREMONY) or made_by.startswith(AUDITOR + ":")
+
 
 # Ways out of a missing verdict.
 DELIVER_AGAIN = (
@@ -39,6 +49,10 @@ OTHER_LOG = (
 OWN_FOLDER = "restore the auditor's folder from a backup; without it this window cannot be audited here"
 OWN_BUILD = "audit with the version of ragseal that the window was made for, or ask the provider which one that is"
 OWN_CLOCK = "set this machine's clock right and audit again"
+ELSEWHERE = (
+    "let an auditor that had a part in the beacon audit the window; or, if you trust one of them not to have let it be "
+    "chosen, name its key with --beacon-of"
+)
 OWN_MISTAKE = "check this installation: the auditor's own arithmetic or files do not hold"
 
 
@@ -205,7 +219,7 @@ class Auditor:
     keys: Mapping[bytes, ConfiguredKey[Key]]  #: by key digest
     identity: bytes  #: own public key in the beacon
     nonces: Mapping[bytes, bytes]  #: own beacon nonces by manifest digest
-    beacons: Mapping[bytes, int]  #: by manifest digest, the only beacon that the nonce was released for
+    released: Mapping[bytes, bytes]  #: by manifest digest, what the nonce was released for (:func:`seal_digest`)
     drawn: Mapping[bytes, int]  #: by manifest digest, when the nonce was drawn (own clock, seconds since 1970)
     remembered: SignedCheckpoint | None = None  #: the newest checkpoint seen of this log
     #: (log just read, manifest digest, fresh bytes) -> the nonce of all samples of that window in this log; an
@@ -221,6 +235,7 @@ class Auditor:
     sign: Callable[[Ask], bytes] = mute  #: an ask -> the signature of this auditor's identity
     #: (log, other windows of the period as (name, manifest digest), the audited manifest's) -> what is known of them
     neighbours: Callable[[Any, Sequence[tuple[str, bytes]], bytes], Sequence[Any]] = lambda log, windows, audited: ()
+    relies_on: bytes | None = None  #: key of an auditor whose part in a beacon counts where this one had none
     since: int | None = None  #: the period begins no later than this (seconds since 1970), whatever the policy says
 
 

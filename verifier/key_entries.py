@@ -8,6 +8,7 @@ folder that it was written in; in any other folder the key is there, and its mak
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
 
 KEYS_FILE = "keys.json"
 PURPOSE = "auditor-key-line"
+_ANOTHER = re.compile(f"{AUDITOR}:[0-9a-f]{{64}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,10 @@ class KeyEntry:
         line = cls(**values)
         read_digest(line.key_digest)
         read_digest(line.class_digest)
-        if line.made_by not in (AUDITOR, CEREMONY, PROVIDER):
+        if line.made_by not in (AUDITOR, CEREMONY, PROVIDER) and not _ANOTHER.fullmatch(line.made_by):
             raise ConfigurationError(
-                f"{KEYS_FILE}: made_by is {AUDITOR}, {CEREMONY} or {PROVIDER}, not {line.made_by!r}"
+                f"{KEYS_FILE}: made_by is {AUDITOR}, {AUDITOR}:<key of another>, {CEREMONY} or {PROVIDER}, not "
+                f"{line.made_by!r}"
             )
         return line
 

@@ -24,6 +24,7 @@ from ragseal.verifier.steps.receipts import SetAside, Tally
 
 OK, FAILED, OPEN, NOT_ASKED, NOT_REACHED = "ok", "failed", "no verdict", "not asked", "not reached"
 NOT_AUDITED, CHANGED = "not audited", "changed after its audit"  #: of another window of the period
+SHORT = len("auditor:") + 16  #: characters of who made the keys, where it is another auditor
 NAMED = 8  #: other windows that the verdict's line names; the report names all
 
 TITLES = {
@@ -100,6 +101,7 @@ class Verdict:
     mode: str = "full"
     keys: str = "not reached"
     coin_keys: str = ""  #: who made the key that thinning is proven under; empty where the claim has no coin
+    beacon_of: str = ""  #: the auditor whose nonce the beacon rests on, in its name there; empty if it is this one's
     origin: str = ""  #: name of the log, from the auditor's own key of it
     about: tuple[str, bytes] | None = None  #: name and manifest digest of the window, once it was found in the log
     window: Window | None = None
@@ -172,10 +174,12 @@ class Verdict:
                 about += " late=unproven"
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
-            f"keys={self.keys} records={self.records}"
+            f"keys={self.keys[:SHORT]} records={self.records}"
         )
         if self.beta is not None and self.confidence is not None:
             text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
+        if self.beacon_of:
+            text += f" beacon={_word(self.beacon_of)}"
         if self.budget.unchecked:
             text += f" unchecked={self.budget.unchecked}"
         if self.estimation is not None and self.estimation.certificate != FULL:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Taking part in a window's beacon as its last owner.  SPEC A.8.
+"""Taking part in a window's beacon as one of its auditors.  SPEC A.8.
 
 The auditor commits to a nonce once the manifest is in the log and passes every check of phase A, so that a window that
-could only fail is refused before anybody asks a question in it.  It opens when the seal in the log names it last and
-every other owner's nonce is in the log: from then on the beacon is fixed, and nobody but the auditor could have
-influenced it last.
+could only fail is refused before anybody asks a question in it.  It opens when the seal in the log names it and the
+nonces of all but auditors are in the log: from then on the beacon is fixed, and whoever knows it before this auditor
+opens could only withhold what was committed to.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from functools import partial
 from typing import Protocol
 
 from ragseal.kernel import signature
+from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, beacon_commitment, is_auditor
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, WindowOpen, beacon_commitment, beacon_value
+from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import ending_of
-from ragseal.verifier.evidence import OWNER, Evidence, Refused
+from ragseal.verifier.evidence import Evidence, Refused
 from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.state import State
-from ragseal.verifier.steps.beacon import check_identity, check_seal, read_beacon
+from ragseal.verifier.steps.beacon import check_identity, check_seals, read_beacon, sealed
 from ragseal.verifier.steps.coins import check_thinning_key
 from ragseal.verifier.steps.index import check_indexes
 from ragseal.verifier.steps.keys import check_key
@@ -56,7 +57,7 @@ class Stage(enum.Enum):
     NOTHING = "no window to take part in"
     COMMITTED = "committed to a nonce, waiting for the seal and the other openings"
     OPENED = "opened the nonce"
-    LEFT_OUT = "the window was opened without this auditor"
+    LEFT_OUT = "the beacon was sealed without this auditor"
 
 
 @dataclass(slots=True)
@@ -91,17 +92,21 @@ class Participant:
             return Stage.NOTHING, ""
         name, digest = manifests[-1][1].manifest.window, manifests[-1][1].manifest.digest()
         opened = any(message.manifest == digest for _, message in log.of(WindowOpen))
-        openings = [m for _, m in log.of(BeaconOpening) if m.manifest == digest and m.owner == OWNER]
+        seat = manifests[-1][1].manifest.auditor_of(self.state.public_key)
+        own = "" if seat is None else seat.owner
+        openings = [m for _, m in log.of(BeaconOpening) if m.manifest == digest and m.owner == own]
         nonce = self.state.nonce(digest)
         if openings and nonce is not None and openings[0].nonce == nonce:
             return Stage.OPENED, name
-        if opened:
+        committed = any(m.manifest == digest and m.owner == own for _, m in log.of(BeaconCommit))
+        late = not committed and any(m.manifest == digest for _, m in log.of(BeaconSeal))
+        if opened or (own and late):
             return Stage.LEFT_OUT, name
         window = self._accept(log, name)
-        if not any(m.manifest == digest and m.owner == OWNER for _, m in log.of(BeaconCommit)):
-            self._commit(window)
+        if not committed:
+            self._commit(window, own)
             return Stage.COMMITTED, name
-        return self._open_if_last(log, window), name
+        return self._open_in_turn(log, window, own), name
 
     def _read(self) -> LogView:
         signed, remembered = read_note(self.link, self.log_key), self.state.remembered(self.log_key)
@@ -147,29 +152,28 @@ class Participant:
             raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")
         return window
 
-    def _commit(self, window: Window) -> None:
+    def _commit(self, window: Window, own: str) -> None:
         nonce = self.state.draw_nonce(window.digest, self.random(32), window.manifest.window, self.now())
-        commit = BeaconCommit(window.digest, OWNER, self.state.public_key, beacon_commitment(OWNER, nonce), bytes(64))
+        commit = BeaconCommit(window.digest, own, self.state.public_key, beacon_commitment(own, nonce), bytes(64))
         signed = signature.sign(self.state.identity, "beacon-commit", commit.body())
         self.link.commit_beacon(
             BeaconCommit(commit.manifest, commit.owner, commit.public_key, commit.commitment, signed).encode()
         )
 
-    def _open_if_last(self, log: LogView, window: Window) -> Stage:
+    def _open_in_turn(self, log: LogView, window: Window, own: str) -> Stage:
         beacon = read_beacon(log, window)
         if not beacon.seals:
             return Stage.COMMITTED
-        _, seal = beacon.seals[-1]
-        check_seal(beacon, seal)
+        check_seals(beacon, window)
         check_identity(beacon, window)
+        owners = beacon.seals[-1][1].owners
         nonce = self.state.nonce(window.digest)
-        if nonce is None or beacon.commits[OWNER][1].commitment != beacon_commitment(OWNER, nonce):
+        if nonce is None or beacon.commits[own][1].commitment != beacon_commitment(own, nonce):
             raise Refused("the auditor's commitment in the log is not to a nonce of this folder")
-        if any(owner not in beacon.openings for owner in seal.owners[:-1]):
+        if any(owner not in beacon.openings for owner in owners if not is_auditor(owner)):
             return Stage.COMMITTED
-        opened = [(owner, beacon.openings[owner][1].nonce) for owner in seal.owners[:-1]]
-        value = beacon_value(window.digest, [*opened, (OWNER, nonce)])
-        if self.state.release(window.digest, value) != value:
+        fixed = sealed(window, beacon, owners)
+        if self.state.release(window.digest, fixed) != fixed:
             raise Refused("the window was sealed again after this auditor's nonce was released: it opens once only")
-        self.link.open_beacon(BeaconOpening(window.digest, OWNER, nonce).encode())
+        self.link.open_beacon(BeaconOpening(window.digest, own, nonce).encode())
         return Stage.OPENED

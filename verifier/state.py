@@ -5,7 +5,7 @@
     keys.json               configured keys: digest, class, who made them, where they lie, signed by the identity
     keys/                   key folders, as :mod:`ragseal.groth16.keys` writes them
     nonces/<manifest>.json  one beacon nonce a manifest and its time, on disk before its commitment leaves (0600)
-    nonces/<manifest>.beacon the one beacon that the nonce was released for, on disk before the nonce leaves (0600)
+    nonces/<manifest>.sealed what the nonce was released for, on disk before it leaves (0600)
     samples/<manifest>-<log>.json one nonce a manifest in a log that samples are drawn with, on disk before a proof is
                             asked for (0600)
     links/<manifest>.bin    the first signed list of links of a window, on disk before a block is asked for
@@ -43,7 +43,7 @@ from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.verdicts import Verdicts
 
 IDENTITY, NONCES, CHECKPOINTS = "identity.pem", "nonces", "checkpoints"
-SAMPLES, LINKS, BEACON = "samples", "links", ".beacon"
+SAMPLES, LINKS, SEALED = "samples", "links", ".sealed"
 
 
 class State(KeyStore):
@@ -105,19 +105,23 @@ class State(KeyStore):
         """
         return self._keep_nonce(self._nonce_path(manifest), manifest, fresh, window=window, drawn_at=now)
 
-    def release(self, manifest: bytes, beacon: int) -> int:
-        """The only beacon that a manifest's nonce is released for: the one on disk, else this one, durable before.
+    def release(self, manifest: bytes, sealed: bytes) -> bytes:
+        """The only seal that a manifest's nonce is released for: the one on disk, else this one, durable before.
+
+        Args:
+            sealed: its owners with their commitments (:func:`ragseal.kernel.beacon.seal_digest`), which is all that
+                the beacon follows from.
 
         Raises:
             ConfigurationError: the disk refuses, or the file is damaged; the nonce is not released then.
         """
-        path = self._nonce_path(manifest).with_suffix(BEACON)
+        path = self._nonce_path(manifest).with_suffix(SEALED)
         try:
             with suppress(FileExistsError):
-                write_durably(path, b"%064x\n" % beacon, mode=0o600, replace=False)
+                write_durably(path, b"%s\n" % sealed.hex().encode(), mode=0o600, replace=False)
         except OSError as error:
             raise ConfigurationError(f"cannot write {path}: {error.strerror}; the nonce is not released") from None
-        return _read_beacon(path)
+        return _read_sealed(path)
 
     def sample_nonce(self, log: NoteVerifier, seen: LogTree, manifest: bytes, fresh: bytes) -> bytes:
         """The nonce of every sample of a window: the one on disk, else ``fresh``; the log as seen is remembered first.
@@ -184,9 +188,9 @@ class State(KeyStore):
             out[read_digest(path.stem)] = at
         return out
 
-    def beacons(self) -> dict[bytes, int]:
-        """By manifest digest, the beacon that its nonce was released for."""
-        return {read_digest(p.stem): _read_beacon(p) for p in sorted((self.directory / NONCES).glob(f"*{BEACON}"))}
+    def released(self) -> dict[bytes, bytes]:
+        """By manifest digest, what its nonce was released for."""
+        return {read_digest(p.stem): _read_sealed(p) for p in sorted((self.directory / NONCES).glob(f"*{SEALED}"))}
 
     def _nonce_path(self, manifest: bytes) -> Path:
         return self.directory / NONCES / f"{manifest.hex()}.json"
@@ -249,7 +253,7 @@ class State(KeyStore):
             self.configured(classes),
             self.public_key,
             self.nonces(),
-            self.beacons(),
+            self.released(),
             self.drawn(),
             self.remembered(log),
             sample_nonce,
@@ -279,9 +283,9 @@ def _read_nonce(path: Path, manifest: bytes, log: str | int | None = None) -> by
     return read_digest(values["nonce"])
 
 
-def _read_beacon(path: Path) -> int:
+def _read_sealed(path: Path) -> bytes:
     try:
-        return int.from_bytes(read_digest(path.read_text(encoding="ascii").strip()))
+        return read_digest(path.read_text(encoding="ascii").strip())
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
     except (ConfigurationError, UnicodeDecodeError):

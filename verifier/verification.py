@@ -43,14 +43,13 @@ from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import Checklist
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
-    AUDITOR,
-    CEREMONY,
     UNKNOWN,
     Auditor,
     Evidence,
     Key,
     ReceiptFile,
     Undecided,
+    binds,
 )
 from ragseal.verifier.outcome import (
     FAIL,
@@ -63,7 +62,7 @@ from ragseal.verifier.outcome import (
     Neighbour,
     Verdict,
 )
-from ragseal.verifier.steps.beacon import check_beacon, check_throw, read_beacon
+from ragseal.verifier.steps.beacon import BeaconState, Throw, check_beacon, check_throw, read_beacon
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.coins import check_thinned, check_thinning_entry, check_thinning_key
 from ragseal.verifier.steps.epsilon import (
@@ -218,10 +217,10 @@ class _Audit(Checklist):
 
         versions = part(4, lambda say: check_updates(log(), entered(), life(), say))
 
-        # 5. The beacon: this auditor's nonce came last.
+        # 5. The beacon: this auditor's nonce, or one's that it relies on, was known after everybody else's.
         entries = part(5, lambda say: read_beacon(log(), entered()))
-        beacon = part(5, lambda say: check_beacon(entries(), entered(), life(), auditor, say))
-        throw = part(5, lambda say: check_throw(log(), entered(), beacon(), auditor, say))
+        beacon = part(5, lambda say: self._beacon(entries(), entered(), life(), say))
+        throw = part(5, lambda say: self._throw(log(), entered(), beacon(), say))
         thinning = part(5, lambda say: check_thinning_entry(log(), entered(), entries(), life(), say))
 
         # 4 again: where the claim has a coin, the beacon has decided which slots of these columns are empty.
@@ -368,6 +367,15 @@ class _Audit(Checklist):
         self.result.coin_keys = configured.made_by
         return key
 
+    def _beacon(self, entries: BeaconState, entered: Entered, life: WindowSpan, say: Recorder) -> int:
+        value, self.result.beacon_of = check_beacon(entries, entered, life, self.auditor, say)
+        return value
+
+    def _throw(self, log: LogView, entered: Entered, beacon: int, say: Recorder) -> Throw:
+        throw, relied = check_throw(log, entered, beacon, self.auditor, say)
+        self.result.beacon_of = self.result.beacon_of or relied
+        return throw
+
     def _placed(
         self, log: LogView, entered: Entered, life: WindowSpan, versions: Versions, say: Recorder
     ) -> tuple[Placed, ...]:
@@ -485,10 +493,10 @@ class _Audit(Checklist):
 
 
 def unsafe_keys(result: Verdict) -> Ending | None:
-    """Keys that somebody else than this auditor or a ceremony made bind nobody: whoever makes keys can forge."""
+    """Keys of which this auditor believes nobody bind nobody: whoever makes keys can forge."""
     estimated = result.estimation.made_by if result.estimation else UNKNOWN
     for number, made_by in ((3, result.keys), (3, result.coin_keys or result.keys), (9, estimated)):
-        if made_by not in (AUDITOR, CEREMONY):
+        if not binds(made_by):
             return Ending(
                 number,
                 f"unsafe: the keys are made by {made_by}, so nothing binds the provider; the epsilon that it would be "

@@ -12,10 +12,11 @@ from typing import Protocol
 import click
 
 from ragseal.embedder import Embedder, load_embedder
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import LedgerError, MismatchError, TransportError
 from ragseal.ledger.log import Log
 from ragseal.prover import assembly, committing, publishing
-from ragseal.prover.administration import backup, operations, place
+from ragseal.prover.administration import auditors, backup, operations, place
 from ragseal.prover.administration.operations import Progress, Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
@@ -37,6 +38,12 @@ class Administration(Protocol):
 
     def list_accounts(self) -> Told: ...
 
+    def admit_auditor(self, name: str, public_key: bytes) -> Told: ...
+
+    def remove_auditor(self, name: str) -> Told: ...
+
+    def list_auditors(self) -> Told: ...
+
     def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told: ...
 
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told: ...
@@ -54,7 +61,7 @@ class Administration(Protocol):
         policy: bytes,
         window: str,
         agreed: float | None,
-        auditor_key: bytes | None,
+        seats: Sequence[Seat],
         progress: Progress,
         new_coins: bool = False,
     ) -> Told: ...
@@ -97,6 +104,15 @@ class Local:
     def list_accounts(self) -> Told:
         return operations.list_accounts(self._state)
 
+    def admit_auditor(self, name: str, public_key: bytes) -> Told:
+        return auditors.admit(self._state, name, public_key, int(Environment().clock()))
+
+    def remove_auditor(self, name: str) -> Told:
+        return auditors.remove(self._state, name)
+
+    def list_auditors(self) -> Told:
+        return auditors.listed(self._state)
+
     def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
         return operations.put_documents(self._state, self._embedder(), tenant, found, progress)
 
@@ -130,13 +146,13 @@ class Local:
         policy: bytes,
         window: str,
         agreed: float | None,
-        auditor_key: bytes | None,
+        seats: Sequence[Seat],
         progress: Progress,
         new_coins: bool = False,
     ) -> Told:
         with self._provider() as provider:
             say = lambda text: progress(text, 0, 0)  # noqa: E731
-            return committing.commit(provider, policy, window, agreed, auditor_key, say, new_coins)
+            return committing.commit(provider, policy, window, agreed, seats, say, new_coins)
 
     def close(self, window: str) -> Told:
         with self._provider() as provider:

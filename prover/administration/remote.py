@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import grpc
 
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import TransportError
 from ragseal.ledger.remote import Connection
 from ragseal.prover.administration import place
@@ -65,6 +66,15 @@ class Remote:
     def list_accounts(self) -> Told:
         return self._once("ListAccounts", admin_pb2.ListAccountsRequest())
 
+    def admit_auditor(self, name: str, public_key: bytes) -> Told:
+        return self._once("AdmitAuditor", admin_pb2.AdmitAuditorRequest(name=name, public_key=public_key))
+
+    def remove_auditor(self, name: str) -> Told:
+        return self._once("RemoveAuditor", admin_pb2.RemoveAuditorRequest(name=name))
+
+    def list_auditors(self) -> Told:
+        return self._once("ListAuditors", admin_pb2.ListAuditorsRequest())
+
     def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
         def requests() -> Iterator[Any]:
             yield admin_pb2.PutDocumentsRequest(tenant=tenant)
@@ -103,12 +113,16 @@ class Remote:
         policy: bytes,
         window: str,
         agreed: float | None,
-        auditor_key: bytes | None,
+        auditors: Sequence[Seat],
         progress: Progress,
         new_coins: bool = False,
     ) -> Told:
         request = admin_pb2.CommitWindowRequest(
-            policy=policy, window=window, auditor_key=auditor_key or b"", agreed=agreed, new_coins=new_coins
+            policy=policy,
+            window=window,
+            auditors=[admin_pb2.AuditorSeat(owner=one.owner, public_key=one.public_key) for one in auditors],
+            agreed=agreed,
+            new_coins=new_coins,
         )
         return self._long("CommitWindow", request, progress)
 

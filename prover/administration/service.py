@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.embedder import Embedder
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover import publishing
-from ragseal.prover.administration import backup, operations, place
+from ragseal.prover.administration import auditors, backup, operations, place
 from ragseal.prover.administration.operations import Lines, Progress, Reading
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told, commit_while_serving
@@ -68,6 +69,21 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     @answers
     async def ListAccounts(self, request: admin_pb2.ListAccountsRequest, context: Any) -> Any:
         return _result(await asyncio.to_thread(operations.list_accounts, self._serving.provider.state))
+
+    # --- auditors without a seat ---
+
+    @answers
+    async def AdmitAuditor(self, request: admin_pb2.AdmitAuditorRequest, context: Any) -> Any:
+        state, now = self._serving.provider.state, int(self._serving.provider.environment.clock())
+        return _result(await asyncio.to_thread(auditors.admit, state, request.name, bytes(request.public_key), now))
+
+    @answers
+    async def RemoveAuditor(self, request: admin_pb2.RemoveAuditorRequest, context: Any) -> Any:
+        return _result(await asyncio.to_thread(auditors.remove, self._serving.provider.state, request.name))
+
+    @answers
+    async def ListAuditors(self, request: admin_pb2.ListAuditorsRequest, context: Any) -> Any:
+        return _result(await asyncio.to_thread(auditors.listed, self._serving.provider.state))
 
     # --- documents ---
 
@@ -163,7 +179,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     @streams
     async def CommitWindow(self, request: admin_pb2.CommitWindowRequest, context: Any) -> AsyncIterator[Any]:
         agreed = request.agreed if request.HasField("agreed") else None
-        key = bytes(request.auditor_key) or None
+        seats = [Seat(one.owner, bytes(one.public_key)) for one in request.auditors]
 
         async def work(tell: Progress) -> Told:
             return await commit_while_serving(
@@ -172,7 +188,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
                 request.window,
                 agreed,
                 None,
-                key,
+                seats,
                 lambda text: tell(text, 0, 0),
                 request.new_coins,
             )

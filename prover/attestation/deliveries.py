@@ -19,13 +19,14 @@ from dataclasses import dataclass, replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel.commitment import Registry
+from ragseal.kernel.commitment import MAX_AUDITORS, Registry
 from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, TransportError, UnprovableError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.prover.attestation.asked import Asked
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
+from ragseal.prover.storage.admitted import MOST, admitted
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
@@ -67,8 +68,8 @@ class Deliveries:
         self._waiting: Counter[tuple[bytes, bool]] = Counter()  #: asks by auditor key, the newest window's apart
         self._lanes: dict[_Lane, asyncio.Lock] = {}
         self._older = {kind: asyncio.Semaphore(places) for kind, places in OLDER_AT_ONCE.items()}
-        # Its own threads: an audit takes none from the accounts.  One of each kind for the newest window.
-        places = len(OLDER_AT_ONCE) + sum(OLDER_AT_ONCE.values())
+        # Their own threads: an audit takes none from the accounts.  One of each kind and auditor for the newest window.
+        places = len(OLDER_AT_ONCE) * (MAX_AUDITORS + MOST) + sum(OLDER_AT_ONCE.values())
         self._threads = ThreadPoolExecutor(places, thread_name_prefix="deliveries")
 
     async def answer(self, ask: Ask, proof: bytes) -> bytes:
@@ -78,18 +79,20 @@ class Deliveries:
             proof: the auditor's signature of the ask.
 
         Raises:
-            AttestationError: not the window's auditor, an ask of another time or one that was sent before, or records
-                that are not public.
+            AttestationError: no auditor of the window and none that was admitted, an ask of another time or one that
+                was sent before, or records that are not public.
             BudgetError: too many asks of this auditor at once; wait for one of them.
             TransportError: it is to be asked anew.
             AuditError: this provider cannot deliver now; the message says why.
         """
         window = self._journal.history.window(ask.manifest)
-        auditor = window.manifest.auditor_key
+        keys = [one.public_key for one in window.manifest.auditors]
+        keys += [one.public_key for one in admitted(self._state)]
+        auditor = next((key for key in keys if ask.signed_by(key, proof)), keys[0])
         try:
             ask.verify(auditor, proof, int(self._clock()))
         except AttestationError as error:
-            raise AttestationError(f"only the window's auditor is given this: {error}") from None
+            raise AttestationError(f"only an auditor of this window is given this: {error}") from None
         newest = window is self._journal.history.newest
         if self._waiting[auditor, newest] >= ASKS_AT_ONCE:  # what is refused is not kept either
             raise BudgetError(f"{ASKS_AT_ONCE} asks of this auditor are under way: try again when one of them is done")

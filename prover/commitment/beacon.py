@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase A, beacon: commit, seal, open, with the auditor last.  SPEC A.8.
+"""Phase A, beacon: commit, seal, open, with the auditors last.  SPEC A.8.
 
 The provider collects commitments, seals who takes part, opens its own nonce first, takes the others' and opens the
-window once the auditor has opened; where the claim has a coin, it thins the indices before that.  A missing opening
-removes its owner, but only before the auditor opens; without the auditor no window opens.  Observers that the operator
-named have places of their own, and strangers are not waited for.
+window once the auditors have opened; where the claim has a coin, it thins the indices before that.  An observer whose
+opening is missing is left out, but only before an auditor opens.  An auditor that has not committed when the beacon is
+sealed is left out; one that has cannot be: without its nonce the window never opens.  Observers that the operator named
+have places of their own, and strangers are not waited for.
 
 All of it but the opening may happen while the window before is open.  What is entered then becomes public on the coarse
 tick only, so everybody is waited for that much longer.
@@ -21,16 +22,30 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import MAX_PARTICIPANTS, BeaconCommit, BeaconOpening, BeaconSeal, Thinning, WindowOpen
+from ragseal.kernel.beacon import (
+    MAX_PARTICIPANTS,
+    OBSERVER,
+    PROVIDER,
+    BeaconCommit,
+    BeaconOpening,
+    BeaconSeal,
+    is_auditor,
+)
+from ragseal.kernel.commitment import (
+    MAX_AUDITORS,
+    Thinning,
+    WindowOpen,
+)
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
-from ragseal.prover.storage.history import AUDITOR, OBSERVER, PROVIDER, Stage, Window
+from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open
 POLL_SECONDS = 0.5  #: while the window's opening time is awaited, and after a step that was refused
 MAX_STRANGERS = 16  #: observers that the operator did not name
-MAX_NAMED = MAX_PARTICIPANTS - 2 - MAX_STRANGERS  #: observers that it named; provider and auditor take part always
+MAX_OBSERVERS = MAX_PARTICIPANTS - 1 - MAX_AUDITORS
+MAX_NAMED = MAX_OBSERVERS - MAX_STRANGERS  #: observers that it named
 STRANGER_SECONDS = 10.0  #: how long openings of strangers are waited for where observers are named
 
 log = logging.getLogger("ragseal.provider")
@@ -40,7 +55,7 @@ log = logging.getLogger("ragseal.provider")
 class BeaconRules:
     """How long the provider waits, and for whom."""
 
-    participants: int = 1  #: commitments of others, the auditor's included, after which the beacon is sealed at once
+    participants: int = 1  #: commitments of others, auditors' included, after which the beacon is sealed at once
     wait: float = 60.0  #: seconds after which it is sealed with those who are there, and openings count as missing
     observers: Mapping[str, bytes] = field(default_factory=dict)  #: keys of named ones, by what follows "observer-"
 
@@ -56,7 +71,7 @@ class BeaconRules:
         return self.observers.get(owner.removeprefix(OBSERVER)) if owner.startswith(OBSERVER) else None
 
     def named(self) -> set[str]:
-        """Owners that the operator named, the auditor apart."""
+        """Observers that the operator named."""
         return {OBSERVER + name for name in self.observers}
 
 
@@ -118,11 +133,11 @@ class Beacon:
         owner, key = message.owner, self._rules.key_of(message.owner)
         if key is not None and key != message.public_key:
             raise CommitmentError(f"{owner} is the name of an observer with another key: take another name")
-        if owner == AUDITOR:
+        if is_auditor(owner):
             return message
-        named, others = self._rules.named(), set(window.commits) - {AUDITOR}
-        if len(others) >= MAX_PARTICIPANTS - 2:
-            raise CommitmentError(f"the beacon has its {MAX_PARTICIPANTS} participants")
+        named, others = self._rules.named(), {one for one in window.commits if not is_auditor(one)}
+        if len(others) >= MAX_OBSERVERS:
+            raise CommitmentError(f"the beacon has its {MAX_OBSERVERS} observers")
         if owner not in named and len(others - named) >= MAX_STRANGERS:
             raise CommitmentError(
                 f"the beacon has its {MAX_STRANGERS} observers that nobody named: ask the operator to name this key"
@@ -130,7 +145,7 @@ class Beacon:
         return message
 
     async def open(self, canonical: bytes) -> Window:
-        """Enter a participant's nonce; the window, which the auditor's nonce opens soon if no other one is open.
+        """Enter a participant's nonce; the window, which the last auditor's opens soon if no other one is open.
 
         Raises:
             CommitmentError: not sealed, out of turn, or not the committed nonce.
@@ -143,8 +158,8 @@ class Beacon:
             return window
         await self._journal.append(lambda: message)
         self._changed.set()
-        if message.owner == AUDITOR:
-            history = self._journal.history
+        history = self._journal.history
+        if not window.missing():
             await self._until(lambda: window.stage is Stage.OPEN or history.open is not None, OPENING_SECONDS)
         return window
 
@@ -200,7 +215,7 @@ class Beacon:
         await self._wait_for_openings(window)
         while not await self._until(lambda: not window.missing(), self._patience(), window):
             self._check_time(window)
-            log.warning("beacon: waiting for the auditor to open its nonce")
+            log.warning("beacon: waiting for %s to open", ", ".join(window.missing()))
         if window.manifest.policy.coined and window.thinning is None:
             thinning = await asyncio.to_thread(self._thin, window)
             await self._append(lambda: thinning)
@@ -250,17 +265,18 @@ class Beacon:
             )
 
     async def _collect(self, window: Window) -> None:
-        """Until everybody who is expected has committed; then until the auditor has."""
-        expected = {AUDITOR} | self._rules.named()
+        """Until everybody who is expected has committed; then until one of the auditors has."""
+        auditors = {one.owner for one in window.manifest.auditors}
+        expected = auditors | self._rules.named()
         enough = lambda: expected <= set(window.commits) and len(window.commits) >= self._rules.participants  # noqa: E731
         if await self._until(enough, self._patience(), window):
             return
-        while not await self._until(lambda: AUDITOR in window.commits, self._patience(), window):
+        while not await self._until(lambda: bool(auditors & set(window.commits)), self._patience(), window):
             self._check_time(window)
             log.warning("beacon: no auditor has committed to window %s yet, it cannot open", window.manifest.window)
 
     async def _wait_for_openings(self, window: Window) -> None:
-        """Until nobody's opening but the auditor's is missing; who does not open in time is left out."""
+        """Until nobody's opening but the auditors' is missing; who does not open in time is left out."""
         wait = self._patience()
         stages = [(wait, frozenset[str]())]
         if self._rules.observers:
@@ -269,18 +285,18 @@ class Beacon:
         begun = asyncio.get_running_loop().time()
         for seconds, patience in stages:
             left = begun + seconds - asyncio.get_running_loop().time()
-            if await self._until(lambda: set(window.missing()) <= {AUDITOR}, left, window):
+            if await self._until(lambda: all(map(is_auditor, window.missing())), left, window):
                 return
             with contextlib.suppress(_NobodyError):
                 await self._append(lambda patience=patience: self._later_seal(window, patience))  # type: ignore[misc]
 
     def _first_seal(self, window: Window) -> BeaconSeal:
-        others = sorted(owner for owner in window.commits if owner != AUDITOR)
-        return self._seal(window, (PROVIDER, *others, AUDITOR))
+        others = sorted(owner for owner in window.commits if not is_auditor(owner))
+        return self._seal(window, (PROVIDER, *others, *window.committed_auditors()))
 
     def _later_seal(self, window: Window, patience: frozenset[str]) -> BeaconSeal:
         """A seal without those who are missing in the moment in which it is entered, except who has more time."""
-        absent = set(window.missing()) - {AUDITOR} - patience
+        absent = {one for one in window.missing() if not is_auditor(one)} - patience
         if window.seal is None or not absent:
             raise _NobodyError("everybody has opened who had no more time")
         log.warning("beacon: %s did not open and are left out", ", ".join(sorted(absent)))

@@ -7,7 +7,7 @@ be served and proven is durable before its manifest enters the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as field_
 
@@ -17,6 +17,7 @@ from ragseal.backends.poseidon import seed_commitment
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.views import ThinningView
 from ragseal.kernel import commitment, field, signature
+from ragseal.kernel.beacon import PROVIDER, Seat, beacon_commitment
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest
@@ -48,7 +49,7 @@ def prepare_window(
     policy: Policy,
     embedder: bytes,
     window: str,
-    auditor_key: bytes,
+    auditors: Sequence[Seat],
     draw: Draw,
     progress: Progress = lambda _: None,
     thinning: ThinningView | None = None,
@@ -58,7 +59,7 @@ def prepare_window(
 
     Args:
         embedder: C_emb, digest of the embedder's identity.
-        auditor_key: who takes the auditor's part in the beacon, and is given registry, links and proofs.
+        auditors: who take part in the beacon as such, and are given registry, links and proofs.
         thinning: the key that placed columns are committed under, where the policy's claim has a coin.
         carried: the coins of an earlier window, if this one throws none.
 
@@ -99,8 +100,8 @@ def prepare_window(
         registry_root=MerkleTree(commitment.registry_leaves(registry)).root(),
         accounts=len(registry),
         provider_key=signature.public_bytes(state.key),
-        beacon_commitment=commitment.beacon_commitment("provider", nonce),
-        auditor_key=auditor_key,
+        beacon_commitment=beacon_commitment(PROVIDER, nonce),
+        auditors=tuple(auditors),
         coins=() if coin_seed is None else (_coin_commitment(coin_seed, placed, carried),),
     )
     manifest.validate()

@@ -7,30 +7,36 @@ afterwards, so that a restart in the middle of a window continues exactly where 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from ragseal.kernel.attestation import COARSE_TIME, Record
-from ragseal.kernel.coin_period import check_continues
-from ragseal.kernel.commitment import (
-    MESSAGES,
+from ragseal.kernel.beacon import (
+    OBSERVER,
+    PROVIDER,
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
+    Seat,
+    beacon_commitment,
+    beacon_value,
+    is_auditor,
+    is_observer,
+)
+from ragseal.kernel.coin_period import check_continues
+from ragseal.kernel.commitment import (
+    MESSAGES,
     Manifest,
     SignedManifest,
     Thinning,
     WindowClose,
     WindowOpen,
-    beacon_commitment,
-    beacon_value,
 )
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING, IndexUpdate, tick_at
-
-PROVIDER, AUDITOR, OBSERVER = "provider", "auditor", "observer-"
 
 
 class Stage(Enum):
@@ -86,6 +92,10 @@ class Window:
         """Sealed owners that have not opened, in the seal's order."""
         return [] if self.seal is None else [o for o in self.seal.owners if o not in self.openings]
 
+    def committed_auditors(self) -> tuple[str, ...]:
+        """The auditors that have committed to a nonce, in the manifest's order."""
+        return tuple(one.owner for one in self.manifest.auditors if one.owner in self.commits)
+
     def seal_value(self) -> int:
         """The beacon of a seal whose owners have all opened; CommitmentError otherwise."""
         if self.seal is None or self.missing():
@@ -137,12 +147,18 @@ class Window:
         message.verify()
         if self.stage is not Stage.COMMITTED:
             raise CommitmentError("the beacon is sealed: it takes no further participants")
-        if message.owner != AUDITOR and not (message.owner.startswith(OBSERVER) and len(message.owner) > len(OBSERVER)):
-            raise CommitmentError(f'beacon participants are called "{AUDITOR}" or "{OBSERVER}<name>"')
-        if message.owner == AUDITOR and message.public_key != self.manifest.auditor_key:
-            raise CommitmentError(
-                f"the manifest names another auditor, {self.manifest.auditor_key.hex()}: nobody else takes its part"
-            )
+        if not is_observer(message.owner):
+            seat = self.manifest.auditor(message.owner)
+            if seat is None:
+                raise CommitmentError(
+                    f"beyond the manifest's auditors ({', '.join(one.owner for one in self.manifest.auditors)}) beacon "
+                    f'participants are called "{OBSERVER}<name>"'
+                )
+            if message.public_key != seat.public_key:
+                raise CommitmentError(
+                    f"the manifest names another key for {seat.owner}, {seat.public_key.hex()}: nobody else takes its "
+                    "part"
+                )
         if message.owner in self.commits:
             raise CommitmentError(f"{message.owner} has committed to another nonce already")
         if message.commitment in {c.commitment for c in self.commits.values()} | {self.manifest.beacon_commitment}:
@@ -150,13 +166,17 @@ class Window:
         self.commits[message.owner] = message
 
     def add_seal(self, message: BeaconSeal) -> None:
-        """Raises CommitmentError: not provider first and auditor last, an owner without commitment, or too late."""
+        """Raises CommitmentError: not provider first and auditors last, an owner without commitment, or too late."""
         owners = message.owners
-        if self.stage not in (Stage.COMMITTED, Stage.SEALED) or AUDITOR in self.openings:
-            raise CommitmentError("the beacon cannot be sealed (again) once the auditor has opened")
-        if len(owners) < 2 or owners[0] != PROVIDER or owners[-1] != AUDITOR or len(set(owners)) != len(owners):
-            raise CommitmentError("a seal names the provider first, every participant once, and the auditor last")
-        unknown = [o for o in owners[1:] if o not in self.commits]
+        if self.stage not in (Stage.COMMITTED, Stage.SEALED) or any(map(is_auditor, self.openings)):
+            raise CommitmentError("the beacon cannot be sealed (again) once an auditor has opened")
+        expected = self.committed_auditors()
+        if owners[:1] != (PROVIDER,) or not expected or owners[-len(expected) :] != expected:
+            raise CommitmentError("a seal names the provider first, and last every auditor that has committed")
+        others = owners[1 : -len(expected)]
+        if len(set(others)) != len(others) or not all(map(is_observer, others)):
+            raise CommitmentError("between provider and auditors a seal names observers, each once")
+        unknown = [o for o in others if o not in self.commits]
         if unknown:
             raise CommitmentError(f"the seal names {unknown[0]}, who has not committed to a nonce")
         if self.seal is not None:
@@ -173,8 +193,8 @@ class Window:
             raise CommitmentError(f"{message.owner} is not named by the seal")
         if message.owner in self.openings:
             raise CommitmentError(f"{message.owner} has opened already")
-        if message.owner == AUDITOR and self.missing() != [AUDITOR]:
-            raise CommitmentError("the auditor opens last: other openings are still missing")
+        if is_auditor(message.owner) and not all(map(is_auditor, self.missing())):
+            raise CommitmentError("auditors open last: openings of others are still missing")
         if message.owner != PROVIDER and PROVIDER not in self.openings:
             raise CommitmentError("the provider opens first: wait for its opening in the ledger")
         committed = (
@@ -333,8 +353,8 @@ class History:
         if manifest.coins and manifest.coin.thrown_by:
             self.throw(manifest)
 
-    def carried(self, policy: Policy, auditor_key: bytes) -> Window | None:
-        """The window whose coins a next one of this policy and auditor carries on; None where it throws its own.
+    def carried(self, policy: Policy, auditors: Sequence[Seat]) -> Window | None:
+        """The window whose coins a next one of this policy and auditors carries on; None where it throws its own.
 
         The newest throw of the budget period, if it was thinned by and hides as many: any other choice would cost a
         throw more.
@@ -344,7 +364,7 @@ class History:
             if not known.coins or known.coin.thrown_by or window.seal is None or window.missing():
                 continue
             same = known.policy.hidden == policy.hidden and known.policy.period_start == policy.period_start
-            return window if same and window.thinning is not None and known.auditor_key == auditor_key else None
+            return window if same and window.thinning is not None and known.auditors == tuple(auditors) else None
         return None
 
     def throw(self, manifest: Manifest) -> tuple[bytes, int]:

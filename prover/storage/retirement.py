@@ -2,8 +2,8 @@
 """A window is retired: what it kept of documents, queries and noise is purged; what is public stays.  SPEC G.13.
 
 Each step is durable before the next begins, and each may be done again, so that a start after a crash anywhere goes on
-where it stopped: that the window is retired, first, after which nobody is given its secrets; matrices; rows; the pages
-and the write-ahead log that held them; that all of it is done.
+where it stopped: that the window is retired, first, after which nobody is given its secrets; rows; the matrices that no
+row names any more; the pages and the write-ahead log that held the rows; that all of it is done.
 """
 
 from __future__ import annotations
@@ -72,12 +72,6 @@ def unfinished(state: State) -> list[bytes]:
     return [bytes(one) for (one,) in state.rows("SELECT manifest FROM retirements WHERE ended IS NULL")]
 
 
-def purge_matrices(state: State, manifest: bytes) -> None:
-    """Overwrite and unlink a window's matrices.  ConfigurationError: the disk refuses."""
-    for (name,) in state.rows("SELECT matrix FROM versions WHERE manifest = ? AND matrix <> ''", (manifest,)):
-        shred(state.windows_directory / name)
-
-
 def purge_rows(state: State, manifest: bytes, keep_coin: bool) -> None:
     """Delete a window's texts, salts, blinders, hidden slots, queries and seeds; what is public stays.
 
@@ -110,7 +104,7 @@ def purge_coins(state: State, kept: Collection[bytes]) -> bool:
 
 
 def purge_leftovers(state: State, known: Collection[bytes]) -> None:
-    """What a crash left of windows that never entered the ledger: rows, matrices, unfinished files.
+    """Matrices that no row names any more, and what a crash left of windows that never entered the ledger.
 
     Nothing may be committed meanwhile.
 

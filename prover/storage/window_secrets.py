@@ -11,6 +11,7 @@ import numpy as np
 
 from ragseal.backends.poseidon import seed_commitment
 from ragseal.kernel import commitment, field
+from ragseal.kernel.beacon import PROVIDER, beacon_commitment
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import Account, SignedManifest, ThinnedIndex, Thinning
 from ragseal.kernel.errors import AttestationError, CommitmentError
@@ -181,7 +182,7 @@ def load_window(state: State, manifest: bytes, thinning: Thinning | None = None)
         made.digest() != manifest
         or made.c_seed != seed_commitment(loaded.limbs)
         or [coin.c_coin for coin in made.coins] != ([] if coin_seed is None else [coin_commitment(loaded.coin_limbs)])
-        or made.beacon_commitment != commitment.beacon_commitment("provider", nonce)
+        or made.beacon_commitment != beacon_commitment(PROVIDER, nonce)
         or made.tenants != tuple(v.committed for _, v in sorted(loaded.versions.items()))
         or made.registry_root != MerkleTree(commitment.registry_leaves(list(loaded.registry.values()))).root()
     ):

@@ -123,7 +123,13 @@ NOT_DATED_BACK = Guard(lifespan, "check_over", "dated back")
 
 # --- step 5: the beacon ----------------------------------------------------------------------------------------------
 
-RELEASED_ONCE = Check(beacon, "check_own_part")
+RELEASED_ONCE = Check(beacon, "check_part", lambda *_: "")
+SEALED_AGAIN = Guard(beacon, "_check_again", "whose nonce was known")
+SEALED_WITH_OTHERS = Guard(beacon, "_check_again", "with others than some of those before")
+SEALED_FOR_BETTER = Both((SEALED_AGAIN, RELEASED_ONCE))
+AUDITORS_SEALED = Guard(beacon, "_check_order", "end with the auditors that had committed")
+AUDITORS_LAST = Guard(beacon, "_complete", "among the beacon's last entries")
+AUDITORS_KEY = Check(beacon, "check_identity")
 
 # --- step 6: records -------------------------------------------------------------------------------------------------
 
@@ -273,10 +279,10 @@ CARRIED_OF_THE_LOG = Guard(manifest, "thrown_by", "does not hold before it")
 CARRIED_SHARE = Guard(coin_period, "check_continues", "which slots lie between")
 CARRIED_PERIOD = Guard(coin_period, "check_continues", "only where it is counted")
 CARRIED_SEED = Guard(coin_period, "check_continues", "with another C_coin")
-CARRIED_AUDITOR = Guard(coin_period, "check_continues", "another auditor's nonce")
+CARRIED_AUDITOR = Guard(coin_period, "check_continues", "other auditors' nonces")
 CARRIED_IN_TIME = Guard(beacon, "check_throw", "were not thrown when")
 THROW_OF_THE_PERIOD = Check(
-    verification, "check_throw", lambda log, entered, value, *_: beacon.Throw(entered.digest, value)
+    verification, "check_throw", lambda log, entered, value, *_: (beacon.Throw(entered.digest, value), "")
 )
 COIN_AND_CLAIM = Guard(phase_a.Manifest, "validate", "commitment to coins")
 SHARE_OF_THE_CLAIM = Guard(Policy, "_validate_claim", "needs a coin that hides")
@@ -395,6 +401,11 @@ CHECKS: dict[str, Removable] = {
     "no window after a newer one": NOT_PASSED_OVER,
     "window not dated back": NOT_DATED_BACK,
     "auditor's nonce released for one beacon": RELEASED_ONCE,
+    "beacon: never sealed again without a known nonce": SEALED_AGAIN,
+    "beacon: sealed again with fewer only": SEALED_WITH_OTHERS,
+    "beacon: every auditor that committed is sealed": AUDITORS_SEALED,
+    "beacon: auditors open last": AUDITORS_LAST,
+    "beacon: auditors have the manifest's keys": AUDITORS_KEY,
     "account registered": REGISTERED,
     "records inside their window": RECORDS_INSIDE,
     "seq without gaps": SEQ_GAPLESS,

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import SignedRequest
+from ragseal.kernel.beacon import Seat
 from tests.simulator import provider as scene
 
 
@@ -51,13 +52,13 @@ async def old_windows(folder: Path, count: int = 3, queries: int = 1) -> AsyncIt
     """``count`` windows with ``queries`` of alice each."""
     provider = scene.open_provider(folder)
     made: Scene | None = None
-    provider.commit(scene.make_policy(), "w1", auditor_key=signature.public_bytes(auditor_of(1)))
+    provider.commit(scene.make_policy(), "w1", auditors=[Seat("auditor", signature.public_bytes(auditor_of(1)))])
     async with scene.serving_on(provider) as serving:
         made = Scene(serving)
         for number in range(1, count + 1):
             if number > 1:
                 key = signature.public_bytes(auditor_of(number))
-                provider.commit(scene.make_policy(), f"w{number}", auditor_key=key)
+                provider.commit(scene.make_policy(), f"w{number}", auditors=[Seat("auditor", key)])
             window = await scene.open_window(serving, auditor_of(number))
             made.windows.append(window)
             for query in range(queries):

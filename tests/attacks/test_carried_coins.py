@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, SignedManifest, WindowClose
 from ragseal.kernel.errors import LedgerError
@@ -168,10 +169,10 @@ def test_coins_that_rest_on_another_auditors_nonce_are_not_carried_on() -> None:
     """That auditor may be the provider's friend: this one cannot know that the coins were not chosen."""
     world = of_another_auditor(opened=True)
     carrying(world, 1, world.digest)
-    refused(world, 2, "rest on another auditor's nonce", now=LATER)
+    refused(world, 2, "rest on other auditors' nonces", now=LATER)
     with without(checks.CARRIED_AUDITOR):
-        undecided(world, 5, "this folder holds no beacon nonce of this window", now=LATER)
-        world.nonces[world.throw] = world.beacons[world.throw] = None  # type: ignore[assignment]
+        undecided(world, 5, "nor one that it relies on had a part", now=LATER)
+        world.nonces[world.throw] = world.released[world.throw] = None  # type: ignore[assignment]
         with without(checks.RELEASED_ONCE):
             audited(world)
 
@@ -295,7 +296,7 @@ def test_a_provider_foresees_what_carrying_on_costs() -> None:
     history = replayed(world)
     start = OPENS + 2 * HOUR
     following = policy(opens=start, closes=start + HOUR)
-    carried = history.carried(following, world.manifest.auditor_key)
+    carried = history.carried(following, world.manifest.auditors)
     assert carried is not None
     assert carried.digest == first
     foreseen = spending(list(history.windows.values()), lambda _: CLS, following, len(world.registry), carried.digest)
@@ -304,11 +305,11 @@ def test_a_provider_foresees_what_carrying_on_costs() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"hidden": HIDDEN + 1}, {"period_start": OPENS + 2 * HOUR}, {"auditor": b"a" * 32}]
+    "changes", [{"hidden": HIDDEN + 1}, {"period_start": OPENS + 2 * HOUR}, {"auditor": (Seat("auditor", b"a" * 32),)}]
 )
 def test_a_provider_throws_anew_where_it_may_not_carry_on(changes: dict[str, Any]) -> None:
     world = two()
-    auditor = changes.pop("auditor", world.manifest.auditor_key)
+    auditor = changes.pop("auditor", world.manifest.auditors)
     start = OPENS + 2 * HOUR
     following = policy(**{"opens": start, "closes": start + HOUR, **changes})
     assert replayed(world).carried(following, auditor) is None
@@ -320,7 +321,7 @@ def test_the_newest_throw_is_the_one_that_is_carried_on() -> None:
     window(world, 1)
     history = replayed(world)
     following = policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
-    carried = history.carried(following, world.manifest.auditor_key)
+    carried = history.carried(following, world.manifest.auditors)
     assert carried is not None
     assert carried.digest == world.digest
     assert carried.stage is Stage.CLOSED

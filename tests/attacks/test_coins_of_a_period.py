@@ -13,8 +13,8 @@ import pytest
 
 from ragseal.kernel import noise
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.beacon import BeaconOpening
 from ragseal.kernel.commitment import (
-    BeaconOpening,
     SignedManifest,
     WindowClose,
     WindowOpen,
@@ -79,7 +79,7 @@ def begun(name: str = "w0", *, opened: bool, **changes: Any) -> CoinedWorld:
 def _only_the_log_knows() -> CoinedWorld:
     """The auditor's folder was restored from a copy that was made before it released the nonce."""
     world = begun(opened=True)
-    del world.beacons[world.digest]
+    del world.released[world.digest]
     return world
 
 
@@ -89,7 +89,7 @@ def of_another_auditor(*, opened: bool = False) -> CoinedWorld:
     own, world.auditor_key = world.auditor_key, key_of("another auditor")
     world.enter_manifest("w0")
     world.enter_sealed(opened=opened)
-    del world.beacons[world.digest], world.nonces[world.digest]
+    del world.released[world.digest], world.nonces[world.digest]
     world.auditor_key = own
     return world
 
@@ -97,7 +97,7 @@ def of_another_auditor(*, opened: bool = False) -> CoinedWorld:
 def _unreleased() -> CoinedWorld:
     """The auditor's nonce never left its folder."""
     world = begun(opened=False)
-    del world.beacons[world.digest]
+    del world.released[world.digest]
     return world
 
 
@@ -115,7 +115,7 @@ def _sealed_again(world: CoinedWorld) -> CoinedWorld:
 def _forgotten() -> CoinedWorld:
     """The auditor's folder was restored from a copy that is older than this window."""
     world = begun(opened=False)
-    del world.beacons[world.digest], world.nonces[world.digest]
+    del world.released[world.digest], world.nonces[world.digest]
     return world
 
 
@@ -279,7 +279,7 @@ def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
     window(world, 1, gain=gain, epsilon_account="1000000", delta=str(delta))
     undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
     nonce = world.nonces.pop(first)
-    del world.beacons[first]
+    del world.released[first]
     undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
     world.nonces[first] = nonce
     assert coins_of(audited(world)) == ONCE

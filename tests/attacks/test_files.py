@@ -61,7 +61,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folders]:
     world = World.honest()
     state = State.create(root / "auditor", key_of("auditor"))
     state.draw_nonce(world.digest, bytes(range(32)), "w1", 1_800_000_000)
-    state.release(world.digest, world.beacon)
+    state.release(world.digest, world.released[world.digest])
     seen = read_log(SimulatedEvidence(world), world.signer.verifier)
     state.remember(world.signer.verifier, seen)
     state.sample_nonce(world.signer.verifier, seen, world.digest, bytes(range(32)))

@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.commitment import BeaconOpening, WindowClose, WindowOpen, beacon_value
-from tests.attacks.checks import NO_OVERLAP, NOT_PASSED_OVER, RECORDS_INSIDE, RELEASED_ONCE, without
+from ragseal.kernel.beacon import (
+    BeaconOpening,
+    beacon_value,
+)
+from ragseal.kernel.commitment import (
+    WindowClose,
+    WindowOpen,
+)
+from tests.attacks.checks import NO_OVERLAP, NOT_PASSED_OVER, RECORDS_INSIDE, SEALED_FOR_BETTER, without
 from tests.attacks.removal import Removable
 from tests.attacks.world import accepted, refused
 from tests.simulator.parties import OPENS, policy
@@ -152,7 +159,12 @@ CHEATS: dict[Callable[[], Two], tuple[str, int, str, Removable]] = {
     opened_before_the_other_is_closed: ("w2", 2, "overlaps another one", NO_OVERLAP),
     closed_before_it_took_its_last_query: ("w1", 6, "outside", RECORDS_INSIDE),
     taken_after_a_newer_one: ("w2", 2, "although a newer one had been committed", NOT_PASSED_OVER),
-    sealed_again_beside_an_open_window: ("w2", 5, "was sealed again once the nonce was known", RELEASED_ONCE),
+    sealed_again_beside_an_open_window: (
+        "w2",
+        5,
+        "was sealed again without observer-1, whose nonce was known",
+        SEALED_FOR_BETTER,
+    ),
 }
 
 

@@ -296,8 +296,8 @@ MISTAKES: dict[str, Callable[[Auditor], Auditor]] = {
     "identity that signs as another": lambda a: replace(a, sign=lambda ask: ask.sign(key_of("somebody"))),
     "no nonces": lambda a: replace(a, nonces={}),
     "other nonces": lambda a: replace(a, nonces={name: bytes(32) for name in a.nonces}),
-    "no beacons": lambda a: replace(a, beacons={}),
-    "other beacons": lambda a: replace(a, beacons=dict.fromkeys(a.beacons, 7)),
+    "nothing released": lambda a: replace(a, released={}),
+    "released for others": lambda a: replace(a, released=dict.fromkeys(a.released, bytes(32))),
     "nonces drawn in the future": lambda a: replace(a, drawn=dict.fromkeys(a.nonces, NOW + 10**9)),
     "no keys": lambda a: replace(a, keys={}),
     "keys of another class": lambda a: replace(

@@ -9,8 +9,14 @@ from dataclasses import replace
 import pytest
 
 from ragseal.kernel import signature
+from ragseal.kernel.beacon import BeaconOpening
 from ragseal.kernel.coin import coin_commitment
-from ragseal.kernel.commitment import BeaconOpening, CoinCommitment, ThinnedIndex, Thinning, WindowOpen
+from ragseal.kernel.commitment import (
+    CoinCommitment,
+    ThinnedIndex,
+    Thinning,
+    WindowOpen,
+)
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import LedgerError
 from ragseal.prover.storage.history import History, Stage

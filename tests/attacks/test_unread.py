@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ragseal.kernel import signature
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import BudgetError, LedgerError
 from ragseal.kernel.inquiry import BlocksAsk, ProofsAsk
 from ragseal.ledger.log import Log
@@ -332,7 +333,7 @@ def test_who_shares_an_address_with_a_flood_keeps_its_connection(monkeypatch: py
 def test_asks_that_are_broken_off_count_until_their_work_ends() -> None:
     """They were counted until the call ended: an auditor that asks and breaks off had work, and memory, without end."""
     key = Ed25519PrivateKey.generate()
-    manifest = types.SimpleNamespace(auditor_key=signature.public_bytes(key), window="w")
+    manifest = types.SimpleNamespace(auditors=[Seat("auditor", signature.public_bytes(key))], window="w")
     window, shown, asked = types.SimpleNamespace(manifest=manifest, stage=Stage.CLOSED), [20_000], list[int]()
 
     class State:

@@ -44,7 +44,13 @@ from tests.simulator.keys import ESTIMATE, keys_of
 from tests.simulator.live import Live, live
 
 SPEC = Path(__file__).parents[2] / "SPEC.md"
-CALLERS = ("anybody", "the account itself", "another account", "the window's auditor", "P")
+CALLERS = (
+    "anybody",
+    "the account itself",
+    "another account",
+    "the window's auditor",
+    "P",
+)
 SERVICES = (provider_pb2.DESCRIPTOR, ledger_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
 OPERATOR = admin_pb2.DESCRIPTOR.services_by_name["AdminService"].methods_by_name  #: on the socket, nowhere else
 NAMES = (b"alice", b"bob", b"carol")
@@ -205,6 +211,9 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
     ),
     "RemoveAccount": lambda s, c: admin_pb2.RemoveAccountRequest(name="nobody"),
     "ListAccounts": lambda s, c: admin_pb2.ListAccountsRequest(),
+    "AdmitAuditor": lambda s, c: admin_pb2.AdmitAuditorRequest(name="late", public_key=key_bytes("late")),
+    "RemoveAuditor": lambda s, c: admin_pb2.RemoveAuditorRequest(name="nobody"),
+    "ListAuditors": lambda s, c: admin_pb2.ListAuditorsRequest(),
     "PutDocuments": lambda s, c: iter(
         [admin_pb2.PutDocumentsRequest(tenant="acme", lines=b'{"id": "n", "text": "new", "metadata": {}}\n')]
     ),
@@ -242,6 +251,7 @@ REFUSED_FOR_THEIR_CONTENT = {
     "AddCosignature": (AuditError, ""),
     "Prepare": (AttestationError, "is closed"),
     "RemoveAccount": (CommitmentError, "no account"),
+    "RemoveAuditor": (ConfigurationError, "no auditor 'nobody' is admitted"),
     "CommitWindow": (PolicyError, "is missing"),
     "EndWindow": (CommitmentError, "no window is open"),
 }

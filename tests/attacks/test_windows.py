@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.commitment import BeaconOpening, Manifest, SignedManifest, WindowOpen, beacon_value
+from ragseal.kernel.beacon import (
+    BeaconOpening,
+    beacon_value,
+)
+from ragseal.kernel.commitment import (
+    Manifest,
+    SignedManifest,
+    WindowOpen,
+)
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
@@ -25,7 +33,7 @@ from tests.attacks.checks import (
     OBSERVER_CONSISTENCY,
     OBSERVER_HASHES,
     OPENED_ONCE,
-    RELEASED_ONCE,
+    SEALED_FOR_BETTER,
     SEED_ONCE,
     WINDOW_NAME_ONCE,
     without,
@@ -113,13 +121,11 @@ def sealed_again_for_a_better_beacon() -> AttackWorld:
     """The auditor released its nonce for one seal; with the nonce in hand the provider sealed again, and says so."""
     world = AttackWorld()
     world.commit()
-    first = world.beacon
     at = world.at(BeaconOpening, 2)
     nonces = [("provider", world.provider_nonce), ("auditor", world.nonces[world.digest])]
     world.messages.insert(at, world.seal_entry("provider", "auditor"))
     world.beacon = beacon_value(world.digest, nonces)
     world.messages[-1] = replace(world.messages[-1], beacon=world.beacon)  # type: ignore[type-var]
-    world.beacons[world.digest] = first
     for account in ("alice", "carol", "bob"):
         world.ask(account)
     world.close()
@@ -132,7 +138,11 @@ CHEATS: dict[Callable[[], AttackWorld], tuple[int, str, Removable]] = {
     policy_changed_after_opening: (2, "occurs in two manifests: it was opened again", WINDOW_NAME_ONCE),
     reopened_with_the_same_seed: (2, "the seed commitment was used by an earlier window", SEED_ONCE),
     opened_twice: (2, "the window was opened 2 times", OPENED_ONCE),
-    sealed_again_for_a_better_beacon: (5, "was sealed again once the nonce was known", RELEASED_ONCE),
+    sealed_again_for_a_better_beacon: (
+        5,
+        "was sealed again without observer-1, whose nonce was known",
+        SEALED_FOR_BETTER,
+    ),
 }
 
 

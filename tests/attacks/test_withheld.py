@@ -14,7 +14,11 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.commitment import BeaconSeal, WindowClose, WindowOpen
+from ragseal.kernel.beacon import BeaconSeal
+from ragseal.kernel.commitment import (
+    WindowClose,
+    WindowOpen,
+)
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import TransportError
 from ragseal.ledger.checkpoint import open_checkpoint

@@ -41,19 +41,22 @@ from ragseal.kernel.attestation import (
     score_commitment,
     sealed_digest,
 )
-from ragseal.kernel.commitment import (
-    Account,
-    AccountAsk,
+from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
+    Seat,
+    beacon_commitment,
+    beacon_value,
+)
+from ragseal.kernel.commitment import (
+    Account,
+    AccountAsk,
     Manifest,
     Membership,
     ScoreBases,
     TenantIndex,
     WindowOpen,
-    beacon_commitment,
-    beacon_value,
     embedding_commitment,
     generators,
     registry_leaves,
@@ -170,7 +173,7 @@ class Provider:
             "registry_root": self.registry.root(), "accounts": len(self.accounts),
             "provider_key": signature.public_bytes(self.key),
             "beacon_commitment": beacon_commitment("provider", NONCE_OF["provider"]),
-            "auditor_key": signature.public_bytes(key_of("auditor")),
+            "auditors": (Seat("auditor", signature.public_bytes(key_of("auditor"))),),
         }  # fmt: skip
         self.manifest = Manifest(**(values | changes))  # type: ignore[arg-type]
         self.seal()

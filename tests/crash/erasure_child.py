@@ -21,8 +21,8 @@ from tests.simulator import provider as scene
 FOLDER, COINS, WHEN, STEP = Path(sys.argv[1]), sys.argv[2] == "coins", sys.argv[3], sys.argv[4]
 
 OWNERS: dict[str, Any] = {
-    "erase": erasure, "prove": Retiring, "begin": retirement, "purge_matrices": retirement, "unlink": os,
-    "purge_rows": retirement, "purge_coins": retirement, "purge_leftovers": retirement, "forget_ids": erasure,
+    "erase": erasure, "prove": Retiring, "begin": retirement, "purge_rows": retirement, "unlink": os,
+    "purge_coins": retirement, "purge_leftovers": retirement, "forget_ids": erasure,
     "scrub": State, "end": retirement, "_end": erasure,
 }  # fmt: skip
 

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = [
-    "after erase", "after prove", "before begin", "after begin", "before unlink", "after unlink",
-    "after purge_matrices", "before purge_rows", "after purge_rows", "after purge_coins", "after purge_leftovers",
+    "after erase", "after prove", "before begin", "after begin", "before purge_rows", "after purge_rows",
+    "after purge_coins", "before unlink", "after unlink", "after purge_leftovers",
     "before forget_ids", "after forget_ids", "before scrub", "after scrub", "after end", "after _end",
 ]  # fmt: skip
 

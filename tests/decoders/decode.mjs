@@ -183,7 +183,13 @@ const rules = {
     if ((policy.fields[4] === "until-delivered") !== (f[12].length === 1)) refuse("a coin and its claim");
     increasing(tenants.map((tenant) => tenant.fields[0]));
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
-    if (f[9] === f[11]) refuse("the provider is not its own auditor");
+    const owners = f[11].map((seat) => seat.fields[0]), keys = f[11].map((seat) => seat.fields[1]);
+    if (!owners.length || new Set(owners).size < owners.length) refuse("auditors, each by a name of its own");
+    if (new Set(keys).size < keys.length) refuse("auditors, each with a key of its own");
+    if (keys.includes(f[9])) refuse("the provider is not its own auditor");
+  },
+  "auditor-seat"(f) {
+    if (f[0] !== "auditor" && !/^auditor-./u.test(f[0])) refuse("an auditor's name");
   },
   metadata(f) {
     const keys = f[0].map((pair) => Buffer.from(pair.fields[0], "utf8"));

@@ -23,6 +23,7 @@ from ragseal.client.window import Exchange
 from ragseal.embedder.interface import QUANTISATION, UNIT, DeclaredIdentity, EmbedderIdentity
 from ragseal.kernel import encoding, signature, slot_text
 from ragseal.kernel.attestation import COARSE_TIME, Record
+from ragseal.kernel.beacon import AUDITOR, AUDITOR_NAMED, Seat
 from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError
@@ -135,7 +136,12 @@ def _manifest(made: Manifest, rng: random.Random) -> Manifest:
     tenants = [replace(sample(type_of_tenant(made), rng), dimension=made.policy.dimension) for _ in range(2)]
     named = [replace(one, tenant=name) for one, name in zip(tenants, ("a", "b"), strict=True)]
     coins = (sample(CoinCommitment, rng),) if made.policy.coined else ()
-    return replace(made, tenants=tuple(named), coins=coins)
+    seats = (sample(Seat, rng), *([sample(Seat, rng)] if rng.random() < 0.5 else []))
+    return replace(made, tenants=tuple(named), coins=coins, auditors=seats)
+
+
+def _seat(made: Seat, rng: random.Random) -> Seat:
+    return replace(made, owner=rng.choice([AUDITOR, AUDITOR_NAMED + made.owner]))
 
 
 def type_of_tenant(made: Manifest) -> type[Message]:
@@ -181,6 +187,7 @@ def _exchange(made: Exchange, rng: random.Random) -> Exchange:
 FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Policy: _policy,
     Manifest: _manifest,
+    Seat: _seat,
     slot_text.Metadata: _metadata,
     Record: _record,
     EmbedderIdentity: _identity,

@@ -15,6 +15,7 @@ from ragseal.kernel import commitment as cm
 from ragseal.kernel import inquiry as iq
 from ragseal.kernel import proofs as pr
 from ragseal.kernel import signature
+from ragseal.kernel.beacon import BeaconCommit, BeaconSeal
 from ragseal.kernel.encoding import Message, decode_any, peek_tag
 from ragseal.kernel.errors import AuditError, EncodingError
 from ragseal.kernel.opening import Opening
@@ -79,7 +80,7 @@ SAMPLES: list[Message] = [
     cm.Registry((cm.Account("alice", "t", KEY, b"s" * 32),)),
     cm.AccountAsk(b"m" * 32, "alice"),
     cm.Membership(cm.Account("alice", "t", KEY, b"s" * 32), 3, (b"h" * 32,)),
-    cm.BeaconCommit(b"m" * 32, "auditor", KEY, b"c" * 32, b"s" * 64),
+    BeaconCommit(b"m" * 32, "auditor", KEY, b"c" * 32, b"s" * 64),
     iq.RegistryAsk(b"m" * 32, 60, b"n" * 16),
     iq.ProofsAsk(b"m" * 32, 60, b"n" * 16, (1, 2, 9)),
     iq.LinksAsk(b"m" * 32, 60, b"n" * 16),
@@ -87,7 +88,7 @@ SAMPLES: list[Message] = [
     iq.Delivery(b"a" * 32, b"payload", b"s" * 64),
     iq.Refusal(b"a" * 32, "why not", b"s" * 64),
     cm.TenantIndex("t", 384, b"a" * 32, b"b" * 32, b"c" * 32),
-    cm.BeaconSeal(b"m" * 32, ("provider", "auditor"), b"s" * 64),
+    BeaconSeal(b"m" * 32, ("provider", "auditor"), b"s" * 64),
     cm.WindowOpen(b"m" * 32, 5, 60),
     cm.WindowClose(b"m" * 32, 5, 60),
 ]

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.backends.group import default_group
 from ragseal.kernel import (
     attestation,
+    beacon,
     certificate,
     commitment,
     folding,
@@ -29,9 +30,16 @@ from ragseal.kernel import (
     transcript,
 )
 from ragseal.kernel.attestation import Prepare, Record
+from ragseal.kernel.beacon import (
+    BeaconCommit,
+    BeaconSeal,
+)
 from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.certificate import CLASSES, BlockProof, LinkList, Listing, Scope, TenantLinks, make_block
-from ragseal.kernel.commitment import BeaconCommit, BeaconSeal, IndexFile, ScoreBases
+from ragseal.kernel.commitment import (
+    IndexFile,
+    ScoreBases,
+)
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
@@ -137,8 +145,9 @@ def test_beacon() -> None:
     """A.8: the manifest's digest, then owner and nonce of each in the seal's order."""
     openings = [("provider", digest("a")), ("observer-1", digest("b")), ("auditor", digest("c"))]
     parts = [part for owner, nonce in openings for part in (owner.encode(), nonce)]
-    assert commitment.beacon_value(digest("manifest"), openings) == element("beacon", digest("manifest"), *parts)
-    assert commitment.beacon_commitment("auditor", digest("c")) == h("beacon-nonce", b"auditor", digest("c"))
+    assert beacon.beacon_value(digest("manifest"), openings) == element("beacon", digest("manifest"), *parts)
+    assert beacon.beacon_commitment("auditor", digest("c")) == h("beacon-nonce", b"auditor", digest("c"))
+    assert beacon.seal_digest(digest("manifest"), openings) == h("beacon-sealed", digest("manifest"), *parts)
 
 
 def test_columns() -> None:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.backends.group import default_group
 from ragseal.kernel import attestation, commitment, inquiry, proofs, signature
 from ragseal.kernel.attestation import EAGER, ON_DEMAND, Openings, Receipt, ReceiptBody, Record, SealedAnswer
+from ragseal.kernel.beacon import BeaconCommit, Seat
 from ragseal.kernel.commitment import Account, IndexFile, Manifest, ScoreBases
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, EncodingError, PolicyError, ProofError
@@ -70,7 +71,14 @@ def test_the_policy_of_a_manifest_is_checked_with_it(manifest: Manifest) -> None
 
 
 def test_nobody_audits_itself(manifest: Manifest) -> None:
-    refused(replace(manifest, auditor_key=manifest.provider_key), CommitmentError, "not its own auditor")
+    own = Seat("auditor", manifest.provider_key)
+    refused(replace(manifest, auditors=(own,)), CommitmentError, "not its own auditor")
+    refused(replace(manifest, auditors=()), CommitmentError, "one auditor at least")
+    seat = manifest.auditors[0]
+    for other in (replace(seat, owner="auditor-b"), replace(seat, public_key=signature.public_bytes(OTHER))):
+        refused(replace(manifest, auditors=(seat, other)), CommitmentError, "a name and a key of its own")
+    for owner in ("auditor-", "observer-a", "auditors", "provider"):
+        refused(replace(seat, owner=owner), CommitmentError, "an auditor is called")
 
 
 def test_a_tenant_that_the_manifest_does_not_hold(manifest: Manifest) -> None:
@@ -113,7 +121,7 @@ def test_who_signs_manifest_and_participation(manifest: Manifest) -> None:
         replace(signed, manifest=replace(signed.manifest, window="w9")).verify()
     with pytest.raises(AttestationError):
         replace(signed, manifest=replace(signed.manifest, provider_key=PUBLIC)).verify()
-    commit = next(message for message in world.messages if isinstance(message, commitment.BeaconCommit))
+    commit = next(message for message in world.messages if isinstance(message, BeaconCommit))
     commit.verify()
     for changes in ({"manifest": bytes(32)}, {"owner": "x"}, {"public_key": PUBLIC}, {"commitment": bytes(32)}):
         with pytest.raises(AttestationError):

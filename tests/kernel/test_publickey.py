@@ -11,7 +11,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ragseal.kernel import encoding, signature
-from ragseal.kernel.commitment import Account, BeaconCommit, Manifest
+from ragseal.kernel.beacon import BeaconCommit, Seat
+from ragseal.kernel.commitment import (
+    Account,
+    Manifest,
+)
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError, AuditError, EncodingError
 from ragseal.kernel.publickey import FIELD_PRIME, check_public_key
@@ -122,7 +126,7 @@ def test_the_messages_that_name_keys() -> None:
     named = {
         (Account, "public_key"),
         (Manifest, "provider_key"),
-        (Manifest, "auditor_key"),
+        (Seat, "public_key"),
         (BeaconCommit, "public_key"),
     }
     assert named <= set(with_keys())

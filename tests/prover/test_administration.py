@@ -384,6 +384,9 @@ def test_strangers_cannot_call_it(serving: Live) -> None:
                 ("RemoveAccount", admin_pb2.RemoveAccountRequest(name="alice")),
                 ("AddAccounts", admin_pb2.AddAccountsRequest()),
                 ("ListAccounts", admin_pb2.ListAccountsRequest()),
+                ("AdmitAuditor", admin_pb2.AdmitAuditorRequest(name="late", public_key=bytes(32))),
+                ("RemoveAuditor", admin_pb2.RemoveAuditorRequest(name="late")),
+                ("ListAuditors", admin_pb2.ListAuditorsRequest()),
                 ("CommitWindow", admin_pb2.CommitWindowRequest(window="w2")),
                 ("Backup", admin_pb2.BackupRequest(folder=str(serving.folder / "stolen"))),
                 ("ExportProofs", admin_pb2.ExportProofsRequest(folder=str(serving.folder / "stolen"))),
@@ -405,7 +408,8 @@ def test_strangers_cannot_call_it(serving: Live) -> None:
     assert methods == {
         "GetStatus", "EndWindow", "RemoveAccount", "AddAccounts", "ListAccounts", "CommitWindow", "Backup",
         "PutDocuments", "DeleteDocuments", "ListDocuments", "SyncDocuments",
-        "EraseDocument", "ListErasures", "RetireWindow", "ExportProofs",
+        "EraseDocument", "ListErasures", "RetireWindow", "AdmitAuditor", "RemoveAuditor", "ListAuditors",
+        "ExportProofs",
     }  # fmt: skip
 
 

@@ -18,7 +18,11 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.kernel import commitment as kernel
 from ragseal.kernel import field, signature, statement
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest, WindowClose
+from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, Seat, beacon_value
+from ragseal.kernel.commitment import (
+    SignedManifest,
+    WindowClose,
+)
 from ragseal.kernel.errors import (
     AttestationError,
     CommitmentError,
@@ -206,7 +210,7 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path) -> None:
         make_policy(),
         provider.backends.embedder.identity().digest(),
         "w1",
-        AUDITOR,
+        [Seat("auditor", AUDITOR)],
         secrets.token_bytes,
     )
     window_secrets.store_window(provider.state, made)  # and then the power went
@@ -343,7 +347,7 @@ def test_the_auditor_opens_last_and_strangers_not_at_all(tmp_path: Path) -> None
             assert window.stage is Stage.OPEN
             nonce = provider.window_secrets(window.digest).nonce
             opened = [("provider", nonce), ("observer-x", b"o" * 32), ("auditor", b"a" * 32)]
-            assert window.beacon == kernel.beacon_value(window.digest, opened)
+            assert window.beacon == beacon_value(window.digest, opened)
 
     asyncio.run(run())
 

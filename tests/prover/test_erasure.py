@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -17,9 +16,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ragseal.backends.group import default_group
-from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile
@@ -37,14 +33,11 @@ from ragseal.prover.provider import Backends
 from ragseal.prover.storage import erasure, fsck, retired_check, window_secrets
 from ragseal.prover.storage.retirement import DEFAULT_RETAIN, LATEST, MOST_RETAIN, is_retired, set_retain
 from ragseal.prover.storage.state import State
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
-from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.steps.sample import Sample
-from ragseal.verifier.verification import Environment, Verdict, audit
 from tests.attacks.checks import without
 from tests.attacks.removal import Both, Check, Guard
 from tests.simulator import provider as scene
-from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of, thinning_backend
+from tests.simulator.keys import TINY
 from tests.simulator.live import Live, live
 from tests.simulator.marked import MARK, found_in, marks, row_of, texts
 
@@ -67,40 +60,6 @@ def folder_of(made: Live) -> Path:
     return made.folder / "provider"
 
 
-def close(made: Live) -> None:
-    proof = signature.sign(made.provider.state.key, "close", made.window.digest)
-    made.call(made.server.serving.close_window(made.window.digest, proof))
-
-
-def audited(made: Live, sample: Sample | None = None) -> Verdict:
-    """The verdict of the window's auditor."""
-    digest, keys = class_digest(TINY), keys_of(TINY)
-    blocks = keys_of(ESTIMATE)
-    coin = thinning_backend().key if made.window.manifest.coins else None
-    auditor = Auditor(
-        made.log,
-        {"tiny": (TINY, digest)},
-        {keys.digest: ConfiguredKey(keys.digest, "tiny", digest, "auditor", lambda: load_key(keys.directory, TINY))},
-        made.auditor,
-        {made.window.digest: b"a" * 32},
-        {made.window.digest: made.window.beacon},
-        {made.window.digest: 0},
-        estimates=(
-            ConfiguredKey(
-                blocks.digest, ESTIMATE.name, class_digest(ESTIMATE), "auditor",
-                lambda: load_key(blocks.directory, ESTIMATE),
-            ),
-        ),
-        thinnings={} if coin is None else {
-            coin.digest: ConfiguredKey(coin.digest, THINNING.name, class_digest(THINNING), "auditor", lambda: coin)
-        },
-        sign=lambda ask: ask.sign(scene.AUDITOR_KEY),
-    )  # fmt: skip
-    around = Environment(default_group(), int(made.clock.now) + 60, lambda: 0.0, random.SystemRandom().randbytes)
-    with RemoteEvidence(made.address) as evidence:
-        return audit(evidence, auditor, around, window=made.window.manifest.window, sample=sample)
-
-
 @pytest.fixture(params=[False, True], ids=["every-list", "until-delivered"])
 def closed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Live]:
     """A closed window in which accounts asked for the marked document."""
@@ -109,7 +68,7 @@ def closed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Live]:
             with made.client(name=name) as client:
                 client.ask(query)
         made.clock.now += 600
-        close(made)
+        made.end_window()
         yield made
 
 
@@ -139,7 +98,7 @@ def examine_coined(folder: Path) -> fsck.Report:
 
 
 def test_a_retired_window_passes_its_audit_and_holds_nothing_any_more(closed: Live) -> None:
-    before = audited(closed)
+    before = closed.audited()
     assert before.verdict == "PASS", before.line()
     state, purging = closed.provider.state, closed.server.serving.retiring
     found = found_in(folder_of(closed), *marks())
@@ -158,11 +117,11 @@ def test_a_retired_window_passes_its_audit_and_holds_nothing_any_more(closed: Li
         assert there.list_erasures("", "another").values["erasures"] == []
     assert not purging.pending
     assert found_in(folder_of(closed), *marks()) == []
-    after = audited(closed)
+    after = closed.audited()
     assert after.verdict == "PASS", after.line()
     assert after.line() == before.line()
     closed.restart()
-    assert audited(closed).line() == before.line()
+    assert closed.audited().line() == before.line()
     assert state is not closed.provider.state
 
 
@@ -171,7 +130,7 @@ def test_a_request_that_comes_again_is_refused_and_its_receipt_stays(one: Live) 
         result = client.ask("report about topic 5")
     signed = result.record.signed.encode()
     assert one.call(scene.retrieved(one.server.serving, signed))
-    close(one)
+    one.end_window()
     retire(one)
     for _ in range(2):
         with pytest.raises(AttestationError, match=r"this window is retired.*receipts stay valid"):
@@ -186,7 +145,7 @@ def test_a_sample_that_was_not_asked_for_before_ends_without_a_verdict(one: Live
     for name in ("alice", "bob", "carol"):
         with one.client(name=name) as client:
             client.ask("report about topic 5")
-    close(one)
+    one.end_window()
     serving, digest = one.server.serving, one.window.digest
     given = one.call(scene.batch(serving, digest, [0, 1]))
     retire(one)
@@ -195,17 +154,17 @@ def test_a_sample_that_was_not_asked_for_before_ends_without_a_verdict(one: Live
     assert one.call(scene.batch(one.server.serving, digest, [0, 1])) == given
     with pytest.raises(AttestationError, match="is retired"):
         one.call(scene.batch(one.server.serving, digest, [1]))
-    sampled = audited(one, Sample(1))
+    sampled = one.audited(sample=Sample(1))
     assert sampled.verdict == "NO VERDICT", sampled.line()
     assert "a full audit is given the proofs that were made before" in str(sampled.obstacle)
-    assert audited(one).verdict == "PASS"
+    assert one.audited().verdict == "PASS"
 
 
 def test_windows_are_retired_by_themselves_and_no_later_than_a_month(one: Live) -> None:
     serving, digest, state = one.server.serving, one.window.digest, one.provider.state
     with one.client(name="alice") as client:
         client.ask("report about topic 5")
-    close(one)
+    one.end_window()
     closed = scene.newest(serving).close
     assert closed is not None
 
@@ -220,7 +179,7 @@ def test_windows_are_retired_by_themselves_and_no_later_than_a_month(one: Live) 
     assert not after(LATEST - 1)
     assert after(LATEST)
     assert state.rows("SELECT * FROM version_texts WHERE manifest = ?", (digest,)) == []
-    assert audited(one).verdict == "NO VERDICT"
+    assert one.audited().verdict == "NO VERDICT"
 
 
 def test_a_window_is_kept_as_long_as_the_operator_says(one: Live) -> None:
@@ -229,7 +188,7 @@ def test_a_window_is_kept_as_long_as_the_operator_says(one: Live) -> None:
         with pytest.raises(ConfigurationError, match="at most 29d"):
             set_retain(state, seconds, bytes(32))
     set_retain(state, 3600, bytes(32))
-    close(one)
+    one.end_window()
     one.clock.now += 3600 - 60
     one.call(looked(one))
     assert not is_retired(state, digest)
@@ -252,7 +211,7 @@ def test_what_is_not_retired(one: Live) -> None:
             one.server.serving.retiring.retire(one.window)
         with one.client(name="alice") as client:
             client.ask("report about topic 5")
-        close(one)
+        one.end_window()
         refused("holds no window", "w7")
         refused("name the window", "")
         refused("Retired now, it answers no request again.*--yes", agreed=False)
@@ -262,7 +221,7 @@ def test_what_is_not_retired(one: Live) -> None:
         with pytest.raises(CommitmentError, match="retired already"):
             there.retire("w1", True, False, silent)
         assert [(w["window"], w["retired"]) for w in there.status().values["windows"]] == [("w1", True)]
-    verdict = audited(one)
+    verdict = one.audited()
     assert verdict.verdict == "NO VERDICT", verdict.line()
 
 
@@ -320,7 +279,7 @@ def test_a_document_that_was_deleted_before_is_erased_from_the_windows_that_have
         assert there.erase_document("acme", "acme-1", "art. 17").values["windows"] == 1
         (listed,) = there.list_erasures("", "").values["erasures"]
         assert (listed["out_of_answers"], listed["purged"]) == (None, None)
-        close(one)
+        one.end_window()
         (listed,) = there.list_erasures("", "").values["erasures"]
         assert listed["out_of_answers"] is not None
         assert listed["purged"] is None
@@ -333,7 +292,7 @@ def test_a_document_that_was_deleted_before_is_erased_from_the_windows_that_have
 
 
 def test_pages_and_files_are_overwritten_and_not_only_let_go_of(one: Live) -> None:
-    close(one)
+    one.end_window()
     (name, *_) = [name for (name,) in one.provider.state.rows("SELECT matrix FROM versions WHERE tenant = 'acme'")]
     kept = one.folder / "kept.npy"
     os.link(folder_of(one) / "windows" / name, kept)
@@ -350,7 +309,7 @@ def test_pages_and_files_are_overwritten_and_not_only_let_go_of(one: Live) -> No
 
 def test_a_copy_that_is_being_made_is_waited_for(one: Live) -> None:
     """It still reads what was there, so the write-ahead log stays; the next look purges it."""
-    close(one)
+    one.end_window()
     state = one.provider.state
     reader = sqlite3.connect(folder_of(one) / "state.db", check_same_thread=False)
     reader.execute("BEGIN")
@@ -405,7 +364,7 @@ def test_coins_outlive_the_window_that_threw_them_until_others_are_thrown(tmp_pa
 
 
 def test_fsck_sees_what_is_left_of_a_retired_window_and_what_is_missing(one: Live) -> None:
-    close(one)
+    one.end_window()
     retire(one)
     state, digest = one.provider.state, one.window.digest
 
@@ -471,7 +430,7 @@ def test_a_window_that_was_passed_over_is_purged_and_no_thinning_of_it_is_stored
 def test_what_a_crash_left_of_a_commit_goes_with_an_erasure(one: Live) -> None:
     """A window that never entered the ledger has texts too, and so have files that no table names."""
     provider, policy = one.provider, scene.make_policy(opens=scene.NOW + 7200, closes=scene.NOW + 10800)
-    close(one)
+    one.end_window()
     provider.prepare(policy, "w-left")
     (folder_of(one) / "windows" / ".torn.npy.0123456789abcdef").write_bytes(row_of("acme"))
     with Remote(folder_of(one)) as there:
@@ -520,7 +479,7 @@ def test_the_commands_do_the_same_where_nobody_serves(tmp_path: Path, monkeypatc
     with live(tmp_path, texts=texts) as made:
         with made.client(name="alice") as client:
             client.ask("report about topic 5")
-        close(made)
+        made.end_window()
         made.stop()
         tools = made.provider.backends
         monkeypatch.setattr(access.assembly, "assemble", lambda state, progress: _reopened(state, tools))
@@ -549,7 +508,7 @@ def test_the_commands_do_the_same_where_nobody_serves(tmp_path: Path, monkeypatc
         assert listed["purged"] is not None
         assert found_in(folder_of(made), *marks()) == []
         made.restart_after_stop()
-        assert audited(made).verdict == "PASS"
+        assert made.audited().verdict == "PASS"
 
 
 def _reopened(state: State, tools: Backends) -> Backends:

@@ -11,7 +11,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import BeaconOpening, WindowClose, WindowOpen
+from ragseal.kernel.beacon import BeaconOpening
+from ragseal.kernel.commitment import (
+    WindowClose,
+    WindowOpen,
+)
 from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.prover.committing import commit_while_serving

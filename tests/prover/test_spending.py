@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 
 from ragseal.accounting.delivered_period import Coined, delivered_period
-from ragseal.kernel.commitment import BeaconSeal, SignedManifest, WindowClose
+from ragseal.kernel.beacon import AUDITOR, PROVIDER, BeaconSeal
+from ragseal.kernel.commitment import (
+    SignedManifest,
+    WindowClose,
+)
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.spending import lines, spending
-from ragseal.prover.storage.history import AUDITOR, PROVIDER, Window
+from ragseal.prover.storage.history import Window
 from tests.simulator import CLS, NOW, OPENS, World, policy
 
 HOUR = 3600

@@ -9,7 +9,15 @@ from dataclasses import replace
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import BeaconCommit, BeaconSeal, Manifest, SignedManifest, beacon_commitment
+from ragseal.kernel.beacon import (
+    BeaconCommit,
+    BeaconSeal,
+    beacon_commitment,
+)
+from ragseal.kernel.commitment import (
+    Manifest,
+    SignedManifest,
+)
 
 
 def signed_manifest(manifest: Manifest, key: Ed25519PrivateKey) -> SignedManifest:

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import Engine
 from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.embedder import Embedder
+from ragseal.kernel import signature
+from ragseal.kernel.beacon import Seat
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider import Provider
@@ -21,7 +25,12 @@ from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage.history import Window
 from ragseal.runtime.keyfile import save_key
+from ragseal.verifier import verification
+from ragseal.verifier.evidence import Auditor
+from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.remote import RemoteEvidence
 from tests.simulator import provider as scene
+from tests.simulator.auditing import configured, sealed
 
 
 class Live:
@@ -39,6 +48,7 @@ class Live:
         texts: Callable[[str], list[Document]] | None = None,
         engine: Callable[[Engine], Engine] = lambda real: real,
         embedder: Embedder = scene.TRIGRAMS,
+        seats: Sequence[Seat] = (),
         **policy: Any,
     ) -> None:
         """Bring it up.
@@ -50,6 +60,7 @@ class Live:
             tenants, texts: of the state folder.
             engine: what selects, from the real one.
             embedder: of queries.
+            seats: auditors of the window; by default the scene's one.
             policy: as in a policy file.
         """
         self._loop = asyncio.new_event_loop()
@@ -60,7 +71,7 @@ class Live:
             folder / "provider", self.clock, coins=coins, estimate=True, state=state, engine=engine, embedder=embedder
         )
         self.provider: Provider = self._make(scene.new_state(folder / "provider", tenants, texts))
-        self.provider.commit((scene.coined_policy if coins else scene.make_policy)(**policy), name)
+        self.provider.commit((scene.coined_policy if coins else scene.make_policy)(**policy), name, auditors=seats)
         self.log = self.provider.state.log_signer.verifier
         self.log_key = self.log.vkey()
         self.start()
@@ -70,7 +81,28 @@ class Live:
     def open(self) -> None:
         """Take the window through its beacon."""
         self.window: Window = self.call(scene.open_window(self.server.serving))
-        self.auditor = self.window.commits["auditor"].public_key  #: of the beacon
+
+    def end_window(self) -> None:
+        """Close it."""
+        key, digest = self.provider.state.key, self.window.digest
+        self.call(self.server.serving.close_window(digest, signature.sign(key, "close", digest)))
+
+    def auditor(self) -> Auditor:
+        """The window's own, with its part in the beacon."""
+        digest = self.window.digest
+        return configured(
+            self.log, scene.AUDITOR_KEY, nonces={digest: b"a" * 32}, released={digest: sealed(self.window)}
+        )
+
+    def audited(self, auditor: Auditor | None = None, **options: Any) -> Verdict:
+        """The verdict of an auditor, by default the window's own, over gRPC; ``options`` as of ``audit``."""
+        around = verification.Environment(
+            default_group(), int(self.clock.now) + 60, lambda: 0.0, random.SystemRandom().randbytes
+        )
+        with RemoteEvidence(self.address) as evidence:
+            return verification.audit(
+                evidence, auditor or self.auditor(), around, window=self.window.manifest.window, **options
+            )
 
     def call(self, action: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(action, self._loop).result(120)
@@ -108,8 +140,10 @@ class Live:
             save_key(folder / KEY_FILE, scene.account_key(name))
         return folder
 
-    def client(self, address: str = "", name: str = "alice") -> Client:
-        return Client(address or self.address, self.account(name), self.log_key, scene.TrigramEmbedder(), timeout=20.0)
+    def client(self, address: str = "", name: str = "alice", **more: Any) -> Client:
+        """``more`` as of :class:`Client`."""
+        own = address or self.address, self.account(name), self.log_key, scene.TrigramEmbedder()
+        return Client(*own, timeout=20.0, **more)
 
     def end(self) -> None:
         self.stop()

@@ -37,7 +37,10 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     open_answer,
 )
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening
+from ragseal.kernel.beacon import (
+    BeaconCommit,
+    BeaconOpening,
+)
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy

@@ -3,26 +3,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragseal.backends.group import default_group
-from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.keys import load_key
-from ragseal.kernel import signature
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Put, apply
 from ragseal.prover.provider import Environment
-from ragseal.verifier import verification
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.remote import RemoteEvidence
 from tests.simulator import provider as scene
-from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of, thinning_backend
 from tests.simulator.live import Live
 
 EVERY = 60
@@ -65,44 +55,6 @@ class Ticking(Live):
         """After a restart the window is another object of the same ledger."""
         self.restart()
         self.window = self.provider.journal.history.windows[self.window.digest]
-
-    def end_window(self) -> None:
-        """Close it."""
-        key, digest = self.provider.state.key, self.window.digest
-        self.call(self.server.serving.close_window(digest, signature.sign(key, "close", digest)))
-
-    def audited(self) -> Verdict:
-        """By an auditor with keys of its own, over gRPC."""
-        around = verification.Environment(
-            default_group(), int(self.clock.now) + 60, lambda: 0.0, random.SystemRandom().randbytes
-        )
-        with RemoteEvidence(self.address) as evidence:
-            return verification.audit(evidence, self.configured(), around)
-
-    def configured(self) -> Auditor:
-        """The window's auditor."""
-        tiny, estimate = class_digest(TINY), class_digest(ESTIMATE)
-        keys, joint, coins = keys_of(TINY), keys_of(ESTIMATE), thinning_backend().key
-        return Auditor(
-            self.log,
-            {"tiny": (TINY, tiny)},
-            {keys.digest: ConfiguredKey(keys.digest, "tiny", tiny, "auditor", lambda: load_key(keys.directory, TINY))},
-            self.auditor,
-            {self.window.digest: b"a" * 32},
-            {self.window.digest: self.window.beacon or 0},
-            {self.window.digest: 0},
-            estimates=(
-                ConfiguredKey(
-                    joint.digest, ESTIMATE.name, estimate, "auditor", lambda: load_key(joint.directory, ESTIMATE)
-                ),
-            ),
-            sign=lambda ask: ask.sign(scene.AUDITOR_KEY),
-            thinnings={
-                coins.digest: ConfiguredKey(
-                    coins.digest, THINNING.name, class_digest(THINNING), "auditor", lambda: coins
-                )
-            },
-        )
 
 
 @contextmanager

@@ -30,17 +30,21 @@ from ragseal.kernel.attestation import (
     TextOpening,
     sealed_digest,
 )
-from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.commitment import (
+from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
+    Seat,
+    beacon_commitment,
+    beacon_value,
+    seal_digest,
+)
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.commitment import (
     IndexFile,
     Manifest,
     WindowClose,
     WindowOpen,
-    beacon_commitment,
-    beacon_value,
     registry_leaves,
 )
 from ragseal.kernel.emptied import EmptiedFile
@@ -127,7 +131,7 @@ class World:
         self.answers: list[Answer] = []
         self.registry = registry(*ACCOUNTS)
         self.nonces: dict[bytes, bytes] = {}
-        self.beacons: dict[bytes, int] = {}  #: that the auditor released its nonce for
+        self.released: dict[bytes, bytes] = {}  #: what the auditor released its nonce for
         self.drawn: dict[bytes, int] = {}
         self.made_by = "auditor"
         self.remembered: SignedCheckpoint | None = None
@@ -166,7 +170,7 @@ class World:
             accounts=len(self.registry),
             provider_key=signature.public_bytes(self.provider),
             beacon_commitment=beacon_commitment("provider", self.provider_nonce),
-            auditor_key=signature.public_bytes(self.auditor_key),
+            auditors=(Seat("auditor", signature.public_bytes(self.auditor_key)),),
         )
         self.manifest = replace(manifest, **changes)
         self.digest = self.manifest.digest()
@@ -186,7 +190,8 @@ class World:
         observer = hashlib.sha256(b"observer").digest()
         mine = self.nonces[self.digest]
         openings = [("provider", self.provider_nonce), ("observer-1", observer), ("auditor", mine)]
-        self.beacon = self.beacons[self.digest] = beacon_value(self.digest, openings)
+        self.beacon = beacon_value(self.digest, openings)
+        self.release(*openings)
         self.messages += [
             self.commit_entry("observer-1", observer, key_of("observer")),
             self.commit_entry("auditor", mine, self.auditor_key),
@@ -194,6 +199,11 @@ class World:
             *(BeaconOpening(self.digest, owner, nonce) for owner, nonce in openings),
             WindowOpen(self.digest, self.beacon, OPENS + 60),
         ]
+
+    def release(self, *openings: tuple[str, bytes]) -> None:
+        """The auditor's folder says that its nonce was released for a beacon of these, in this order."""
+        commitments = [(owner, beacon_commitment(owner, nonce)) for owner, nonce in openings]
+        self.released[self.digest] = seal_digest(self.digest, commitments)
 
     # --- phase B ---
 
@@ -412,7 +422,7 @@ class World:
             {self.key.digest: key},
             signature.public_bytes(self.auditor_key),
             self.nonces,
-            self.beacons,
+            self.released,
             self.drawn,
             self.remembered,
             estimates=(

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel.commitment import (
+from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconOpening,
+    beacon_value,
+)
+from ragseal.kernel.commitment import (
     SignedManifest,
     WindowClose,
     WindowOpen,
-    beacon_value,
 )
 from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.ledger.checkpoint import open_checkpoint
@@ -66,7 +68,7 @@ class SimulatedState(State):
             identity=self.public_key,
             sign=lambda ask: ask.sign(self.identity),
             nonces=self.nonces(),
-            beacons=self.beacons(),
+            released=self.released(),
             drawn=self.drawn(),
             remembered=self.remembered(log),
         )
@@ -264,10 +266,10 @@ def test_no_nonce_is_released_for_a_window_whose_time_is_over(world: World, stat
     now[0] = CLOSES
     with pytest.raises(CommitmentError, match="over before it began"):
         part.advance()
-    assert state.beacons() == {}
+    assert state.released() == {}
     now[0] = CLOSES - 1
     part.advance()
-    assert len(state.beacons()) == 1
+    assert len(state.released()) == 1
 
 
 def test_does_not_open_unless_last_in_the_seal(world: World, state: SimulatedState) -> None:
@@ -428,7 +430,7 @@ def test_a_second_manifest_that_was_shown_while_taking_part_stays(world: World, 
     world.beacon = beacon_value(world.digest, [("provider", world.provider_nonce), ("auditor", nonce)])
     world.messages.append(WindowOpen(world.digest, world.beacon, OPENS + 60))
     world.close()
-    world.nonces, world.beacons = state.nonces(), state.beacons()
+    world.nonces, world.released = state.nonces(), state.released()
     verdict = _auditing(state, world)
     assert verdict.verdict == "PASS", verdict.line()
     assert " beside=w1:FAIL " in verdict.line(), verdict.line()

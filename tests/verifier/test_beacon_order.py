@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.commitment import (
+from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
+    beacon_value,
+)
+from ragseal.kernel.commitment import (
     SignedManifest,
     WindowOpen,
-    beacon_value,
 )
 from tests.simulator import (
     OPENS,
@@ -92,7 +94,7 @@ def test_the_beacon_entries_of_these_attacks_pass_in_order() -> None:
 
 def test_an_absent_observer_is_dropped_by_a_second_seal() -> None:
     world = _rebeacon(c_observer, c_auditor, seal, o_provider, reduced, o_auditor, reopened)
-    world.beacons[world.digest] = world.beacon
+    world.release(("provider", world.provider_nonce), ("auditor", world.nonces[world.digest]))
     assert world.audit().verdict == "PASS"
 
 
@@ -100,7 +102,7 @@ def test_a_dropped_observer_and_a_wrong_release_in_the_folder_are_no_verdict() -
     """The first seal named somebody who never opened: there is no beacon of it to compare with."""
 
     world = _rebeacon(c_observer, c_auditor, seal, o_provider, reduced, o_auditor, reopened)
-    world.beacons[world.digest] = 7
+    world.released[world.digest] = bytes(32)
     verdict = world.audit()
     assert verdict.line().startswith("NO VERDICT step=5 beacon: by this folder's record"), verdict.line()
 
@@ -120,17 +122,17 @@ def opening_before_seal() -> Any:
     return _rebeacon(c_observer, c_auditor, o_provider, seal, o_observer, o_auditor, opened)
 
 
-@attack(5, "auditor's opening is not the beacon's last entry")
+@attack(5, "not among the beacon's last entries")
 def auditor_not_last() -> Any:
     return _rebeacon(c_observer, c_auditor, seal, o_provider, o_auditor, o_observer, opened)
 
 
-@attack(5, "auditor's opening is not the beacon's last entry")
+@attack(5, "was sealed again without observer-1, whose nonce was known")
 def sealed_again_after_the_auditor() -> Any:
     return _rebeacon(c_observer, c_auditor, seal, o_provider, o_observer, o_auditor, reduced, opened)
 
 
-@attack(5, "was sealed again once the nonce was known")
+@attack(5, "was sealed again without observer-1, whose nonce was known")
 def sealed_again_while_the_auditors_opening_is_held_back() -> Any:
     """The provider has the auditor's nonce, keeps it out of the log, and tries seals until it likes the beacon."""
 
@@ -228,7 +230,7 @@ def owner_sealed_twice() -> Any:
     return _rebeacon(c_observer, c_auditor, double, o_provider, o_observer, o_auditor, opened)
 
 
-@attack(5, "the auditor in the beacon is .*, the manifest names")
+@attack(5, "auditor in the beacon is .*, the manifest names")
 def somebody_else_as_auditor() -> Any:
     def other(w: World) -> BeaconCommit:
         return w.commit_entry("auditor", w.nonces[w.digest], key_of("accomplice"))
@@ -251,14 +253,14 @@ def another_nonce_in_the_folder() -> Any:
 @undecided(5, "no record of the beacon")
 def release_unknown() -> Any:
     world = World.honest()
-    return world, {"auditor": replace(world.auditor(), beacons={})}
+    return world, {"auditor": replace(world.auditor(), released={})}
 
 
-@undecided(5, "no seal in the log gives that one")
+@undecided(5, "another seal than the one in the log")
 def release_of_another_beacon() -> Any:
     """Only this folder says so: no seal in the log shows that the provider tried another one."""
     world = World.honest()
-    return world, {"auditor": replace(world.auditor(), beacons={world.digest: 5})}
+    return world, {"auditor": replace(world.auditor(), released={world.digest: bytes(32)})}
 
 
 @attack(5, "not what the nonces give")

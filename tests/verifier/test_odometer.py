@@ -19,7 +19,12 @@ from ragseal.accounting import period
 from ragseal.accounting.audit import FULL, epsilon_audit
 from ragseal.accounting.ideal_channel import ideal_channel
 from ragseal.kernel import noise
-from ragseal.kernel.commitment import BeaconCommit, SignedManifest, WindowClose, WindowOpen
+from ragseal.kernel.beacon import BeaconCommit
+from ragseal.kernel.commitment import (
+    SignedManifest,
+    WindowClose,
+    WindowOpen,
+)
 from ragseal.kernel.params import class_from_mapping
 from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.report import document, page

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragseal.kernel.beacon import beacon_value
 from ragseal.kernel.commitment import CoinCommitment, WindowOpen
 from ragseal.kernel.errors import AuditError
 from ragseal.verifier.participant import Stage
@@ -29,7 +30,8 @@ def test_the_whole_way_of_a_window_with_a_coin(tmp_path: Path) -> None:
     seal(world, "provider", "auditor")
     opens(world, "provider")
     assert part.advance() == (Stage.OPENED, "w1")
-    world.beacon = state.beacons()[world.digest]
+    nonces = [("provider", world.provider_nonce), ("auditor", state.nonce(world.digest) or b"")]
+    world.beacon = beacon_value(world.digest, nonces)
     world.messages += [world.thin(), WindowOpen(world.digest, world.beacon, OPENS + 60)]
     world.queries()
     world.close()

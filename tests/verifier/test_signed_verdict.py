@@ -18,10 +18,10 @@ from securesystemslib.signer import SSlibKey
 
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, EncodingError
 from ragseal.verifier.__main__ import main
+from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import envelope
-from ragseal.verifier.signed.commands import auditor_key
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE, read_verdict, signed_verdict
 from ragseal.verifier.state import State
 from tests.simulator import World, asked
@@ -205,4 +205,4 @@ def test_keys_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "x.pem").write_text("x")
     for text in ("00" * 32, "zz" * 32, "abc", str(tmp_path / "x.pem"), str(tmp_path)):
         with pytest.raises(ConfigurationError):
-            auditor_key(text)
+            named_key(text, "--auditor")

@@ -57,14 +57,14 @@ def test_a_nonce_is_drawn_once(state: State) -> None:
 
 
 def test_a_nonce_is_released_for_one_beacon(state: State) -> None:
-    assert state.beacons() == {}
+    assert state.released() == {}
     state.draw_nonce(MANIFEST, b"\x07" * 32, "w", 5)
-    assert state.release(MANIFEST, 1 << 200) == 1 << 200
-    assert State(state.directory).release(MANIFEST, 3) == 1 << 200
-    assert state.beacons() == {MANIFEST: 1 << 200}
-    (state.directory / "nonces" / f"{MANIFEST.hex()}.beacon").write_text("12")
+    assert state.release(MANIFEST, b"s" * 32) == b"s" * 32
+    assert State(state.directory).release(MANIFEST, bytes(32)) == b"s" * 32
+    assert state.released() == {MANIFEST: b"s" * 32}
+    (state.directory / "nonces" / f"{MANIFEST.hex()}.sealed").write_text("12")
     with pytest.raises(ConfigurationError, match="damaged"):
-        state.release(MANIFEST, 3)
+        state.release(MANIFEST, bytes(32))
 
 
 def test_a_nonce_that_was_restored_under_another_window_s_name_is_refused(state: State) -> None:

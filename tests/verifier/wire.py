@@ -9,7 +9,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening
+from ragseal.kernel.beacon import (
+    BeaconCommit,
+    BeaconOpening,
+)
 from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.inquiry import ASKS
 from ragseal.runtime.rpc import answers, bind, new_server, streams

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest, WindowClose, WindowOpen
+from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal
+from ragseal.kernel.commitment import SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.params import R
 from tests.attacks import test_columns as of_columns
 from tests.attacks import test_hints as of_hints
@@ -133,9 +134,9 @@ LIES: dict[str, tuple[Callable[[World], None], str, str]] = {
     "an unsigned seal": (edit(BeaconSeal, signature=bytes(64)), "beacon", "signature does not hold"),
     "an unsigned commitment": (edit(BeaconCommit, 1, signature=bytes(64)), "beacon", "signature does not hold"),
     "another nonce": (edit(BeaconOpening, 1, nonce=bytes(32)), "beacon", "does not match its commitment"),
-    "the auditor not last": (moved(BeaconOpening, 2, -1), "beacon", "not the beacon's last entry"),
+    "the auditor not last": (moved(BeaconOpening, 2, -1), "beacon", "not among the beacon's last entries"),
     "an opening left out": (dropped(BeaconOpening, 1), "beacon", "lacks the opening of observer-1"),
-    "a seal without the auditor": (sealed_without_the_auditor, "beacon", "end with the auditor"),
+    "a seal without the auditor": (sealed_without_the_auditor, "beacon", "end with the auditors"),
     "a commitment after the seal": (moved(BeaconCommit, 0, 3), "beacon", "after the seal or an opening"),
     "an opening before the seal": (moved(BeaconOpening, 0, -2), "beacon", "before a seal named it|after the seal"),
     "another beacon": (other_beacon, "beacon", "not what the nonces give"),

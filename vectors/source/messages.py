@@ -25,13 +25,17 @@ from ragseal.kernel.attestation import (
     SlotOpening,
     TextOpening,
 )  # fmt: skip
+from ragseal.kernel.beacon import (
+    BeaconCommit,
+    BeaconOpening,
+    BeaconSeal,
+    Seat,
+    beacon_commitment,
+)
 from ragseal.kernel.certificate import BlockBatch, BlockProof, LinkList, SignedLinks, TenantLinks, pack_links
 from ragseal.kernel.commitment import (
     Account,
     AccountAsk,
-    BeaconCommit,
-    BeaconOpening,
-    BeaconSeal,
     CoinCommitment,
     IndexFile,
     Manifest,
@@ -42,7 +46,7 @@ from ragseal.kernel.commitment import (
     Thinning,
     WindowClose,
     WindowOpen,
-)  # fmt: skip
+)
 from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
@@ -93,7 +97,8 @@ TENANTS = tuple(
 MANIFEST = Manifest(
     origin=ORIGIN, window=WINDOW, policy=POLICY, embedder=digest("embedder"), key_digest=digest("verifying key"),
     tenants=TENANTS, c_seed=scalar("c_seed"), registry_root=TREE.root(), accounts=3, provider_key=public("provider"),
-    beacon_commitment=phase_a.beacon_commitment("provider", digest("nonce of provider")), auditor_key=public("auditor"),
+    beacon_commitment=beacon_commitment("provider", digest("nonce of provider")),
+    auditors=(Seat("auditor", public("auditor")),),
 )  # fmt: skip
 WINDOW_DIGEST = MANIFEST.digest()
 SEAL_PRIVATE = digest("private seal key")
@@ -104,7 +109,7 @@ def signed_by(name: str, purpose: str, body: bytes) -> bytes:
 
 
 def beacon_commit(owner: str) -> BeaconCommit:
-    sealed = phase_a.beacon_commitment(owner, digest(f"nonce of {owner}"))
+    sealed = beacon_commitment(owner, digest(f"nonce of {owner}"))
     made = BeaconCommit(WINDOW_DIGEST, owner, public(owner), sealed, bytes(64))
     return replace(made, signature=signed_by(owner, "beacon-commit", made.body()))
 
@@ -160,7 +165,7 @@ SAMPLES: tuple[Message, ...] = (
     POLICY, TENANTS[0], ACCOUNTS[0], REGISTRY, AccountAsk(WINDOW_DIGEST, "alice"),
     Membership(ACCOUNTS[1], 1, tuple(TREE.path(1))), MANIFEST,
     SignedManifest(MANIFEST, signed_by("provider", "manifest", MANIFEST.encode())),
-    beacon_commit("auditor"), BeaconOpening(WINDOW_DIGEST, "auditor", digest("nonce of auditor")),
+    MANIFEST.auditors[0], beacon_commit("auditor"), BeaconOpening(WINDOW_DIGEST, "auditor", digest("nonce of auditor")),
     beacon_seal("provider", "observer-1", "auditor"), CoinCommitment(scalar("c_coin"), digest("thinning key")),
     THINNED.entry("acme"), Thinning(WINDOW_DIGEST, (THINNED.entry("acme"), THINNED.entry("zenith"))), THINNED,
     UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED), EMPTIED,
@@ -326,7 +331,17 @@ def _rules(book: Book) -> None:
     )  # fmt: skip
     wrong(
         MANIFEST, "its-own-auditor", "A.8", "CommitmentError", "not its own auditor",
-        "the provider's key is the auditor's", auditor_key=MANIFEST.provider_key,
+        "the provider's key is the auditor's", auditors=(Seat("auditor", MANIFEST.provider_key),),
+    )  # fmt: skip
+    wrong(MANIFEST, "no-auditor", "A.1", "CommitmentError", "one auditor at least", "it has no auditor", auditors=())
+    seat = MANIFEST.auditors[0]
+    wrong(
+        MANIFEST, "two-seats-of-a-key", "A.8.6", "CommitmentError", "a name and a key of its own",
+        "one key has two seats", auditors=(seat, replace(seat, owner="auditor-b")),
+    )  # fmt: skip
+    wrong(
+        seat, "an-observers-name", "A.8.6", "CommitmentError", "an auditor is called", "an observer's name",
+        owner="observer-1",
     )  # fmt: skip
     wrong(
         REQUEST, "small-order-seal-key", "G.4", "AttestationError", "nothing can be sealed",

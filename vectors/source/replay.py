@@ -71,7 +71,7 @@ def auditor_of(given: Json, sign: Callable[[Ask], bytes]) -> Auditor:
         },
         bytes.fromhex(own["public_key"]),
         {manifest: bytes.fromhex(own["nonce"])},
-        {manifest: int(own["beacon"])},
+        {manifest: bytes.fromhex(own["released"])},
         {manifest: own["drawn"]},
         estimates=(ConfiguredKey(estimates.digest, estimates.cls.name, bytes(32), own["made_by"], lambda: estimates),),
         sign=sign,

@@ -13,8 +13,12 @@ from typing import Any
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.beacon import (
+    BeaconOpening,
+    BeaconSeal,
+)
 from ragseal.kernel.certificate import LinkList
-from ragseal.kernel.commitment import BeaconOpening, BeaconSeal, WindowOpen
+from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.inquiry import Ask, Delivery, ProofsAsk, Refusal
 from ragseal.ledger.note import NoteSigner
 from tests.simulator import CLASS_DIGEST, CLS, NOW, ORIGIN, SimulatedEvidence, World, key_of
@@ -60,7 +64,7 @@ def inputs(scene: Scene, world: World, lie: Callable[[Ask], bytes | None] = lamb
         "log_key": world.signer.verifier.vkey(), "class": class_of(CLS.name), "class_digest": CLASS_DIGEST,
         **keys_of(scene), "estimate_class": SIZE.name, "made_by": "auditor",
         "public_key": world.auditor_key.public_key().public_bytes_raw(), "manifest": world.digest,
-        "nonce": world.nonces[world.digest], "beacon": world.beacons[world.digest], "drawn": 0,
+        "nonce": world.nonces[world.digest], "released": world.released[world.digest], "drawn": 0,
     }  # fmt: skip
     given: Json = shown({
         "auditor": {**own, **more.pop("auditor", {})}, "now": NOW, "randomness": "asks", "checkpoint": note,
@@ -122,8 +126,8 @@ def _others(scene: Scene) -> list[tuple[str, str, str, str, str, Json]]:
         at = one.at(BeaconOpening, 1)
         one.messages[at], one.messages[at + 1] = one.messages[at + 1], one.messages[at]
 
-    case("auditor-not-last", "A.8", "The auditor's opening is not the last.", "FAIL", "not the beacon's last entry",
-         world(swapped))  # fmt: skip
+    case("auditor-not-last", "A.8", "The auditor's opening is not the last.", "FAIL",
+         "not among the beacon's last entries", world(swapped))  # fmt: skip
 
     def other_nonce(one: World) -> None:
         at = one.at(BeaconOpening, 1)

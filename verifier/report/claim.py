@@ -88,6 +88,11 @@ UNSAFE = (
     "the provider."
 )
 
+ANOTHERS_KEYS = (
+    "The keys are another auditor's, by this auditor's own trust in it: whoever makes keys can forge proofs under "
+    "them, so what is proven binds the provider as far as that auditor is no friend of its."
+)
+
 NO_VERDICT = (
     "This is no verdict. Nothing that the provider signed was found wrong, and nothing was found right either: the "
     "step that is named could not be decided, and its way out says what would decide it."
@@ -126,3 +131,11 @@ def sampled_estimate(estimation: Estimation) -> str:
                 )
             )
     return "The certificate of the coalition estimate is a sample. " + ". ".join(parts) + "."
+
+
+def anothers_beacon(owner: str) -> str:
+    """What a verdict says that rests on another auditor's part in the beacon."""
+    return (
+        "This auditor had no part in the window's beacon. That nobody chose it, and that the window is not dated back, "
+        f"rests on {owner}, whose nonce was in it, and on the provider's clock."
+    )

@@ -17,7 +17,7 @@ from ragseal.kernel.policy import EVERY_LIST
 from ragseal.kernel.slot_text import Number
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.metadata import plain_value
-from ragseal.verifier.evidence import PROVIDER, UNKNOWN
+from ragseal.verifier.evidence import PROVIDER, UNKNOWN, of_auditor
 from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
 from ragseal.verifier.report import claim, guess
 from ragseal.verifier.steps.epsilon import PeriodBudget
@@ -62,8 +62,13 @@ def build(verdict: Verdict) -> dict[str, Any]:
         notes.insert(0, claim.SAMPLED if verdict.proven < verdict.records else claim.SAMPLED_ALL)
     if verdict.estimation and verdict.estimation.certificate == SAMPLED:
         notes.insert(0, claim.sampled_estimate(verdict.estimation))
-    if {verdict.keys, verdict.estimation.made_by if verdict.estimation else ""} & {PROVIDER, UNKNOWN} and window:
+    makers = {verdict.keys, verdict.coin_keys, verdict.estimation.made_by if verdict.estimation else ""}
+    if makers & {PROVIDER, UNKNOWN} and window:
         notes.insert(0, claim.UNSAFE)
+    if any(made_by.startswith(of_auditor(b"")) for made_by in makers):
+        notes.insert(0, claim.ANOTHERS_KEYS)
+    if verdict.beacon_of:
+        notes.insert(0, claim.anothers_beacon(verdict.beacon_of))
     if verdict.verdict == NO_VERDICT:
         notes.insert(0, claim.NO_VERDICT)
     values: dict[str, Any] = {
@@ -75,6 +80,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "attacker_guess": _guess(budget) if budget and verdict.passed else None,
         "mode": verdict.mode,
         "keys": verdict.keys,
+        "beacon_of": verdict.beacon_of or None,
         "records": verdict.records,
         "proven": verdict.proven,
         "beta": verdict.beta,

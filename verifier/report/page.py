@@ -109,6 +109,7 @@ def _facts(report: Mapping[str, Any]) -> str:
             ("delta", report["delta"]),
             ("mode", report["mode"]),
             ("keys made by", report["keys"]),
+            *([("beacon drawn with", report["beacon_of"])] if report["beacon_of"] else []),
             ("answers proven", f"{report['proven']} of {report['records']}"),
         ]
         if report["beta"] is not None:

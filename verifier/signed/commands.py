@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ragseal.kernel.errors import ConfigurationError, EncodingError
-from ragseal.kernel.publickey import check_public_key
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.terminal import JSON, tell_result
 from ragseal.verifier.audit_command import EXIT_FAIL, EXIT_NO_VERDICT
+from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
 from ragseal.verifier.signed.envelope import MAX_BYTES
 from ragseal.verifier.signed.statement import SignedVerdict, read_verdict
@@ -25,30 +24,6 @@ from ragseal.verifier.state import State
 
 _STATUS = {FAIL: EXIT_FAIL, NO_VERDICT: EXIT_NO_VERDICT}
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
-
-
-def auditor_key(text: str) -> bytes:
-    """A public key as `init` prints it, or a PEM file with one.  Raises ConfigurationError: neither."""
-    path = Path(text)
-    try:
-        if len(text) == 64:
-            key = bytes.fromhex(text)
-        else:
-            found = load_pem_public_key(path.read_bytes())
-            if not isinstance(found, Ed25519PublicKey):
-                raise ConfigurationError(f"{path} holds no Ed25519 key")
-            key = found.public_bytes_raw()
-        check_public_key(key)
-    except OSError as error:
-        raise ConfigurationError(
-            f"--auditor takes 64 hexadecimal digits, as `ragseal-verifier init` prints them, or a PEM file; {path}: "
-            f"{error.strerror}"
-        ) from None
-    except (ValueError, UnsupportedAlgorithm, EncodingError):
-        raise ConfigurationError(
-            f"{text[:80]!r} is not an Ed25519 public key: 64 hexadecimal digits or a PEM file"
-        ) from None
-    return key
 
 
 def register(main: click.Group, state_option: Callable[..., Any]) -> None:
@@ -79,7 +54,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
                      4  signed by this auditor: NO VERDICT
                      1  not this auditor's verdict, changed, or not its report
         """
-        found = read_verdict(_read(file), auditor_key(auditor), None if report is None else _read(report))
+        found = read_verdict(_read(file), named_key(auditor, "--auditor"), None if report is None else _read(report))
         if as_json:
             click.echo(json.dumps({"auditor": found.auditor.hex(), "subjects": found.subjects, **found.predicate}))
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A window's beacon as the log has it: who took part, in which order, this auditor last.  SPEC A.8 and D.5.
+"""A window's beacon as the log has it: who took part, in which order, the auditors last.  SPEC A.8 and D.5.
 
 The provider enters every commitment and opening itself, having checked it, so an entry that does not hold is its fault.
 What the auditor's own folder says of its nonce is nobody's signature: without it there is no verdict.
@@ -11,16 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragseal.kernel import signature
-from ragseal.kernel.commitment import (
+from ragseal.kernel.beacon import (
+    PROVIDER,
     BeaconCommit,
     BeaconOpening,
     BeaconSeal,
-    Manifest,
     beacon_commitment,
     beacon_value,
+    is_auditor,
+    is_observer,
+    seal_digest,
 )
+from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import AuditError, CommitmentError
-from ragseal.verifier.evidence import OWN_FOLDER, OWNER, PROVIDER, Auditor, Refused, Undecided
+from ragseal.verifier.evidence import ELSEWHERE, OWN_FOLDER, Auditor, Refused, Undecided
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, thrown_by
@@ -96,18 +100,20 @@ def _opens(manifest: Manifest, commits: Mapping[str, tuple[int, BeaconCommit]], 
         raise CommitmentError(f"the opening of {opening.owner} does not match its commitment")
 
 
-def check_beacon(state: BeaconState, window: Entered, life: WindowSpan, auditor: Auditor, say: Recorder = quiet) -> int:
+def check_beacon(
+    state: BeaconState, window: Entered, life: WindowSpan, auditor: Auditor, say: Recorder = quiet
+) -> tuple[int, str]:
     """Step 5: who took part, in which order, and that the window's beacon is what their nonces give.
 
-    The auditor's nonce is the last to become known, and it was released for one beacon only, so nobody who knows the
-    manifest could have chosen it.
+    An auditor's nonce becomes known after everybody else's but other auditors', and it was released for one beacon
+    only: so nobody who knows the manifest could have chosen that.
 
     Returns:
-        The window's beacon.
+        The window's beacon, and the auditor whose nonce that rests on: empty if it is this one's.
 
     Raises:
         Refused: the log contradicts itself.
-        Undecided: it contradicts this auditor's folder.
+        Undecided: it contradicts this auditor's folder, or neither this auditor nor one that it relies on had a part.
     """
     complete, value = _complete(state, window, say)
     if complete > life.open_index:
@@ -115,19 +121,24 @@ def check_beacon(state: BeaconState, window: Entered, life: WindowSpan, auditor:
     if life.open.beacon != value:
         raise Refused("the opened window's beacon is not what the nonces give", stated=life.open.beacon, computed=value)
     check_identity(state, window)
-    check_own_part(window, state, auditor, value)
-    say(beacon=value)
-    return value
+    rests_on = check_part(window, state, auditor)
+    say(beacon=value, **({"rests_on": rests_on} if rests_on else {}))
+    return value, rests_on
 
 
-def check_throw(log: LogView, window: Entered, beacon: int, auditor: Auditor, say: Recorder = quiet) -> Throw:
+def check_throw(
+    log: LogView, window: Entered, beacon: int, auditor: Auditor, say: Recorder = quiet
+) -> tuple[Throw, str]:
     """Step 5, where the claim has a coin: the beacon that threw this window's coins, its own or an earlier manifest's.
 
-    An earlier one's was complete before this manifest, and ended with this auditor's nonce, so that nobody chose it;
+    An earlier one's was complete before this manifest, and rests on this auditor's nonce, so that nobody chose it;
     whether that window ever opened is no matter.
 
     Args:
         beacon: the window's own.
+
+    Returns:
+        The throw, and the auditor whose nonce an earlier one rests on: empty if it is this one's.
 
     Raises:
         Refused: the log's beacon of that manifest contradicts itself or was not complete.
@@ -135,7 +146,7 @@ def check_throw(log: LogView, window: Entered, beacon: int, auditor: Auditor, sa
     """
     found = thrown_by(log, window.index, window.manifest) if window.manifest.coins else None
     if found is None:
-        return Throw(window.digest, beacon)
+        return Throw(window.digest, beacon), ""
     first = Entered(*found, found[1].manifest.digest())
     say(coins_thrown_by=first.manifest.window, coins_thrown_at_entry=first.index)
     state = read_beacon(log, first)
@@ -147,100 +158,149 @@ def check_throw(log: LogView, window: Entered, beacon: int, auditor: Auditor, sa
             ledger_index=window.index,
         )
     check_identity(state, first)
-    check_own_part(first, state, auditor, value)
-    return Throw(first.digest, value)
+    return Throw(first.digest, value), check_part(first, state, auditor)
 
 
 def _complete(state: BeaconState, window: Entered, say: Recorder = quiet) -> tuple[int, int]:
     """Where the log completes a beacon, and its value.
 
     Raises:
-        Refused: it was never sealed, lacks an opening, or the auditor's was not the last.
+        Refused: it was never sealed, lacks an opening, or an auditor's precedes somebody else's.
     """
     if not state.seals:
         raise Refused("the beacon was never sealed")
     seal_index, seal = state.seals[-1]
     owners = seal.owners
     say(owners=list(owners), seal_index=seal_index, seals=len(state.seals))
-    check_seal(state, seal)
+    check_seals(state, window)
     missing = [owner for owner in owners if owner not in state.openings]
     if missing:
         raise Refused(f"the beacon lacks the opening of {', '.join(missing)}", missing=missing)
     at = {owner: state.openings[owner][0] for owner in owners}
     say(opened_at_entries=at)
-    if at[OWNER] != max(at.values()) or at[OWNER] < seal_index:
-        raise Refused("the auditor's opening is not the beacon's last entry", opened_at_entries=at)
-    return at[OWNER], _value(window, owners, state)
+    first = min(index for owner, index in at.items() if is_auditor(owner))
+    if first < max(index for owner, index in at.items() if not is_auditor(owner)) or first < seal_index:
+        raise Refused("an auditor's opening is not among the beacon's last entries", opened_at_entries=at)
+    value = beacon_value(window.digest, [(owner, state.openings[owner][1].nonce) for owner in owners])
+    return max(at.values()), value
 
 
-def _value(window: Entered, owners: Sequence[str], state: BeaconState) -> int:
-    """The beacon that these owners' nonces in the log give."""
-    return beacon_value(window.digest, [(owner, state.openings[owner][1].nonce) for owner in owners])
+def sealed(window: Entered, state: BeaconState, owners: Sequence[str]) -> bytes:
+    """What a beacon of these owners is fixed by: their commitments in the log."""
+    commitments = {PROVIDER: window.manifest.beacon_commitment}
+    commitments |= {owner: commit.commitment for owner, (_, commit) in state.commits.items()}
+    return seal_digest(window.digest, [(owner, commitments[owner]) for owner in owners])
 
 
-def check_own_part(window: Entered, state: BeaconState, auditor: Auditor, value: int) -> None:
-    """The auditor's nonce in the log is its own, and was released for this very beacon.
+def check_part(window: Entered, state: BeaconState, auditor: Auditor) -> str:
+    """This auditor's nonce is in the beacon and was released for it alone; else that of one that it relies on.
+
+    Returns:
+        The auditor that is relied on; empty if it is this one.
 
     Raises:
-        Refused: the log shows an earlier seal, complete but for the auditor, whose beacon the nonce was released for.
-        Undecided: this auditor's folder has no nonce, another one, or a record of another beacon.
+        Undecided: neither had a part, or this auditor's folder has no nonce, another one, or released it for another
+            beacon.
     """
+    owners = state.seals[-1][1].owners
+    own = window.manifest.auditor_of(auditor.identity)
+    if own is None or own.owner not in owners:
+        relied = None if auditor.relies_on is None else window.manifest.auditor_of(auditor.relies_on)
+        if relied is None or relied.owner not in owners:
+            had = [owner for owner in owners if is_auditor(owner)]
+            raise Undecided(
+                f"neither this auditor nor one that it relies on had a part in the beacon of {window.manifest.window!r}"
+                f", but {', '.join(had)}",
+                ELSEWHERE,
+                owners=list(owners),
+            )
+        return relied.owner
     nonce = auditor.nonces.get(window.digest)
     if nonce is None:
         raise Undecided("this folder holds no beacon nonce of this window", OWN_FOLDER)
-    if state.openings[OWNER][1].nonce != nonce:
+    if state.openings[own.owner][1].nonce != nonce:
         raise Undecided("the auditor's nonce in the beacon is not the one that this folder holds", OWN_FOLDER)
-    released = auditor.beacons.get(window.digest)
-    if released == value:
-        return
+    released = auditor.released.get(window.digest)
     if released is None:
         raise Undecided("this folder holds no record of the beacon that its nonce was released for", OWN_FOLDER)
-    for _, earlier in state.seals[:-1]:
-        if set(earlier.owners) <= set(state.openings) and _value(window, earlier.owners, state) == released:
-            raise Refused(
-                "this auditor released its nonce for another beacon, that of an earlier seal in the log: the window "
-                "was sealed again once the nonce was known",
-                released_for=released,
-                computed=value,
-            )
-    raise Undecided(
-        "by this folder's record the nonce was released for another beacon, and no seal in the log gives that one",
-        OWN_FOLDER,
-        released_for=released,
-        computed=value,
-    )
+    expected = sealed(window, state, owners)
+    if released != expected:
+        raise Undecided(
+            "by this folder's record the nonce was released for another seal than the one in the log",
+            OWN_FOLDER,
+            released_for=released,
+            sealed=expected,
+        )
+    return ""
 
 
-def check_seal(state: BeaconState, seal: BeaconSeal) -> None:
-    """A seal names the provider first and an auditor last, and nobody in it committed after a nonce was known.
+def check_seals(state: BeaconState, window: Entered) -> None:
+    """Every seal names the provider first and last all auditors that had committed, and nobody who knew a nonce.
+
+    A later one leaves out observers that had not opened, and nobody else; there is none once an auditor has opened.
 
     Raises:
         Refused: whatever does not hold.
     """
-    owners = seal.owners
-    if len(owners) < 2 or owners[0] != PROVIDER or owners[-1] != OWNER:
-        raise Refused("the beacon's owners must begin with the provider and end with the auditor", owners=list(owners))
-    first_opening = min((index for index, _ in state.openings.values()), default=None)
     first_seal = state.seals[0][0]
-    for owner in owners[1:]:
-        if owner not in state.commits:
-            raise Refused(f"the seal names {owner}, who never committed to a nonce", owner=owner)
-        at = state.commits[owner][0]
-        if at > first_seal or (first_opening is not None and at > first_opening):
-            raise Refused(f"{owner} committed to its nonce after the seal or after a nonce was known", commit_index=at)
+    first_opening = min((index for index, _ in state.openings.values()), default=None)
+    before: tuple[str, ...] = ()
+    for at, seal in state.seals:
+        _check_order(state, window, seal.owners, first_seal)
+        for owner in seal.owners[1:]:
+            if owner not in state.commits:
+                raise Refused(f"the seal names {owner}, who never committed to a nonce", owner=owner)
+            committed = state.commits[owner][0]
+            if committed > first_seal or (first_opening is not None and committed > first_opening):
+                raise Refused(
+                    f"{owner} committed to its nonce after the seal or after a nonce was known", commit_index=committed
+                )
+        if before:
+            _check_again(state, before, seal.owners, at)
+        before = seal.owners
     for owner, (at, _) in state.openings.items():
         if at < min((i for i, s in state.seals if owner in s.owners), default=at + 1):
             raise Refused(f"{owner} opened its nonce before a seal named it", ledger_index=at)
 
 
+def _check_order(state: BeaconState, window: Entered, owners: Sequence[str], first_seal: int) -> None:
+    """Provider, observers, auditors: those of the manifest, in its order, that committed before the first seal."""
+    early = {owner for owner, (at, _) in state.commits.items() if at < first_seal}
+    there = [one.owner for one in window.manifest.auditors if one.owner in early]
+    others = list(owners[1 : len(owners) - len(there)])
+    if not there or [PROVIDER, *others, *there] != list(owners) or not all(map(is_observer, others)):
+        raise Refused(
+            "the beacon's owners must begin with the provider and end with the auditors that had committed",
+            owners=list(owners),
+            auditors=there,
+        )
+
+
+def _check_again(state: BeaconState, before: Sequence[str], owners: Sequence[str], at: int) -> None:
+    dropped = set(before) - set(owners)
+    opened = {owner for owner, (index, _) in state.openings.items() if index < at}
+    if not dropped or [owner for owner in before if owner not in dropped] != list(owners):
+        raise Refused("the beacon was sealed again with others than some of those before", ledger_index=at)
+    if dropped & opened:
+        raise Refused(
+            f"the beacon was sealed again without {', '.join(sorted(dropped & opened))}, whose nonce was known",
+            ledger_index=at,
+        )
+    if any(map(is_auditor, opened)):
+        raise Refused("the beacon was sealed again once an auditor's nonce was known", ledger_index=at)
+
+
 def check_identity(state: BeaconState, window: Entered) -> None:
-    """The auditor of the beacon is the one that the manifest names.
+    """Every auditor of the beacon has the key that the manifest names for it.
 
     Raises:
         Refused: the provider took another's commitment for it.
     """
-    own, named = state.commits[OWNER][1].public_key, window.manifest.auditor_key
-    if own != named:
-        raise Refused(
-            f"the auditor in the beacon is {own.hex()}, the manifest names {named.hex()}", public_key=own, named=named
-        )
+    for seat in window.manifest.auditors:
+        if seat.owner in state.commits and state.commits[seat.owner][1].public_key != seat.public_key:
+            own = state.commits[seat.owner][1].public_key
+            raise Refused(
+                f"{seat.owner} in the beacon is {own.hex()}, the manifest names {seat.public_key.hex()}",
+                public_key=own,
+                named=seat.public_key,
+            )

@@ -17,8 +17,6 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile, ThinningKey, ThinningStatement, thinning_class, verify_thinning
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
-    AUDITOR,
-    CEREMONY,
     DELIVER_AGAIN,
     OWN_FOLDER,
     Auditor,
@@ -27,6 +25,7 @@ from ragseal.verifier.evidence import (
     Key,
     Refused,
     Undecided,
+    binds,
     decoded,
     held,
 )
@@ -65,7 +64,7 @@ def check_thinning_key(
     key = configured.load()
     if key.digest != wanted:
         raise ConfigurationError(f"the key file of {wanted.hex()} holds another key: restore it or trust it again")
-    say(thinning_made_by=configured.made_by, thinning_sound_for_auditor=configured.made_by in (AUDITOR, CEREMONY))
+    say(thinning_made_by=configured.made_by, thinning_sound_for_auditor=binds(configured.made_by))
     return configured, key
 
 

@@ -116,7 +116,7 @@ def _boundless(log: LogView, window: Window, auditor: Auditor, delta: Fraction, 
     nonces: when they were drawn, whether they were released, and that it has them.
     """
     kept = {signed.manifest.digest(): b"" for _, signed in log.manifests()}  # no nonce of its own was lost
-    alone = period(log, window, replace(auditor, since=None, drawn={}, beacons={}, nonces=kept))
+    alone = period(log, window, replace(auditor, since=None, drawn={}, released={}, nonces=kept))
     try:
         _account(auditor, window, alone, delta)
     except PolicyError:

@@ -19,13 +19,12 @@ from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import (
-    AUDITOR,
-    CEREMONY,
     OWN_FOLDER,
     Auditor,
     ConfiguredKey,
     Refused,
     Undecided,
+    binds,
     held,
 )
 from ragseal.verifier.steps.blocks import (
@@ -216,7 +215,7 @@ def _choose_key(configured: Sequence[ConfiguredKey[BlockKey]]) -> ConfiguredKey[
             "this auditor has no key of the coalition estimate: make one with `ragseal-verifier keygen`, and let the "
             "provider fetch it before the audit"
         )
-    return max(configured, key=lambda one: (one.made_by in (AUDITOR, CEREMONY), certificate.CLASSES[one.class_name].n))
+    return max(configured, key=lambda one: (binds(one.made_by), certificate.CLASSES[one.class_name].n))
 
 
 def _links(inquiry: Inquiry, say: Recorder) -> SignedLinks:

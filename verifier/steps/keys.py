@@ -7,13 +7,12 @@ from ragseal.kernel.errors import (
     ConfigurationError,
 )
 from ragseal.verifier.evidence import (
-    AUDITOR,
-    CEREMONY,
     OWN_FOLDER,
     Auditor,
     ConfiguredKey,
     Key,
     Undecided,
+    binds,
 )
 from ragseal.verifier.steps.manifest import Entered
 from ragseal.verifier.steps.recorder import Recorder, quiet
@@ -44,5 +43,5 @@ def check_key(auditor: Auditor, window: Entered, say: Recorder = quiet) -> tuple
     key = configured.load()
     if key.digest != wanted:
         raise ConfigurationError(f"the key file of {wanted.hex()} holds another key: restore it or trust it again")
-    say(made_by=configured.made_by, sound_for_auditor=configured.made_by in (AUDITOR, CEREMONY))
+    say(made_by=configured.made_by, sound_for_auditor=binds(configured.made_by))
     return configured, key

@@ -22,6 +22,7 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.policy import Policy, check_policy
 from ragseal.verifier.evidence import (
+    ELSEWHERE,
     OWN_BUILD,
     Auditor,
     Evidence,
@@ -104,18 +105,18 @@ def check_entered(log: LogView, auditor: Auditor, found: tuple[int, SignedManife
 
 
 def check_named(auditor: Auditor, entered: Entered) -> None:
-    """Step 2: this auditor is the one that the manifest names.
+    """Step 2: the manifest names this auditor, or one that it relies on.
 
     Raises:
-        Undecided: another one is.
+        Undecided: it names others.
     """
-    manifest = entered.manifest
-    if manifest.auditor_key != auditor.identity:
+    named = {one.owner: one.public_key for one in entered.manifest.auditors}
+    if not set(named.values()) & {auditor.identity, auditor.relies_on}:
         raise Undecided(
-            f"window {manifest.window!r} names the auditor {manifest.auditor_key.hex()}, this one is "
-            f"{auditor.identity.hex()}",
-            "let the auditor with that key audit the window, or use its folder",
-            named=manifest.auditor_key,
+            f"window {entered.manifest.window!r} names {', '.join(f'{o} {k.hex()}' for o, k in named.items())}; this "
+            f"auditor is {auditor.identity.hex()}",
+            ELSEWHERE,
+            named=named,
         )
 
 

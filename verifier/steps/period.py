@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ragseal.kernel.attestation import COARSE_TIME, Record
+from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, is_auditor
 from ragseal.kernel.commitment import (
-    BeaconCommit,
-    BeaconOpening,
-    BeaconSeal,
     SignedManifest,
     WindowClose,
     WindowOpen,
 )
 from ragseal.kernel.policy import Policy
-from ragseal.verifier.evidence import OWNER, Auditor, Refused, held
+from ragseal.verifier.evidence import Auditor, Refused, held
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, thrown_by
 
@@ -90,7 +88,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     accounts: Counter[bytes] = Counter()  # that asked, by window
     clock = 0
     for index, message in enumerate(log.messages):
-        if isinstance(message, BeaconCommit) and message.owner == OWNER:
+        if isinstance(message, BeaconCommit) and message.public_key == auditor.identity:
             clock = max(clock, auditor.drawn.get(message.manifest, 0))
         if not isinstance(message, Record | WindowOpen | WindowClose):
             continue
@@ -149,9 +147,9 @@ def _abandoned(
 ) -> tuple[tuple[PeriodWindow, ...], tuple[PeriodWindow, ...]]:
     """Windows with a coin that were not opened before this one although their provider may have learnt the coins.
 
-    What opens one of them afterwards changes nothing: the provider had passed it over by then.  Of a window that names
-    this auditor, this folder knows whether the nonce was released, whatever the log shows; of another auditor's, or if
-    the folder has lost the nonce, it may have been once every other owner of one of its seals has a nonce in the log.
+    What opens one of them afterwards changes nothing: the provider had passed it over by then.  Where a seal names this
+    auditor, this folder knows whether the nonce was released, whatever the log shows; of other auditors', or if the
+    folder has lost the nonce, they may have been once everybody else in a seal has a nonce in the log.
     Such a window belongs to the period unless the log shows a time before its beginning after the next manifest, which
     is what ends it, and its own policy does not name the period's beginning or a later one: a window of the period
     could have carried on its coins, so the provider could pick.
@@ -162,16 +160,20 @@ def _abandoned(
     seals: dict[bytes, list[set[str]]] = {}
     nonces: dict[bytes, set[str]] = {}
     for _, seal in log.of(BeaconSeal):
-        seals.setdefault(seal.manifest, []).append(set(seal.owners) - {OWNER})
+        seals.setdefault(seal.manifest, []).append(set(seal.owners))
     for _, opening in log.of(BeaconOpening):
         nonces.setdefault(opening.manifest, set()).add(opening.owner)
 
     def coins_known(signed: SignedManifest, digest: bytes) -> bool:
-        seen = nonces.get(digest, set())
-        if OWNER in seen or digest in auditor.beacons:
+        seen, sealed = nonces.get(digest, set()), seals.get(digest, [])
+        own = signed.manifest.auditor_of(auditor.identity) if digest in auditor.nonces else None
+        if digest in auditor.released or (own is not None and own.owner in seen):
             return True
-        own = signed.manifest.auditor_key == auditor.identity and digest in auditor.nonces
-        return not own and any(owners <= seen for owners in seals.get(digest, ()))
+        if own is not None:  # without its nonce nobody knows what those give
+            sealed = [owners for owners in sealed if own.owner not in owners]
+        elif any(map(is_auditor, seen)):
+            return True
+        return any({owner for owner in owners if not is_auditor(owner)} <= seen for owners in sealed)
 
     inside: list[PeriodWindow] = []
     outside: list[PeriodWindow] = []
@@ -197,7 +199,7 @@ def _times(log: LogView, auditor: Auditor) -> list[tuple[int, int]]:
     shown = []
     clock = 0
     for index, message in enumerate(log.messages):
-        if isinstance(message, BeaconCommit) and message.owner == OWNER:
+        if isinstance(message, BeaconCommit) and message.public_key == auditor.identity:
             clock = max(clock, auditor.drawn.get(message.manifest, 0))
         if isinstance(message, Record | WindowOpen | WindowClose):
             clock = max(clock, message.time)

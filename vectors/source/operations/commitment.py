@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragseal.backends.native import native_errors
-from ragseal.kernel import (
-    commitment,
-)  # fmt: skip
+from ragseal.kernel import beacon, commitment
 from ragseal.kernel.commitment import Account, IndexFile, ScoreBases
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.slot_text import SlotText
@@ -18,12 +16,12 @@ from vectors.source.values import number
 
 
 def beacon_commitment(given: Json) -> Json:
-    return {"commitment": commitment.beacon_commitment(given["owner"], un(given["nonce"])).hex()}
+    return {"commitment": beacon.beacon_commitment(given["owner"], un(given["nonce"])).hex()}
 
 
 def beacon_value(given: Json) -> Json:
     nonces = [(owner, un(nonce)) for owner, nonce in given["openings"]]
-    return {"beacon": number(commitment.beacon_value(un(given["manifest"]), nonces))}
+    return {"beacon": number(beacon.beacon_value(un(given["manifest"]), nonces))}
 
 
 def pseudonym(given: Json) -> Json:

@@ -14,8 +14,15 @@ from ragseal.kernel import (
     transcript,
 )  # fmt: skip
 from ragseal.kernel.attestation import SignedRequest
+from ragseal.kernel.beacon import (
+    BeaconCommit,
+    BeaconSeal,
+)
 from ragseal.kernel.certificate import SignedLinks
-from ragseal.kernel.commitment import BeaconCommit, BeaconSeal, IndexFile, SignedManifest
+from ragseal.kernel.commitment import (
+    IndexFile,
+    SignedManifest,
+)
 from ragseal.kernel.inquiry import ASKS, Delivery, Refusal, open_delivery
 from ragseal.kernel.publickey import check_public_key
 from ragseal.ledger.note import NoteVerifier

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What the fields of a message must say together: each kernel message's validate(). SPEC A, B, C. */
-import { compare, need, same, utf8 } from "./bytes.js";
+import { compare, hex, need, same, utf8 } from "./bytes.js";
 import type { Manifest, Messages, Policy, Record as LedgerRecord, Tag, TenantLinks } from "./generated/messages.js";
 import { checkSealKey } from "./signature.js";
 
@@ -52,6 +52,9 @@ function policy(p: Policy): void {
   need(p.period_start <= p.opens && p.opens < p.closes, "needs period_start <= opens < closes");
 }
 
+/** Whether this is how an auditor is called in a beacon. */
+export const isAuditor = (owner: string): boolean => owner === "auditor" || /^auditor-./s.test(owner);
+
 /** Tenants are distinct and sorted, at least one. */
 function increasing(lines: readonly { readonly tenant: string }[]): void {
   need(lines.length > 0, "no tenant");
@@ -64,7 +67,10 @@ function manifest(m: Manifest): void {
   increasing(m.tenants);
   need(m.tenants.every((one) => one.dimension === m.policy.dimension), "an index has another dimension than the policy");
   need((m.coins.length === 1) === (m.policy.claim === "until-delivered"), "the claim and its coins do not fit");
-  need(!same(m.auditor_key, m.provider_key), "the provider is not its own auditor");
+  const names = new Set(m.auditors.map((one) => one.owner));
+  const keys = new Set(m.auditors.map((one) => hex(one.public_key)));
+  need(m.auditors.length > 0 && names.size === m.auditors.length && keys.size === m.auditors.length, "auditors are not distinct");
+  need(!keys.has(hex(m.provider_key)), "the provider is not its own auditor");
 }
 
 function record(r: LedgerRecord): void {
@@ -97,6 +103,8 @@ export function checkRules(message: Messages[Tag]): void {
       return record(message);
     case "request":
       return checkSealKey(message.seal_key);
+    case "auditor-seat":
+      return need(isAuditor(message.owner), "an auditor is called otherwise in a beacon");
     case "thinning":
       return increasing(message.tenants);
     case "index-update":

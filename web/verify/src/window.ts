@@ -75,7 +75,8 @@ export function thrownBy(log: Log, window: Entered): Entered {
     found.coin.c_coin === window.coin?.c_coin &&
     a.policy.hidden === b.policy.hidden &&
     a.policy.period_start === b.policy.period_start &&
-    same(a.auditor_key, b.auditor_key) &&
+    a.auditors.length === b.auditors.length &&
+    a.auditors.every((one, i) => same(one.raw, (b.auditors[i] ?? one).raw)) &&
     same(a.provider_key, b.provider_key);
   need(fits, "the manifest carries on coins that are not its own to carry on", "log");
   return found;

@@ -56,6 +56,24 @@ class ListAccountsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class AdmitAuditorRequest(_message.Message):
+    __slots__ = ("name", "public_key")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    public_key: bytes
+    def __init__(self, name: _Optional[str] = ..., public_key: _Optional[bytes] = ...) -> None: ...
+
+class RemoveAuditorRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListAuditorsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class PutDocumentsRequest(_message.Message):
     __slots__ = ("tenant", "lines")
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -116,19 +134,27 @@ class SyncDocumentsRequest(_message.Message):
     every: float
     def __init__(self, tenant: _Optional[str] = ..., source: _Optional[str] = ..., vectors: _Optional[str] = ..., keep_missing: _Optional[bool] = ..., chunk: _Optional[int] = ..., metadata_fields: _Optional[_Iterable[str]] = ..., follow: _Optional[bool] = ..., every: _Optional[float] = ...) -> None: ...
 
+class AuditorSeat(_message.Message):
+    __slots__ = ("owner", "public_key")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    public_key: bytes
+    def __init__(self, owner: _Optional[str] = ..., public_key: _Optional[bytes] = ...) -> None: ...
+
 class CommitWindowRequest(_message.Message):
-    __slots__ = ("policy", "window", "auditor_key", "agreed", "new_coins")
+    __slots__ = ("policy", "window", "auditors", "agreed", "new_coins")
     POLICY_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
-    AUDITOR_KEY_FIELD_NUMBER: _ClassVar[int]
+    AUDITORS_FIELD_NUMBER: _ClassVar[int]
     AGREED_FIELD_NUMBER: _ClassVar[int]
     NEW_COINS_FIELD_NUMBER: _ClassVar[int]
     policy: bytes
     window: str
-    auditor_key: bytes
+    auditors: _containers.RepeatedCompositeFieldContainer[AuditorSeat]
     agreed: float
     new_coins: bool
-    def __init__(self, policy: _Optional[bytes] = ..., window: _Optional[str] = ..., auditor_key: _Optional[bytes] = ..., agreed: _Optional[float] = ..., new_coins: _Optional[bool] = ...) -> None: ...
+    def __init__(self, policy: _Optional[bytes] = ..., window: _Optional[str] = ..., auditors: _Optional[_Iterable[_Union[AuditorSeat, _Mapping]]] = ..., agreed: _Optional[float] = ..., new_coins: _Optional[bool] = ...) -> None: ...
 
 class EndWindowRequest(_message.Message):
     __slots__ = ("window",)

@@ -54,6 +54,21 @@ class AdminServiceStub:
                 request_serializer=ragseal_dot_v1_dot_admin__pb2.ListAccountsRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
                 _registered_method=True)
+        self.AdmitAuditor = channel.unary_unary(
+                '/ragseal.v1.AdminService/AdmitAuditor',
+                request_serializer=ragseal_dot_v1_dot_admin__pb2.AdmitAuditorRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+                _registered_method=True)
+        self.RemoveAuditor = channel.unary_unary(
+                '/ragseal.v1.AdminService/RemoveAuditor',
+                request_serializer=ragseal_dot_v1_dot_admin__pb2.RemoveAuditorRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+                _registered_method=True)
+        self.ListAuditors = channel.unary_unary(
+                '/ragseal.v1.AdminService/ListAuditors',
+                request_serializer=ragseal_dot_v1_dot_admin__pb2.ListAuditorsRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+                _registered_method=True)
         self.PutDocuments = channel.stream_stream(
                 '/ragseal.v1.AdminService/PutDocuments',
                 request_serializer=ragseal_dot_v1_dot_admin__pb2.PutDocumentsRequest.SerializeToString,
@@ -135,6 +150,25 @@ class AdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAccounts(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AdmitAuditor(self, request, context):
+        """Auditors that no manifest names, and that are given what a window's own are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveAuditor(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAuditors(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -236,6 +270,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
             'ListAccounts': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAccounts,
                     request_deserializer=ragseal_dot_v1_dot_admin__pb2.ListAccountsRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.SerializeToString,
+            ),
+            'AdmitAuditor': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdmitAuditor,
+                    request_deserializer=ragseal_dot_v1_dot_admin__pb2.AdmitAuditorRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.SerializeToString,
+            ),
+            'RemoveAuditor': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveAuditor,
+                    request_deserializer=ragseal_dot_v1_dot_admin__pb2.RemoveAuditorRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.SerializeToString,
+            ),
+            'ListAuditors': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuditors,
+                    request_deserializer=ragseal_dot_v1_dot_admin__pb2.ListAuditorsRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_admin__pb2.AdminResult.SerializeToString,
             ),
             'PutDocuments': grpc.stream_stream_rpc_method_handler(
@@ -401,6 +450,87 @@ class AdminService:
             target,
             '/ragseal.v1.AdminService/ListAccounts',
             ragseal_dot_v1_dot_admin__pb2.ListAccountsRequest.SerializeToString,
+            ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AdmitAuditor(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.AdminService/AdmitAuditor',
+            ragseal_dot_v1_dot_admin__pb2.AdmitAuditorRequest.SerializeToString,
+            ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveAuditor(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.AdminService/RemoveAuditor',
+            ragseal_dot_v1_dot_admin__pb2.RemoveAuditorRequest.SerializeToString,
+            ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuditors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.AdminService/ListAuditors',
+            ragseal_dot_v1_dot_admin__pb2.ListAuditorsRequest.SerializeToString,
             ragseal_dot_v1_dot_admin__pb2.AdminResult.FromString,
             options,
             channel_credentials,

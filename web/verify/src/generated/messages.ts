@@ -40,6 +40,14 @@ export interface Answer {
   readonly receipt: Receipt;
 }
 
+export interface Seat {
+  readonly tag: "auditor-seat";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly owner: string;
+  readonly public_key: Uint8Array;
+}
+
 export interface BeaconCommit {
   readonly tag: "beacon-commit";
   /** The whole encoding, tag and version included. */
@@ -234,7 +242,7 @@ export interface Manifest {
   readonly accounts: number;
   readonly provider_key: Uint8Array;
   readonly beacon_commitment: Uint8Array;
-  readonly auditor_key: Uint8Array;
+  readonly auditors: readonly Seat[];
   readonly coins: readonly CoinCommitment[];
 }
 
@@ -586,6 +594,7 @@ export interface Messages {
   readonly "account": Account;
   readonly "account-ask": AccountAsk;
   readonly "answer": Answer;
+  readonly "auditor-seat": Seat;
   readonly "beacon-commit": BeaconCommit;
   readonly "beacon-opening": BeaconOpening;
   readonly "beacon-seal": BeaconSeal;
@@ -658,6 +667,10 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["record", ["message", "record"]],
     ["openings", ["message", "openings"]],
     ["receipt", ["message", "receipt"]],
+  ],
+  "auditor-seat": [
+    ["owner", ["name", 128]],
+    ["public_key", ["key"]],
   ],
   "beacon-commit": [
     ["manifest", ["fixed", 32]],
@@ -778,7 +791,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["accounts", ["uint", 4]],
     ["provider_key", ["key"]],
     ["beacon_commitment", ["fixed", 32]],
-    ["auditor_key", ["key"]],
+    ["auditors", ["many", ["message", "auditor-seat"], 8]],
     ["coins", ["many", ["message", "coin-commitment"], 1]],
   ],
   "membership": [
