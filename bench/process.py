@@ -136,7 +136,7 @@ def main(directory: Path, tick: float, listen: str, profile: Path | None) -> Non
     try:
         fsck.check_start(provider)
 
-        def ready(address: str) -> None:
+        def ready(address: str, tiles: str) -> None:
             click.echo(json.dumps({"listening": address, "seconds": round(time.monotonic() - began, 3)}))
             sys.stdout.flush()
 

@@ -96,6 +96,12 @@ def connection(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--provider-key", metavar="HEX", help="The provider's public key; else the first seen is pinned."),
         click.option("--auditor-key", metavar="HEX", help="Ask only in windows that name this auditor; else in any."),
         click.option(
+            "--witness-policy",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            metavar="FILE",
+            help="Ask only in windows whose opening a quorum of this file's witnesses cosigned (C2SP tlog-policy).",
+        ),
+        click.option(
             "--embedder",
             default="minilm",
             show_default=True,

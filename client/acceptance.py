@@ -16,6 +16,7 @@ from ragseal.client.history import History, Shown
 from ragseal.client.link import Announced, ProviderLink, Stage, refusable
 from ragseal.client.opening import MOST_BYTES, MOST_ENTRIES, Opening
 from ragseal.client.window import WindowState
+from ragseal.client.witnesses import Witnesses
 from ragseal.embedder import Embedder
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import AccountAsk, Membership, SignedManifest
@@ -37,15 +38,18 @@ class Acceptance:
         embedder: Embedder | None,
         class_of: ClassOf,
         auditor_key: bytes | None,
+        witnesses: Witnesses | None = None,
     ) -> None:
         """
         Args:
             embedder: this client's own, None if the provider embeds.
             class_of: finds a policy's circuit class in this installation.
             auditor_key: the auditor that windows have to name, None for any.
+            witnesses: who has to have seen that a window opened, None for nobody.
         """
         self._state, self._log, self._provider, self._history = state, log, provider, history
         self._embedder, self._class_of, self._auditor_key = embedder, class_of, auditor_key
+        self._witnesses = witnesses
 
     def accept(self, announced: Announced, evidence: Evidence) -> tuple[Window, WindowState, Stage]:
         """An announced window, this account's memory of it, and how far it is.
@@ -76,6 +80,8 @@ class Acceptance:
         stage = announced.stage
         if stage == "open" and not memory.opened:
             stage = self._find_opening(announced, window, memory, evidence)
+        if stage == "open" and self._witnesses is not None:
+            self._witnesses.check(memory, evidence)
         return window, memory, stage
 
     def _membership(self, digest: bytes, evidence: Evidence) -> Membership:

@@ -46,6 +46,7 @@ from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Retrieve
 from ragseal.client.result import Owed, Ranked, Result, Resumed, make_result
 from ragseal.client.versions import Versions
 from ragseal.client.window import Exchange, WindowState
+from ragseal.client.witnesses import Witnesses
 from ragseal.embedder import Embedder, load_embedder, quantise
 from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
 from ragseal.kernel.bn254 import Group
@@ -58,6 +59,7 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.policy import Policy
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 
 AGAIN = 2  #: windows into which a question is taken along when the provider goes on to the next one
@@ -78,6 +80,7 @@ class Client:
         ledger: str | LedgerLink | None = None,
         provider_key: bytes | None = None,
         auditor_key: bytes | None = None,
+        witness_policy: str | Path | Policy | None = None,
         accept_unchecked: bool = False,
         tls: ClientTls = BY_DEFAULT,
         timeout: float = 60.0,
@@ -97,6 +100,8 @@ class Client:
             ledger: ``host:port`` of the ledger, by default the provider's.
             provider_key: 32 bytes; pinned at first use (or on first contact, where it is left out).
             auditor_key: 32 bytes; only windows that name this auditor are used.  By default any.
+            witness_policy: a file (C2SP tlog-policy) or its content: only windows are used of which a quorum of its
+                witnesses cosigned the opening.  By default nobody has to.
             accept_unchecked: sign also when the provider commits to another e than this client's own.
             tls: whom to trust, and an own certificate; by default plain on loopback, TLS with the system's authorities
                 elsewhere.
@@ -118,13 +123,22 @@ class Client:
         self.state = account if isinstance(account, AccountState) else AccountState(Path(account))
         try:
             self._log = self._pinned_log(log_key)
+            policy = Policy.load(Path(witness_policy)) if isinstance(witness_policy, str | Path) else witness_policy
+            policy = None if policy is None else policy.of(self._log)
             if provider_key is not None:
                 self.state.pin_provider(provider_key)
             self._provider, self._ledger = _links(provider, ledger, tls, timeout)
             self._history = History(self.state, self._log, self._ledger)
             self._versions = Versions(self._history)
             self._acceptance = Acceptance(
-                self.state, self._log, self._provider, self._history, self._embedder, self._class_of, auditor_key
+                self.state,
+                self._log,
+                self._provider,
+                self._history,
+                self._embedder,
+                self._class_of,
+                auditor_key,
+                None if policy is None else Witnesses(policy, self._log, self._history),
             )
         except BaseException:
             self.state.close()

@@ -54,6 +54,11 @@ class History:
         checkpoint = open_checkpoint(note, self._log).checkpoint
         return Shown(note, checkpoint, self.agrees(checkpoint, evidence))
 
+    def cosigned(self, evidence: Evidence) -> bytes | None:
+        """The note that the ledger shows as witnessed, unverified.  TransportError: the ledger is out of reach."""
+        note = self._ledger.cosigned()
+        return None if note is None else evidence.add("received-cosigned", note)
+
     def remember(self, shown: Shown) -> None:
         """Keep a checkpoint, if it is newer than the one kept."""
         if shown.newest:

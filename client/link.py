@@ -65,6 +65,10 @@ class LedgerLink(Protocol):
         """The log's newest signed note."""
         ...
 
+    def cosigned(self) -> bytes | None:
+        """The newest note that is served as witnessed; None without one.  Asked for under a witness policy only."""
+        ...
+
     def entries(self, start: int, count: int) -> list[bytes]:
         """Entries from ``start`` on, at least one and at most ``count``."""
         ...

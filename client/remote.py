@@ -61,6 +61,9 @@ class LedgerOverGrpc:
     def checkpoint(self) -> bytes:
         return self._connection.run(self._remote.checkpoint())
 
+    def cosigned(self) -> bytes | None:
+        return self._connection.run(self._remote.cosigned())
+
     def entries(self, start: int, count: int) -> list[bytes]:
         return self._connection.run(self._remote.entries(start, count))
 

@@ -91,6 +91,15 @@ class WindowState:
         """Keep where the log opens the window, and by which entry, once it was found complete."""
         write(self.folder / "opening", index.to_bytes(8, "big") + entry)
 
+    @property
+    def witnessed(self) -> bytes | None:
+        """The note by which a quorum of witnesses saw the opening, as it was kept; None before."""
+        return read(self.folder / "witnessed")
+
+    def remember_witnessed(self, note: bytes) -> None:
+        """Keep such a note, once it was found to be of the log that this account knows."""
+        write(self.folder / "witnessed", note)
+
     # --- versions of the index (SPEC A.12) ---
 
     def version(self, digest: bytes) -> IndexUpdate | None:

@@ -52,6 +52,9 @@ class LedgerForAccounts:
     def checkpoint(self) -> bytes:
         return self._log.published()[1]
 
+    def cosigned(self) -> None:
+        return None  # no witness follows this log
+
     def entries(self, start: int, count: int) -> list[bytes]:
         return self._log.entries(start, min(count, self._log.size - start))
 
@@ -92,6 +95,9 @@ class ProviderForAuditor:
 
     def checkpoint(self) -> bytes:
         return self._serving.journal.public.published()[1]
+
+    def cosigned(self) -> None:
+        return None
 
     def entries(self, start: int, stop: int) -> Sequence[bytes]:
         return self._serving.journal.public.entries(start, stop - start)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ragseal.groth16.assignments import assign_thinning
 from ragseal.groth16.provers import ThinningBackend
-from ragseal.groth16.thinning import Matrix, combine_rows
+from ragseal.groth16.thinning import Matrix, combine_rows, folded
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
@@ -59,8 +59,7 @@ def make_emptied(
     after = group.msm(key.thinned.y + key.thinned.b, field.pack([*scores, secrets.rho[1]]))
     blind = sum(secrets.rho) % R
     proof = backend.prove(assign_thinning(key.cls, statement.clear(), scores, scores, blind, secrets.seed))
-    folded = sum(r * beta for r, beta in zip(weights, secrets.blinders, strict=True)) % R
-    witness = field.pack([*scores, folded, *secrets.rho])
+    witness = field.pack([*scores, folded(weights, secrets.blinders), *secrets.rho])
     link = prove_emptied_link(group, statement, key, bases, (before, after), proof, witness, secrets.nonces)
     file = EmptiedFile(statement.columns, opening, before, after, link, proof)
     verify_emptied(group, statement, key, bases, file)

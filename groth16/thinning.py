@@ -55,6 +55,11 @@ def combine_rows(matrix: Matrix, weights: Sequence[int]) -> list[int]:
     return [sum(part << (_LIMB * k) for k, part in enumerate(row)) % R for row in (matrix @ limbs).tolist()]
 
 
+def folded(weights: Sequence[int], blinders: Sequence[int]) -> int:
+    """sum_j r_j beta_j mod r."""
+    return sum(r * beta for r, beta in zip(weights, blinders, strict=True)) % R
+
+
 def make_thinned(
     group: Group,
     backend: ThinningBackend,
@@ -79,14 +84,10 @@ def make_thinned(
     key, weights = backend.key, statement.weights()
     placed = combine_rows(matrix, weights)
     thinned = [0 if hides else x for x, hides in zip(placed, hidden, strict=True)]
-
-    def folded(blinders: Sequence[int]) -> int:
-        return sum(r * beta for r, beta in zip(weights, blinders, strict=True)) % R
-
     scores = group.msm(key.thinned.y + key.thinned.b, field.pack([*thinned, secrets.rho]))
-    blind = (folded(secrets.placed_blinders) + secrets.rho) % R
+    blind = (folded(weights, secrets.placed_blinders) + secrets.rho) % R
     proof = backend.prove(assign_thinning(key.cls, statement.clear(), placed, thinned, blind, secrets.seed))
-    witness = field.pack([*thinned, folded(secrets.thinned_blinders), secrets.rho])
+    witness = field.pack([*thinned, folded(weights, secrets.thinned_blinders), secrets.rho])
     link = prove_link(group, statement, key, bases, scores, proof, witness, secrets.nonces)
     file = ThinnedFile(statement.thinned, opening, scores, link, proof)
     verify_thinning(group, statement, key, bases, file)

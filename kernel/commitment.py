@@ -4,7 +4,8 @@
 Ledger entries of this phase, in order: :class:`SignedManifest`, a :class:`BeaconCommit` of every other participant,
 the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, a :class:`Thinning` where the
 claim has a coin, :class:`WindowOpen`; during phase B, where the policy has ticks, an
-:class:`ragseal.kernel.versions.IndexUpdate` each; at its end :class:`WindowClose`.
+:class:`ragseal.kernel.versions.IndexUpdate` each; at its end :class:`WindowClose`.  An auditor's
+:class:`ragseal.kernel.verdict.AuditVerdict` may stand anywhere behind the manifest, and belongs to no phase.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ragseal.kernel.opening import Opening, Relation, batching_challenge, prove_
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
+from ragseal.kernel.verdict import AuditVerdict
 from ragseal.kernel.versions import MAX_TENANTS, IndexUpdate
 
 MAX_ACCOUNTS = 1 << 20
@@ -397,4 +399,5 @@ def embedding_commitment(group: Group, bases: bytes, e: Sequence[int], blinder: 
 
 MESSAGES: tuple[type[Message], ...] = (
     SignedManifest, BeaconCommit, BeaconSeal, BeaconOpening, Thinning, WindowOpen, IndexUpdate, WindowClose,
+    AuditVerdict,
 )  # fmt: skip

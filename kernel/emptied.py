@@ -25,13 +25,19 @@ from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import IndexFile, ScoreBases, verify_columns
 from ragseal.kernel.encoding import POINT, Blob, Codec, Fixed, Message, Nested
-from ragseal.kernel.errors import CommitmentError, ProofError
+from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
-from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import MAX_DIMENSION
 from ragseal.kernel.proofs import PROOF_BYTES
-from ragseal.kernel.thinning import ThinningKey
-from ragseal.kernel.transcript import nonzero_element, tagged_hash
+from ragseal.kernel.thinning import (
+    ThinningKey,
+    check_keys,
+    check_share,
+    column_weights,
+    combined_columns,
+    verify_circuit,
+)
+from ragseal.kernel.transcript import tagged_hash
 from ragseal.kernel.versions import UpdatedIndex
 
 
@@ -81,8 +87,7 @@ class EmptiedStatement:
     columns: bytes  #: C'_j
 
     def __post_init__(self) -> None:
-        if not 1 <= self.hidden < 1 << COIN_BITS:
-            raise CommitmentError(f"a slot is hidden in 1..{(1 << COIN_BITS) - 1} of {1 << COIN_BITS} cases")
+        check_share(self.hidden)
         if not self.columns or len(self.columns) % POINT_BYTES or len(self.columns) > POINT_BYTES * MAX_DIMENSION:
             raise CommitmentError("the columns of the index version are malformed")
         if self.number < 1:
@@ -105,7 +110,7 @@ class EmptiedStatement:
         Raises:
             ProofError: one of them is zero by chance (2^-248).
         """
-        return [nonzero_element("emptied-weight", self.digest, j.to_bytes(4, "big")) for j in range(self.dimension)]
+        return column_weights("emptied-weight", self.digest, self.dimension)
 
     def clear(self) -> list[int]:
         """The circuit's clear inputs, in order."""
@@ -125,7 +130,7 @@ def _link_relations(
 ) -> list[Relation]:
     """sum_j r_j C'_j, W and W': the same N entries, and a blinder each."""
     n = key.cls.N
-    combined = group.msm(statement.columns, field.pack(statement.weights()))
+    combined = combined_columns(group, statement.columns, statement.weights())
     return [
         Relation(bases.y + bases.b, ((0, n + 1),), (combined,)),
         Relation(key.scores.y + key.scores.b, ((0, n), (n + 1, n + 2)), (before,)),
@@ -166,17 +171,11 @@ def verify_emptied(
         CommitmentError: file, keys and statement do not belong together, or columns of the wrong number.
         ProofError: a malformed point or scalar, or a proof that does not hold; says which.
     """
-    if key.digest != statement.thinning_key:
-        raise CommitmentError("the statement names another thinning key")
-    if bases.capacity != key.cls.N:
-        raise CommitmentError(f"a thinning key of {key.cls.N} slots for an attestation key of {bases.capacity}")
+    check_keys(statement.thinning_key, key, bases)
     if file.columns != statement.columns:
         raise CommitmentError("the statement is about other columns than the file's")
     verify_columns(group, bases, statement.attestation_key, statement.dimension, file.index)
     relations = _link_relations(group, statement, key, bases, file.before, file.after)
     context = _link_context(statement, file.before, file.after, file.proof)
     verify_opening(group, "emptied", context, relations, key.cls.N + 3, file.link)
-    try:
-        key.verify(statement.clear(), file.before, file.after, file.proof)
-    except ProofError as error:
-        raise ProofError(f"the proof that hidden slots are empty does not hold: {error}") from None
+    verify_circuit(key, statement.clear(), file.before, file.after, file.proof)

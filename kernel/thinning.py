@@ -124,6 +124,45 @@ class ThinnedFile(Message):
         return ThinnedIndex(tenant, self.columns_digest(), self.opening_digest(), self.proof_digest())
 
 
+# --- what statements about hidden slots share ------------------------------------------------------------------------
+
+
+def check_share(hidden: int) -> None:
+    """CommitmentError: by j / 2^COIN_BITS no slot is hidden, or every one is, and the circuit says nothing."""
+    if not 1 <= hidden < 1 << COIN_BITS:
+        raise CommitmentError(f"a slot is hidden in 1..{(1 << COIN_BITS) - 1} of {1 << COIN_BITS} cases")
+
+
+def column_weights(tag: str, statement: bytes, dimension: int) -> list[int]:
+    """r_j of every column, 31 bytes each, hashed from the statement's digest.
+
+    Raises:
+        ProofError: one of them is zero by chance (2^-248).
+    """
+    return [nonzero_element(tag, statement, j.to_bytes(4, "big")) for j in range(dimension)]
+
+
+def combined_columns(group: Group, columns: bytes, weights: Sequence[int]) -> bytes:
+    """sum_j r_j C_j."""
+    return group.msm(columns, field.pack(weights))
+
+
+def check_keys(thinning_key: bytes, key: ThinningKey, bases: ScoreBases) -> None:
+    """CommitmentError: the key is not the one that a statement names, or of another capacity than the bases."""
+    if key.digest != thinning_key:
+        raise CommitmentError("the statement names another thinning key")
+    if bases.capacity != key.cls.N:
+        raise CommitmentError(f"a thinning key of {key.cls.N} slots for an attestation key of {bases.capacity}")
+
+
+def verify_circuit(key: ThinningKey, clear: Sequence[int], placed: bytes, thinned: bytes, proof: bytes) -> None:
+    """ProofError: the circuit's proof does not hold for W and W'."""
+    try:
+        key.verify(clear, placed, thinned, proof)
+    except ProofError as error:
+        raise ProofError(f"the proof that hidden slots are empty does not hold: {error}") from None
+
+
 # --- the statement ---------------------------------------------------------------------------------------------------
 
 
@@ -147,8 +186,7 @@ class ThinningStatement:
     thinned: bytes  #: C'_j
 
     def __post_init__(self) -> None:
-        if not 1 <= self.hidden < 1 << COIN_BITS:
-            raise CommitmentError(f"a slot is hidden in 1..{(1 << COIN_BITS) - 1} of {1 << COIN_BITS} cases")
+        check_share(self.hidden)
         if not self.placed or len(self.placed) % POINT_BYTES or len(self.placed) > POINT_BYTES * MAX_DIMENSION:
             raise CommitmentError("the placed columns are malformed")
         if len(self.thinned) != len(self.placed):
@@ -173,7 +211,7 @@ class ThinningStatement:
         Raises:
             ProofError: one of them is zero by chance (2^-248).
         """
-        return [nonzero_element("thinning-weight", self.digest, j.to_bytes(4, "big")) for j in range(self.dimension)]
+        return column_weights("thinning-weight", self.digest, self.dimension)
 
     def clear(self) -> list[int]:
         """The circuit's clear inputs, in order."""
@@ -201,10 +239,6 @@ class ThinningKey(Protocol):
 # --- the link --------------------------------------------------------------------------------------------------------
 
 
-def _combined(group: Group, columns: bytes, weights: Sequence[int]) -> bytes:
-    return group.msm(columns, field.pack(weights))
-
-
 def _link_context(statement: ThinningStatement, scores: bytes, proof: bytes) -> bytes:
     """What c and every u of the link hash: the statement, W' and the circuit's proof."""
     return tagged_hash("thinning-link", statement.digest, scores, proof)
@@ -215,7 +249,7 @@ def _link_relations(
 ) -> list[Relation]:
     """sum_j r_j C'_j over {Y_i, B} and W' over {Y'^t_i, B^t}: the same N entries, and a blinder each."""
     n = key.cls.N
-    combined = _combined(group, statement.thinned, statement.weights())
+    combined = combined_columns(group, statement.thinned, statement.weights())
     return [
         Relation(bases.y + bases.b, ((0, n + 1),), (combined,)),
         Relation(key.thinned.y + key.thinned.b, ((0, n), (n + 1, n + 2)), (scores,)),
@@ -256,18 +290,12 @@ def verify_thinning(
         CommitmentError: file, keys and statement do not belong together, or columns of the wrong number.
         ProofError: a malformed point or scalar, or a proof that does not hold; says which.
     """
-    if key.digest != statement.thinning_key:
-        raise CommitmentError("the statement names another thinning key")
-    if bases.capacity != key.cls.N:
-        raise CommitmentError(f"a thinning key of {key.cls.N} slots for an attestation key of {bases.capacity}")
+    check_keys(statement.thinning_key, key, bases)
     if file.columns != statement.thinned:
         raise CommitmentError("the statement is about other thinned columns than the file's")
     verify_columns(group, bases, statement.attestation_key, statement.dimension, file.index)
     relations = _link_relations(group, statement, key, bases, file.scores)
     context = _link_context(statement, file.scores, file.proof)
     verify_opening(group, "thinning", context, relations, key.cls.N + 2, file.link)
-    placed = _combined(group, statement.placed, statement.weights())
-    try:
-        key.verify(statement.clear(), placed, file.scores, file.proof)
-    except ProofError as error:
-        raise ProofError(f"the proof that hidden slots are empty does not hold: {error}") from None
+    placed = combined_columns(group, statement.placed, statement.weights())
+    verify_circuit(key, statement.clear(), placed, file.scores, file.proof)

@@ -5,13 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
-import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +19,25 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_name
-from ragseal.ledger.observer import AlarmError, Observer, Progress, Step
-from ragseal.ledger.page import Site, serve
-from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.observer import AlarmError, Observer, Step
+from ragseal.ledger.options import (
+    Peer,
+    clock,
+    interval_option,
+    json_option,
+    open_witness,
+    peer_options,
+    plain_errors,
+    progress_lines,
+    state_option,
+)
+from ragseal.ledger.page import Site
+from ragseal.ledger.policy import Policy
 from ragseal.ledger.tiles import TileFolder
-from ragseal.ledger.witness import Witness
-from ragseal.runtime import rpc
-from ragseal.runtime.keyfile import load_key, save_key
-from ragseal.runtime.terminal import CONTEXT, client_tls, keep_no_core, log_to_stderr, version
-from ragseal.runtime.tls import ClientTls
-
-ALARM = 3  #: exit status after an alarm; 1: anything else that failed, 2: wrong usage
-
-Command = Callable[..., None]
+from ragseal.ledger.witness_command import witness
+from ragseal.runtime.http_server import HttpServer
+from ragseal.runtime.keyfile import save_key
+from ragseal.runtime.terminal import CONTEXT, keep_no_core, log_to_stderr, version
 
 
 @click.group(context_settings=CONTEXT)
@@ -57,73 +59,6 @@ def main() -> None:
     provider's server. Exit status: 0 all well, 1 something failed, 2 wrong usage, 3 alarm.
     """
     keep_no_core()
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Where the log is, and by what key and certificates it is known."""
-
-    provider: str
-    log: NoteVerifier
-    tls: ClientTls
-
-    @contextlib.asynccontextmanager
-    async def connect(self) -> AsyncIterator[RemoteLedger]:
-        channel = rpc.dial(self.provider, self.tls)
-        try:
-            yield RemoteLedger(channel, self.provider)
-        finally:
-            await channel.close()
-
-
-def plain_errors(command: Command) -> Command:
-    """AuditErrors become one line on stderr and an exit status."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except AlarmError as error:
-            click.echo(f"ALARM: {error}", err=True)
-            click.echo("Keep the evidence, show it to others, and do not rely on this log.", err=True)
-            sys.exit(ALARM)
-        except AuditError as error:
-            click.echo(f"error: {error}", err=True)
-            sys.exit(1)
-        except KeyboardInterrupt:
-            click.echo("stopped", err=True)
-
-    return wrapped
-
-
-def peer_options(command: Command) -> Command:
-    """--provider, --log-key and TLS, given to the command as ``peer``."""
-
-    @click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves its ledger.")
-    @click.option("--log-key", required=True, metavar="KEY", help="The log's public key: name+id+base64.")
-    @client_tls
-    @functools.wraps(command)
-    def wrapped(provider: str, log_key: str, tls: ClientTls, **rest: Any) -> None:
-        command(peer=Peer(provider, NoteVerifier.from_vkey(log_key), tls), **rest)
-
-    return wrapped
-
-
-state_option = click.option(
-    "--state",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=lambda: Path(click.get_app_dir("ragseal-observer")),
-    show_default="the user's configuration folder",
-    help="Folder with this observer's key and memory.",
-)
-interval_option = click.option(
-    "--interval",
-    type=click.FloatRange(min=1),
-    default=60.0,
-    show_default=True,
-    help="Seconds between looks.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 
 @main.command()
@@ -160,8 +95,10 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
 @state_option
 @click.option("--once", is_flag=True, help="Look once and stop.")
 @interval_option
+@click.option("--witness-policy", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+              help="Follow only what a quorum of this file's witnesses cosigned (C2SP tlog-policy).")  # fmt: skip
 @json_option
-def follow(peer: Peer, state: Path, once: bool, interval: float, as_json: bool) -> None:
+def follow(peer: Peer, state: Path, once: bool, interval: float, witness_policy: Path | None, as_json: bool) -> None:
     """Verify the ledger, cosign it, and go on watching.
 
     Every look checks the log's signature, that it continues what was seen before, and hashes every new entry. After an
@@ -169,11 +106,12 @@ def follow(peer: Peer, state: Path, once: bool, interval: float, as_json: bool) 
     """
 
     log_to_stderr()
+    policy = None if witness_policy is None else Policy.load(witness_policy).of(peer.log)
 
     async def run() -> None:
         async with peer.connect() as remote:
             with open_witness(state) as witness:
-                observer = Observer(remote, peer.log, state, witness, time.time)
+                observer = Observer(remote, peer.log, state, witness, time.time, policy)
                 while True:
                     await look(observer, as_json, once)
                     if once:
@@ -248,6 +186,8 @@ def show(peer: Peer, index: int | None, start: int | None, count: int, as_json: 
 def entry_lines(view: dict[str, Any]) -> str:
     """One entry for the terminal; its fields below it."""
     lines = [f"{view['index']:>8}  {view['type']}  {view['bytes']} bytes  {view['leaf_hash']}  included"]
+    if "says" in view:
+        lines.append(f"          {view['says']}")
     lines += [f"          {name} = {json.dumps(value)}" for name, value in view.get("fields", {}).items()]
     if "problem" in view:
         lines.append(f"          not decoded: {json.dumps(view['problem'])}")
@@ -288,9 +228,9 @@ def page(peer: Peer, state: Path, out: Path | None, port: int | None, keys: tupl
                     size = await site.write(out, progress_lines("fetched", "entries"))
                     click.echo(f"Page with {size} records written to {out}. Serve that folder with any web server.")
                     return
-                server = await serve(site.file, port or 0)
-                actual = server.sockets[0].getsockname()[1]
-                click.echo(f"Serving http://127.0.0.1:{actual}/ (Ctrl-C stops)")
+                server = HttpServer(site.handle)
+                address = await server.start(f"127.0.0.1:{port or 0}")
+                click.echo(f"Serving http://{address}/ (Ctrl-C stops)")
                 while True:
                     await asyncio.sleep(interval)
                     with contextlib.suppress(AlarmError):  # the page shows it
@@ -345,35 +285,7 @@ def export(peer: Peer, tiles: Path, cosigned: bool, once: bool, interval: float,
     asyncio.run(run())
 
 
-@contextlib.contextmanager
-def open_witness(state: Path) -> Any:
-    """This observer's witness, from what keygen left in its folder."""
-    try:
-        name = (state / "name").read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first") from None
-    witness = Witness(state, NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE))
-    try:
-        yield witness
-    finally:
-        witness.close()
-
-
-def progress_lines(verb: str, noun: str) -> Progress:
-    """Lines on stderr from the third second on, one every two seconds."""
-    last = time.monotonic()
-
-    def tell(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= 2:
-            last = time.monotonic()
-            click.echo(f"  {verb} {done:,} of {total:,} {noun}", err=True)
-
-    return tell
-
-
-def clock() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ}"
+main.add_command(witness)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ texts say the same about one tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ragseal.kernel.errors import EncodingError, LedgerError
@@ -49,13 +49,18 @@ class Checkpoint:
         return f"{self.origin}\n{self.size}\n{encode_base64(self.root)}\n"
 
     @classmethod
-    def parse(cls, text: str) -> Checkpoint:
+    def parse(cls, text: str, extensions: bool = False) -> Checkpoint:
         """Strict inverse of :meth:`text`.
+
+        Args:
+            extensions: lines that are not empty may follow, as other logs have them; they are not kept here.
 
         Raises:
             EncodingError: anything that is not exactly origin, size and root.
         """
         lines = text.split("\n")
+        if extensions and len(lines) > 4 and all(lines[3:-1]):
+            del lines[3:-1]
         if len(lines) != 4 or lines[3]:
             raise EncodingError("checkpoint: expected the three lines origin, size and root, without extensions")
         size = decode_decimal(lines[1], "checkpoint size")
@@ -82,19 +87,35 @@ class SignedCheckpoint:
 
 
 def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:
-    """Parse a signed note and verify it as a checkpoint of ``log``.
+    """Parse a signed note and verify it as a checkpoint of ``log``, one of this product.
 
     Raises:
         EncodingError: not the canonical form.
         LedgerError: not signed by the log, another log's checkpoint, or a known witness's line that fails.
     """
+    return _open(data, [log], list(witnesses), extensions=False)
+
+
+def open_foreign(data: bytes, log: Sequence[NoteVerifier], witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:
+    """A checkpoint of anybody's log: signed by one of its keys at least, with whatever extension lines it has.
+
+    ``log`` has keys of one name, which is the log's origin.  The note keeps all lines of its text.
+
+    Raises:
+        EncodingError, LedgerError: as :func:`open_checkpoint`.
+    """
+    return _open(data, log, list(witnesses), extensions=True)
+
+
+def _open(
+    data: bytes, log: Sequence[NoteVerifier], witnesses: Sequence[NoteVerifier], extensions: bool
+) -> SignedCheckpoint:
     note = Note.parse(data)
-    verify_note(note, [log])
-    checkpoint = Checkpoint.parse(note.text)
-    if checkpoint.origin != log.name:
-        raise LedgerError(f"the checkpoint is of the log {checkpoint.origin!r}, not of {log.name!r}")
-    keys = list(witnesses)
-    if any(key.algorithm != COSIGNATURE for key in keys):
+    verify_note(note, log)
+    checkpoint = Checkpoint.parse(note.text, extensions)
+    if checkpoint.origin != log[0].name:
+        raise LedgerError(f"the checkpoint is of the log {checkpoint.origin!r}, not of {log[0].name!r}")
+    if any(key.algorithm != COSIGNATURE for key in witnesses):
         raise LedgerError("a witness key has type 0x04; this one was made for another purpose")
-    signed = any(key.owns(signature) for key in keys for signature in note.signatures)
-    return SignedCheckpoint(checkpoint, note, tuple(verify_note(note, keys)) if signed else ())
+    signed = any(key.owns(signature) for key in witnesses for signature in note.signatures)
+    return SignedCheckpoint(checkpoint, note, tuple(verify_note(note, witnesses)) if signed else ())

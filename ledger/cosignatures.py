@@ -28,14 +28,16 @@ from ragseal.ledger.note import (
     decode_decimal,
     encode_base64,
 )
+from ragseal.ledger.policy import Policy
 from ragseal.ledger.published import PublicLog
+from ragseal.ledger.quorum import QuorumNote
 from ragseal.runtime.durable import append_durably, write_durably
 
 MAX_CLOCK_SKEW = 60  #: seconds that a witness's clock may be ahead
 MIN_INTERVAL = 5  #: seconds between two cosignatures of one witness, by its own clock
 MAX_STRANGERS = 64  #: witnesses that the operator did not name
-MAX_NAMED = 24  #: witnesses that the operator named
-MAX_NOTE_LINES = 32  #: cosignatures shown with a checkpoint, named witnesses' first; more than MAX_NAMED
+MAX_NAMED = 32  #: witnesses that the operator named
+MAX_NOTE_LINES = 40  #: cosignatures shown with a checkpoint, named witnesses' first; more than MAX_NAMED
 MAX_WAITING = 4  #: strangers' cosignatures that may wait for the disk at once
 FILE_LINES = 4 * (MAX_STRANGERS + MAX_NAMED)  #: from here on the file is written anew with the newest lines only
 
@@ -66,18 +68,27 @@ class CosignatureBook:
     """
 
     def __init__(
-        self, directory: Path, log: PublicLog, named: Iterable[NoteVerifier] = (), *, repair: bool = True
+        self,
+        directory: Path,
+        log: PublicLog,
+        named: Iterable[NoteVerifier] = (),
+        *,
+        policy: Policy | None = None,
+        repair: bool = True,
     ) -> None:
-        """``named`` witnesses never compete with strangers for room.
+        """``named`` witnesses, and those of the ``policy``, never compete with strangers for room.
 
         Args:
+            policy: whose quorum makes the note that :meth:`latest` gives.
             repair: remove what a crash left unfinished; otherwise :attr:`torn` says how much of the file that is.
 
         Raises:
             ConfigurationError: too many named, the key of a log, or two named keys that readers cannot tell apart.
             LedgerError: the book is damaged, or the log is shorter than what was cosigned.
         """
-        self._log, self._named = log, check_named(named, log.verifier)
+        wanted = () if policy is None else policy.of(log.verifier).verifiers()
+        self._log, self._named = log, check_named((*named, *wanted), log.verifier)
+        self._quorum = None if policy is None else QuorumNote(directory, log, policy)
         self._path = directory / "cosignatures"
         self._lock = threading.Lock()
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
@@ -164,12 +175,21 @@ class CosignatureBook:
             else:
                 self._write(new)
             self._newest = following
+            if self._quorum is not None and new.size > self._quorum.size:
+                self._quorum.offer(self.decorate(self._log.checkpoint_at(new.size), new.size))
+
+    def newest(self, witness: NoteVerifier) -> Cosigned | None:
+        """The newest line of a witness; None before its first."""
+        return self._newest.get(witness.vkey())
 
     def latest(self) -> bytes | None:
         """The note of the largest cosigned size with its cosignatures; None before the first.
 
-        Only sizes of named witnesses count once one has cosigned: no stranger can put a note of its own before theirs.
+        With a policy, the largest size that a quorum of it cosigned, once there is one.  Otherwise only sizes of named
+        witnesses count once one has cosigned: no stranger can put a note of its own before theirs.
         """
+        if self._quorum is not None and self._quorum.note is not None:
+            return self.decorate(self._quorum.note, self._quorum.size)
         items = list(self._newest.values())
         items = [item for item in items if item.witness.vkey() in self._named] or items
         size = max((item.size for item in items), default=None)

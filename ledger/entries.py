@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ragseal.kernel import attestation, commitment, proofs
+from ragseal.kernel import attestation, commitment, proofs, verdict
 from ragseal.kernel.encoding import Message, peek_tag
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.merkle import leaf_hash
 
 _SHOWN_ITEMS = 8
 _SHOWN_BYTES = 64
-_MODULES = (commitment, attestation, proofs)  # whose messages are decoded
+_MODULES = (commitment, attestation, proofs, verdict)  # whose messages are decoded
 
 
 def describe(entry: bytes) -> dict[str, Any]:
     """A JSON-ready view: ``type``, ``bytes``, ``leaf_hash`` (hexadecimal) and, if it decodes, ``fields``.
+
+    Of an auditor's verdict also ``says``, one sentence, if the signature in it holds.
 
     Never raises for strange entries: what is in a log may be anything.
     """
@@ -27,7 +29,11 @@ def describe(entry: bytes) -> dict[str, Any]:
         view["type"] = peek_tag(entry)
         kind = _kinds().get(view["type"])
         if kind is not None:
-            view["fields"] = _plain(kind.decode(entry))
+            message = kind.decode(entry)
+            view["fields"] = _plain(message)
+            if isinstance(message, verdict.AuditVerdict):
+                message.verify()
+                view["says"] = message.says()
     except (AuditError, UnicodeError) as error:
         view["problem"] = str(error)
     return view

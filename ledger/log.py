@@ -364,10 +364,17 @@ class Log:
 
     def entries(self, start: int, count: int) -> list[bytes]:
         """Entries [start, start + count), all of them.  LedgerError if one is beyond the size."""
+        return self._column("entry", start, count)
+
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]:
+        """Leaf hashes of entries [start, start + count) as they are stored; :meth:`fsck` holds them to the entries."""
+        return self._column("hash", start, count)
+
+    def _column(self, name: str, start: int, count: int) -> list[bytes]:
         if start < 0 or count < 1 or start + count > self.size:
             raise LedgerError(f"entries {start} to {start + count - 1} are not all in a log of {self.size}")
         with storage("read"), self._tree.lock:
-            query = "SELECT entry FROM leaf WHERE id BETWEEN ? AND ? ORDER BY id"
+            query = f"SELECT {name} FROM leaf WHERE id BETWEEN ? AND ? ORDER BY id"
             found: list[bytes] = self._tree.con.execute(query, (start + 1, start + count)).fetchall()
         if len(found) != count:
             raise LedgerError(f"entries {start} to {start + count - 1}: the database gave {len(found)} of {count}")

@@ -12,14 +12,23 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import Frontier, leaf_hash
-from ragseal.ledger.note import Note, NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
+from ragseal.ledger.note import NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
+from ragseal.ledger.policy import Policy, QuorumError
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.ledger.witness import Evidence, ForkError, UnprovenError, Witness, check_growth, state_name
+from ragseal.ledger.witness import (
+    Evidence,
+    ForkError,
+    UnprovenError,
+    Witness,
+    check_growth,
+    keep_evidence,
+    standing_alarm,
+    state_name,
+)
 from ragseal.runtime.durable import write_durably
 
 PAGE = 1024
@@ -65,10 +74,17 @@ class Observer:
     """Follows one log with a memory in ``directory`` (that of the :class:`Witness`)."""
 
     def __init__(
-        self, remote: RemoteLedger, log: NoteVerifier, directory: Path, witness: Witness, clock: Callable[[], float]
+        self,
+        remote: RemoteLedger,
+        log: NoteVerifier,
+        directory: Path,
+        witness: Witness,
+        clock: Callable[[], float],
+        policy: Policy | None = None,
     ) -> None:
+        """``policy``: follow only what a quorum of it cosigned, so that nobody is followed into a log of his own."""
         self._remote, self._log, self._directory = remote, log, directory
-        self._witness, self._clock = witness, clock
+        self._witness, self._clock, self._policy = witness, clock, policy
         self._stem = directory / state_name(log.name)
 
     async def step(self, progress: Progress | None = None) -> Step:
@@ -95,7 +111,7 @@ class Observer:
             raise
 
     async def _step(self, progress: Progress | None) -> Step:
-        newer = open_checkpoint(await self._remote.checkpoint(), self._log)
+        newer = await self._served()
         older = self._witness.remembered(self._log)
         path: list[bytes] = []
         if older is not None and newer.checkpoint.size <= older.checkpoint.size:
@@ -119,6 +135,18 @@ class Observer:
             delivered=not problem,
             delivery=problem,
         )
+
+    async def _served(self) -> SignedCheckpoint:
+        """The note to be looked at: the newest, or the newest with a quorum."""
+        if self._policy is None or self._policy.asks_nobody:
+            return open_checkpoint(await self._remote.checkpoint(), self._log)
+        note = await self._remote.cosigned()
+        if note is None:
+            raise UnprovenError(f"no witness has cosigned {self._log.name} yet, and the policy asks for a quorum")
+        try:
+            return self._policy.open(note, self._log)
+        except QuorumError as error:
+            raise UnprovenError(f"{self._log.name}: {error}; ask again when its witnesses had time") from None
 
     async def _proof(self, older: SignedCheckpoint, newer: SignedCheckpoint) -> list[bytes]:
         old, new = older.checkpoint.size, newer.checkpoint.size
@@ -211,33 +239,10 @@ class Observer:
 
     def alarm(self) -> tuple[str, Path] | None:
         """A standing alarm of this log: what happened, and the folder with the evidence."""
-        for folder in sorted(self._directory.glob(f"alarm-{state_name(self._log.name)[:16]}-*")):
-            try:
-                return str(json.loads((folder / "alarm.json").read_text("utf-8"))["message"]), folder
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                return "(its description is unreadable)", folder
-        return None
+        return standing_alarm(self._directory, self._log.name)
 
     def _keep(self, error: ForkError) -> Path:
-        """Write the evidence to a folder of its own: both signed notes verify with the log's public key alone."""
-        now = datetime.fromtimestamp(int(self._clock()), UTC)
-        folder = self._directory / f"alarm-{state_name(self._log.name)[:16]}-{now:%Y%m%dT%H%M%SZ}"
-        evidence = error.evidence
-        about: dict[str, Any] = {
-            "kind": evidence.kind,
-            "message": str(error),
-            "log_key": self._log.vkey(),
-            "time": now.isoformat(),
-        }
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-        except OSError as problem:
-            raise LedgerError(f"{error}; and the evidence cannot be kept: {problem.strerror}") from None
-        for name, note in (("older.note", evidence.older), ("newer.note", evidence.newer)):
-            if note:
-                self._write(folder / name, Note.parse(note).encode())
-        self._write(folder / "alarm.json", json.dumps(about, indent=1).encode())
-        return folder
+        return keep_evidence(self._directory, self._log, error, datetime.fromtimestamp(int(self._clock()), UTC))
 
     @staticmethod
     def _write(path: Path, data: bytes) -> None:

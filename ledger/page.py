@@ -10,11 +10,10 @@ evidence-*                      after an alarm
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,13 @@ from ragseal.ledger.observer import PAGE, Observer, Progress
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.face import MARK, style
+from ragseal.runtime.http_server import Request, Response
 
 PAGE_SIZE = 50
 KEPT_SIZES = 500  #: earlier exports whose visitors still get a consistency proof
 
 _TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "note": "text/plain; charset=utf-8"}
+_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
 _ENTRIES = re.compile(r"entries-(0|[1-9][0-9]{0,14})\.json")
 _CONSISTENCY = re.compile(r"consistency-(0|[1-9][0-9]{0,15})-(0|[1-9][0-9]{0,15})\.json")
 _EVIDENCE = re.compile(r"evidence-(alarm\.json|older\.note|newer\.note)")
@@ -60,6 +61,19 @@ class Site:
         if found := _EVIDENCE.fullmatch(name):
             return self._evidence(found[1])
         return None
+
+    async def handle(self, request: Request) -> Response:
+        """The answer to a visitor; for an :class:`~ragseal.runtime.http_server.HttpServer`."""
+        if request.method not in ("GET", "HEAD"):
+            return Response(405, b"only GET is served here\n", headers={"Allow": "GET, HEAD"})
+        name = request.path.removeprefix("/")
+        try:
+            body = await self.file(name)
+        except AuditError as error:
+            return Response(502, f"{error}\n".encode(), headers=_HEADERS)
+        if body is None:
+            return Response(404, b"no such file\n", headers=_HEADERS)
+        return Response(200, body, _TYPES.get(name.rpartition(".")[2], _TYPES["html"]), _HEADERS)
 
     async def write(self, folder: Path, progress: Progress | None = None) -> int:
         """Write everything for any static web server; gives the number of records.
@@ -200,53 +214,3 @@ def _sizes(folder: Path) -> list[int]:
         return sorted({int(size) for size in found})
     except (OSError, ValueError, TypeError, RecursionError):
         return []
-
-
-# --- the small server
-
-
-async def serve(file: Callable[[str], Awaitable[bytes | None]], port: int) -> asyncio.Server:
-    """Serve GET requests for ``file(name)`` on 127.0.0.1 (port 0: any free one).
-
-    Raises:
-        ConfigurationError: the port is taken.
-    """
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
-            writer.write(await _answer(file, head))
-            await asyncio.wait_for(writer.drain(), 30)
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, ConnectionError):
-            pass  # a visitor that went away
-        finally:
-            writer.close()
-
-    try:
-        return await asyncio.start_server(handle, "127.0.0.1", port, limit=16 * 1024)
-    except OSError as error:
-        raise ConfigurationError(f"cannot serve on port {port}: {error.strerror}; choose another") from None
-
-
-async def _answer(file: Callable[[str], Awaitable[bytes | None]], head: bytes) -> bytes:
-    method, target, *_ = [*head.split(b"\r\n", 1)[0].split(b" "), b"", b""]
-    if method not in (b"GET", b"HEAD"):
-        return _response(405, "text/plain", b"only GET is served here", b"GET")
-    name = target.split(b"?")[0].removeprefix(b"/").decode("latin-1")
-    try:
-        body = await file(name)
-    except AuditError as error:
-        return _response(502, "text/plain; charset=utf-8", str(error).encode(), method)
-    if body is None:
-        return _response(404, "text/plain", b"no such file", method)
-    return _response(200, _TYPES.get(name.rpartition(".")[2], _TYPES["html"]), body, method)
-
-
-def _response(status: int, kind: str, body: bytes, method: bytes) -> bytes:
-    words = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 502: "Bad Gateway"}[status]
-    head = (
-        f"HTTP/1.1 {status} {words}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
-        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
-        "X-Frame-Options: DENY\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode("ascii") + (b"" if method == b"HEAD" else body)

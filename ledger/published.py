@@ -7,15 +7,38 @@ that: whoever polls it would see when every account asks.  So the public reads u
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ragseal.kernel.errors import LedgerError
-from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteVerifier
 
 
-class PublicLog:
-    """A read-only view of a :class:`Log` up to the size last revealed; from any thread."""
+class ReadableLog(Protocol):
+    """What is read of a log: :class:`ragseal.ledger.log.Log` itself, or a copy of it."""
 
-    def __init__(self, log: Log, live: bool = False) -> None:
+    @property
+    def origin(self) -> str: ...
+
+    @property
+    def verifier(self) -> NoteVerifier: ...
+
+    def published(self) -> tuple[int, bytes]: ...
+
+    def checkpoint_at(self, size: int) -> bytes: ...
+
+    def entries(self, start: int, count: int) -> list[bytes]: ...
+
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]: ...
+
+    def inclusion(self, index: int, size: int) -> list[bytes]: ...
+
+    def consistency(self, old: int, new: int) -> list[bytes]: ...
+
+
+class PublicLog:
+    """A read-only view of a log up to the size last revealed; from any thread."""
+
+    def __init__(self, log: ReadableLog, live: bool = False) -> None:
         """All that the log holds now is revealed.  ``live``: every entry is, as soon as it is there."""
         self._log, self.live = log, live
         self._seen = log.published()
@@ -47,10 +70,13 @@ class PublicLog:
 
     def entries(self, start: int, count: int) -> list[bytes]:
         """Entries [start, start + count), all of them public.  LedgerError otherwise."""
-        if start < 0 or count < 1:
-            raise LedgerError("ask for at least one entry, counting from 0")
-        self._check(start + count)
+        self._check_range(start, count)
         return self._log.entries(start, count)
+
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]:
+        """Leaf hashes of entries [start, start + count), all of them public.  LedgerError otherwise."""
+        self._check_range(start, count)
+        return self._log.leaf_hashes(start, count)
 
     def inclusion(self, index: int, size: int) -> list[bytes]:
         """RFC 9162 inclusion path in a public size."""
@@ -61,6 +87,11 @@ class PublicLog:
         """RFC 9162 consistency path between public sizes."""
         self._check(new)
         return self._log.consistency(old, new)
+
+    def _check_range(self, start: int, count: int) -> None:
+        if start < 0 or count < 1:
+            raise LedgerError("ask for at least one entry, counting from 0")
+        self._check(start + count)
 
     def _check(self, size: int) -> None:
         if not 0 <= size <= self.size:

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, node_hash
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.observer import PAGE, Progress
-from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import UnprovenError
 from ragseal.runtime.durable import DirectoryLock, write_durably
 
@@ -63,8 +63,8 @@ def _widths(size: int) -> Iterator[tuple[int, int]]:
         yield level, (size >> 8 * level) % WIDTH
 
 
-def _perfect(hashes: Sequence[bytes]) -> bytes:
-    """The root above a power of two of hashes."""
+def perfect_root(hashes: Sequence[bytes]) -> bytes:
+    """The root above a power of two of hashes, such as a full tile's."""
     level = list(hashes)
     while len(level) > 1:
         level = [node_hash(level[i], level[i + 1]) for i in range(0, len(level), 2)]
@@ -85,7 +85,7 @@ class _Growing:
             at = 0
             for bit in range(8, -1, -1):
                 if len(hashes) & 1 << bit:
-                    roots.append(_perfect(hashes[at : at + (1 << bit)]))
+                    roots.append(perfect_root(hashes[at : at + (1 << bit)]))
                     at += 1 << bit
         return Frontier(self.size, roots)
 
@@ -103,7 +103,7 @@ class _Growing:
             if len(hashes) < WIDTH:
                 return
             yield tile_path(level, (self.size >> 8 * (level + 1)) - 1), b"".join(hashes)
-            node = _perfect(hashes)
+            node = perfect_root(hashes)
             hashes.clear()
 
     def rest(self) -> Iterator[tuple[str, bytes]]:
@@ -113,6 +113,16 @@ class _Growing:
         for level, hashes in enumerate(self.open):
             if hashes:
                 yield tile_path(level, self.size >> 8 * (level + 1), len(hashes)), b"".join(hashes)
+
+
+class TileSource(Protocol):
+    """Where a log is read from: :class:`ragseal.ledger.remote.RemoteLedger`, or a copy."""
+
+    async def checkpoint(self) -> bytes: ...
+
+    async def cosigned(self) -> bytes | None: ...
+
+    async def entries(self, start: int, count: int) -> list[bytes]: ...
 
 
 class TileFolder:
@@ -150,9 +160,7 @@ class TileFolder:
         except (EncodingError, LedgerError) as error:
             raise ConfigurationError(f"{path} is damaged, or another log's ({error}): export to a new folder") from None
 
-    async def update(
-        self, remote: RemoteLedger, cosigned: bool = False, progress: Progress | None = None
-    ) -> Checkpoint:
+    async def update(self, remote: TileSource, cosigned: bool = False, progress: Progress | None = None) -> Checkpoint:
         """Fetch what is new, and put it in place once the log's signature covers it.
 
         Args:

@@ -8,15 +8,20 @@ lets no signature out before the new state is on disk: a crash can cost a cosign
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
-from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_foreign
 from ragseal.ledger.merkle import verify_consistency
-from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier
+from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier, verify_note
 from ragseal.runtime.durable import DirectoryLock, write_durably
+
+LogKeys = NoteVerifier | Sequence[NoteVerifier]  #: one log's key, or several (a new one beside the one given up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,24 @@ def check_growth(older: SignedCheckpoint, newer: SignedCheckpoint, path: Sequenc
         raise ForkError(f"{new.origin} signed two different logs of {new.size} entries", Evidence("fork", *notes))
     if new.size == old.size or old.size == 0:
         if path:
-            raise LedgerError("nothing to prove between these sizes, but a proof was given")
+            raise UnprovenError("nothing to prove between these sizes, but a proof was given")
         return
     try:
         verify_consistency(old.size, new.size, path, old.root, new.root)
     except LedgerError as error:
         raise UnprovenError(f"{new.origin} does not prove that it continues what it signed before ({error})") from None
+
+
+def keys_of(log: LogKeys) -> Sequence[NoteVerifier]:
+    """The keys of one log, all of one name, which is its origin.
+
+    Raises:
+        ConfigurationError: none, or of different names.
+    """
+    keys = [log] if isinstance(log, NoteVerifier) else list(log)
+    if len({key.name for key in keys}) != 1:
+        raise ConfigurationError("the keys of one log have one name, which is its origin")
+    return keys
 
 
 def state_name(origin: str) -> str:
@@ -102,51 +119,101 @@ class Witness:
     def verifier(self) -> NoteVerifier:
         return self._signer.verifier
 
-    def remembered(self, log: NoteVerifier) -> SignedCheckpoint | None:
+    def remembered(self, log: LogKeys) -> SignedCheckpoint | None:
         """The last checkpoint of this log that this witness cosigned; None at first contact.
 
         Raises:
             LedgerError: the memory is unreadable or not what this witness signed.
         """
-        path = self._path(log)
+        keys = keys_of(log)
+        path = self._path(keys)
         try:
             data = path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise LedgerError(f"cannot read the witness's memory {path}: {error.strerror}") from None
-        signed = open_checkpoint(data, log, [self.verifier])
-        if not signed.witnesses:
+        note = Note.parse(data)
+        found = verify_note(note, [*keys, self.verifier])  # a key that the log has given up is no more known here
+        own = tuple(one for one in found if one.verifier == self.verifier)
+        if not own:
             raise LedgerError(f"{path} was not written by this witness (or with another key): use another state folder")
-        return signed
+        checkpoint = Checkpoint.parse(note.text, extensions=True)
+        if checkpoint.origin != keys[0].name:
+            raise LedgerError(f"{path} is about the log {checkpoint.origin!r}: it was moved here by somebody")
+        return SignedCheckpoint(checkpoint, note, own)
 
-    def cosign(self, note: bytes, log: NoteVerifier, path: Sequence[bytes], time: int) -> NoteSignature:
+    def cosign(self, note: bytes, log: LogKeys, path: Sequence[bytes], time: int) -> NoteSignature:
         """Check a checkpoint against memory, remember it, and cosign it at ``time`` (seconds).
 
         ``path`` proves consistency from the remembered size (empty at first contact, from size 0, or the same size).
+        The same checkpoint again within a second gets the same line, and nothing is written.  One caller at a time.
 
         Raises:
             EncodingError, LedgerError: the note does not hold, or the clock went backwards.
             ForkError: it contradicts what this witness cosigned before; nothing is signed or forgotten.
             UnprovenError: it is not proven to continue that; ask again.
         """
-        newer = open_checkpoint(note, log)
-        older = self.remembered(log)
+        keys = keys_of(log)
+        newer = open_foreign(note, keys)
+        older = self.remembered(keys)
         if older is None:
             if path:
-                raise LedgerError("a proof was given, but nothing is remembered of this log")
+                raise UnprovenError("a proof was given, but nothing is remembered of this log")
         else:
             check_growth(older, newer, path)
-            if time < older.witnesses[-1].time:
+            last = older.witnesses[-1]
+            if time < last.time:
                 raise LedgerError("the clock of this witness went backwards: set it right before cosigning again")
+            if time == last.time and newer.note.text == older.note.text:
+                return last.signature
         signature = self._signer.sign(newer.note.text, time)
-        line = next(found for found in newer.note.signatures if log.owns(found))
-        state = Note(newer.note.text, (line, signature)).encode()
+        lines = [found for found in newer.note.signatures if any(key.owns(found) for key in keys)]
+        state = Note(newer.note.text, (*lines, signature)).encode()
         try:
-            write_durably(self._path(log), state, mode=0o600)
+            write_durably(self._path(keys), state, mode=0o600)
         except OSError as error:
             raise LedgerError(f"cannot keep the witness's memory: {error.strerror}; nothing was cosigned") from None
         return signature
 
-    def _path(self, log: NoteVerifier) -> Path:
-        return self._directory / f"{state_name(log.name)}.note"
+    def _path(self, keys: Sequence[NoteVerifier]) -> Path:
+        return self._directory / f"{state_name(keys[0].name)}.note"
+
+
+# --- evidence --------------------------------------------------------------------------------------------------------
+
+
+def standing_alarm(directory: Path, origin: str) -> tuple[str, Path] | None:
+    """An alarm about a log that nobody has moved away: what happened, and the folder with the evidence."""
+    for folder in sorted(directory.glob(f"alarm-{state_name(origin)[:16]}-*")):
+        try:
+            return str(json.loads((folder / "alarm.json").read_text("utf-8"))["message"]), folder
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return "(its description is unreadable)", folder
+    return None
+
+
+def keep_evidence(directory: Path, log: LogKeys, error: ForkError, now: datetime) -> Path:
+    """Write the evidence to a folder of its own: both signed notes verify with the log's public keys alone.
+
+    Raises:
+        LedgerError: it cannot be written.
+    """
+    keys = keys_of(log)
+    folder = directory / f"alarm-{state_name(keys[0].name)[:16]}-{now:%Y%m%dT%H%M%SZ}"
+    evidence = error.evidence
+    about: dict[str, Any] = {
+        "kind": evidence.kind,
+        "message": str(error),
+        "log_key": " ".join(key.vkey() for key in keys),
+        "time": now.isoformat(),
+    }
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for name, note in (("older.note", evidence.older), ("newer.note", evidence.newer)):
+            if note:
+                write_durably(folder / name, Note.parse(note).encode(), mode=0o600)
+        write_durably(folder / "alarm.json", json.dumps(about, indent=1).encode(), mode=0o600)
+    except OSError as problem:
+        raise LedgerError(f"{error}; and the evidence cannot be kept: {problem.strerror}") from None
+    return folder

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.policy import Policy
 from ragseal.prover import assembly, remote, service
 from ragseal.prover.account_commands import accounts
 from ragseal.prover.administration import operations
@@ -177,6 +178,10 @@ def commit(
               "Repeatable.")  # fmt: skip
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
               help="An observer's public key: strangers cannot displace its cosignatures. Repeatable.")  # fmt: skip
+@click.option("--witness-policy", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+              help="Submit checkpoints to the witnesses of this file (C2SP tlog-policy) that have a URL.")  # fmt: skip
+@click.option("--witness-every", type=click.FloatRange(min=5.0), default=10.0, show_default=True,
+              help="Seconds between two submissions.")  # fmt: skip
 @click.option("--next", "next_policy", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Commit, draw and open windows of this policy one after the other, by itself.")  # fmt: skip
 @click.option("--every", default="24h", show_default=True, help="With --next: from one opening to the next "
@@ -189,7 +194,11 @@ def commit(
 @click.option("--auditor", "seats", multiple=True, metavar="[NAME=]KEY", help="With --next: as of `commit`.")
 @click.option("--retain", metavar="TIME", help="For how long a closed window keeps texts, queries and secrets "
               "(default 14d, at most 29d); remembered.")  # fmt: skip
+@click.option("--verdicts/--no-verdicts", default=True, show_default=True,
+              help="Enter verdicts that a window's auditor hands in.")  # fmt: skip
 @server_tls
+@click.option("--public", metavar="HOST:PORT", help="Serve the public ledger over HTTP too, as C2SP tlog-tiles; with "
+              "the same TLS files.")  # fmt: skip
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
 def serve(
@@ -201,13 +210,17 @@ def serve(
     tick: float,
     observers: tuple[str, ...],
     witnesses: tuple[str, ...],
+    witness_policy: Path | None,
+    witness_every: float,
     next_policy: Path | None,
     every: str,
     pattern: str,
     agreed: float | None,
     seats: tuple[str, ...],
     retain: str | None,
+    verdicts: bool,
     own: ServerTls,
+    public: str | None,
     reflection: bool,
     as_json: bool,
 ) -> None:
@@ -223,11 +236,18 @@ def serve(
         schedule.check()
     rules = BeaconRules(participants, beacon_wait, _observers(observers))
     serve_options = ServeOptions(
-        proofs == "eager", tick, rules, witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses]
+        proofs == "eager",
+        tick,
+        rules,
+        witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses],
+        verdicts=verdicts,
+        witness_policy=None if witness_policy is None else Policy.load(witness_policy),
+        witness_every=witness_every,
     )
 
-    def ready(address: str) -> None:
-        tell_result(as_json, {"listening": address}, f"listening on {address}")
+    def ready(address: str, tiles: str) -> None:
+        values = {"listening": address, **({"public": tiles} if tiles else {})}
+        tell_result(as_json, values, f"listening on {address}" + (f", tiles on {tiles}" if tiles else ""))
         sys.stdout.flush()
 
     with _running(directory) as provider:
@@ -235,7 +255,7 @@ def serve(
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() as progress:
             fsck.check_start(provider, progress)
-        options = service.Listening(listen, own, reflection)
+        options = service.Listening(listen, own, reflection, public)
         asyncio.run(service.run(provider, serve_options, options, ready, schedule))
 
 

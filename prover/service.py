@@ -18,12 +18,14 @@ from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, Registry
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
 from ragseal.prover.administration.service import AdminServer
+from ragseal.prover.edges import LedgerEdges, beside_http
 from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import RollOver, Schedule
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
+from ragseal.runtime.limits import DEFAULT
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
@@ -157,6 +159,11 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
         for chunk in _chunks(await self._serving.deliveries.answer(ask, request.signature)):
             yield chunk
 
+    @answers
+    async def SubmitVerdict(self, request: provider_pb2.SubmitVerdictRequest, context: Any) -> Any:
+        await asyncio.shield(self._serving.verdicts.submit(request.canonical))
+        return provider_pb2.SubmitVerdictResponse()
+
     # --- the provider itself ---
 
     @answers
@@ -180,6 +187,7 @@ class Listening:
     address: str  #: host:port; port 0 takes a free one
     tls: ServerTls = LOOPBACK_ONLY
     reflection: bool = False
+    public: str | None = None  #: host:port of the log's tiles over HTTP, with the same TLS files; None: not served
 
 
 class Server:
@@ -201,6 +209,8 @@ class Server:
         self._listening = listening
         self._health = health.Health(*SERVICES)
         self.address = ""
+        self.public_address = ""
+        self._edges: LedgerEdges | None = None
 
     async def start(self) -> None:
         """Bind, then serve.
@@ -211,19 +221,28 @@ class Server:
         """
         listening = self._listening
         credentials = listening.tls.credentials()
-        self._server = new_server()
+        self._server = new_server(beside_http() if listening.public is not None else DEFAULT)
         ProviderServicer(self.serving).mount(self._server)
-        public, named = self._provider.journal.public, self.serving.serve_options.witnesses
-        book = CosignatureBook(self._provider.state.ledger_directory, public, named)
+        public, options = self._provider.journal.public, self.serving.serve_options
+        book = CosignatureBook(
+            self._provider.state.ledger_directory, public, options.witnesses, policy=options.witness_policy
+        )
         LedgerServicer(public, book).mount(self._server)
+        edges = LedgerEdges(public, book, options.witness_policy, options.witness_every)
         self._health.mount(self._server)
         if listening.reflection:
             names = (*SERVICES, health.SERVICE, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
         port = bind(self._server, listening.address, credentials, listening.tls.plain)
-        await self.serving.start()
-        await self._admin.start()
-        await self._server.start()
+        self._edges = edges
+        self.public_address = await edges.start(listening.public, listening.tls)
+        try:
+            await self.serving.start()
+            await self._admin.start()
+            await self._server.start()
+        except BaseException:
+            await edges.stop()
+            raise
         if self.rollover is not None:
             self._rolling = asyncio.create_task(self.rollover.run())
         self._health.say(True)
@@ -245,6 +264,8 @@ class Server:
             self._rolling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._rolling
+        if self._edges is not None:
+            await self._edges.stop()
         await asyncio.gather(self._server.stop(GRACE), self._admin.stop(GRACE))
         await self.serving.stop()
 
@@ -253,10 +274,10 @@ async def run(
     provider: Provider,
     serve_options: ServeOptions,
     listening: Listening,
-    ready: Callable[[str], None],
+    ready: Callable[[str, str], None],
     schedule: Schedule | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; ``ready`` is told the address once calls are taken."""
+    """Serve until SIGINT or SIGTERM; ``ready`` is told the address, and that of the tiles, once calls are taken."""
     server = Server(provider, serve_options, listening, schedule)
     await server.start()
     stopping = asyncio.Event()
@@ -265,7 +286,7 @@ async def run(
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stopping.set)
     try:
-        ready(server.address)
+        ready(server.address, server.public_address)
         if provider.journal.history.newest is None and schedule is None:
             log.warning("no window is committed yet, so nobody gets answers: run `ragseal-provider commit`")
         await stopping.wait()

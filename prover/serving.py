@@ -23,6 +23,7 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.policy import Policy
 from ragseal.prover.attestation.answering import AnsweringContext, Attestation
 from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
@@ -35,6 +36,7 @@ from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.update_secrets import update_key
 from ragseal.prover.ticks import Ticks
+from ragseal.prover.verdicts import Verdicts
 
 FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
 ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
@@ -53,6 +55,9 @@ class ServeOptions:
     beacon: BeaconRules = field(default_factory=BeaconRules)
     publish: float = COARSE_TIME  #: seconds; the public log shows new records at multiples of it, 0: at once
     witnesses: Sequence[NoteVerifier] = ()  #: whose cosignatures strangers' can neither displace nor hide
+    verdicts: bool = True  #: auditors' verdicts are entered in the ledger
+    witness_policy: Policy | None = None  #: whose witnesses are submitted to, and whose quorum `cosigned` has
+    witness_every: float = 10.0  #: seconds between two submissions
 
 
 class Serving:
@@ -100,6 +105,7 @@ class Serving:
             self.ticks.open,
         )
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
+        self.verdicts = Verdicts(journal, serve_options.verdicts)
         journal.public.live = serve_options.publish <= 0
         self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
         self.warns_of_ends = True  #: the operator, who commits the next window

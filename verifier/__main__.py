@@ -32,10 +32,10 @@ from ragseal.runtime.terminal import (
     version,
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
-from ragseal.verifier import audit_command, service
-from ragseal.verifier.audit import Target, class_build, find_shape
-from ragseal.verifier.ceremony import ceremony
-from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
+from ragseal.verifier import audit_command, service, trust_command
+from ragseal.verifier.audit import Target, class_build
+from ragseal.verifier.ceremony import commands as ceremony_commands
+from ragseal.verifier.evidence import AUDITOR, UNKNOWN
 from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.participant import Stage
 from ragseal.verifier.probe import commands
@@ -167,47 +167,7 @@ def keygen(directory: Path, class_name: str, cache: Path, powers: Path | None, a
     )
 
 
-@main.command()
-@STATE
-@click.option(
-    "--class",
-    "class_name",
-    required=True,
-    help="Circuit class that the key is of, a size of the estimate's such as estimate-112, or thinning-2304.",
-)
-@click.option(
-    "--file",
-    "source",
-    required=True,
-    type=click.Path(path_type=Path, exists=True),
-    help="A .zkey, a key folder, or a verifying_key.bin.",
-)
-@click.option("--key-digest", required=True, help="The digest that you checked, 64 hexadecimal digits.")
-@click.option(
-    "--made-by",
-    required=True,
-    type=click.Choice([CEREMONY, PROVIDER]),
-    help="ceremony: you checked circuit, phase 1 and a contribution that you trust.  provider: no audit has a verdict.",
-)
-@JSON
-def trust(directory: Path, class_name: str, source: Path, key_digest: str, made_by: str, as_json: bool) -> None:
-    """Configure a verifying key that somebody else made.
-
-    Only configured keys are ever used: a manifest cannot bring its own.
-    """
-    state = State(directory)
-    cls, digest = find_shape(class_name)
-    try:
-        expected = bytes.fromhex(key_digest)
-    except ValueError:
-        raise ConfigurationError("--key-digest: 64 hexadecimal digits are expected") from None
-    line = state.import_key(source, cls, digest, expected, made_by)
-    note = "; audits under it end in NO VERDICT" if made_by == PROVIDER else ""
-    tell_result(
-        as_json,
-        {"key_digest": line.key_digest, "class": class_name, "made_by": made_by, "path": line.path},
-        f"key {line.key_digest} of class {class_name} is configured, made by {made_by}{note}",
-    )
+trust_command.register(main, STATE)
 
 
 @main.command()
@@ -219,7 +179,14 @@ def keys(directory: Path, as_json: bool) -> None:
     lines = state.key_entries()
     own = state.public_key
     values = [
-        {"key_digest": k.key_digest, "class": k.class_name, "made_by": k.maker(own), "path": k.path} for k in lines
+        {
+            "key_digest": k.key_digest,
+            "class": k.class_name,
+            "made_by": k.maker(own),
+            "path": k.path,
+            "participants": k.participants,
+        }
+        for k in lines
     ]
     text = "\n".join(f"{k.key_digest}  {k.class_name}  made by {_maker(k, own)}" for k in lines)
     tell_result(as_json, {"keys": values}, text or "no keys yet: `keygen --class NAME` makes one")
@@ -242,7 +209,7 @@ def _maker(line: KeyEntry, own: bytes) -> str:
     maker = line.maker(own)
     if maker == UNKNOWN:
         return f"{maker}: this folder did not sign that it is {line.made_by}; keygen or trust writes the line anew"
-    return maker
+    return ", ".join([maker, *line.participants])
 
 
 # --- windows ---------------------------------------------------------------------------------------------------------
@@ -323,9 +290,9 @@ def serve(
 
 
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
-main.add_command(ceremony)
+ceremony_commands.register(main, STATE)
 commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
-verdict_commands.register(main, STATE)
+verdict_commands.register(main, STATE, PROVIDER_OPTION)
 
 
 @main.command("show")

@@ -18,6 +18,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.policy import Policy
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import ReceiptFile, read_receipt
@@ -26,6 +27,7 @@ from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
+from ragseal.verifier.signed.log import PROOF_NAME, VerdictLog
 from ragseal.verifier.signed.statement import FILE_NAME, signed_verdict
 from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
@@ -142,6 +144,7 @@ class Terms:
     relies_on: bytes | None = None  #: key of an auditor whose part in the beacon counts where this one had none
     patience: float = PATIENCE  #: seconds
     deadline: float = DEADLINE  #: seconds
+    witness_policy: Policy | None = None  #: whose quorum is required
 
 
 def conduct(
@@ -149,7 +152,8 @@ def conduct(
 ) -> tuple[Verdict, dict[str, Any]]:
     """Audit a window, keep what was found, and write report.json, report.html and the signed verdict into ``out``.
 
-    What cannot be written changes no verdict: it stands in the verdict's ``unkept``, and the caller says it beside.
+    The verdict is in the auditor's own log before it is written or returned, wherever that log can be written.  What
+    cannot be written changes no verdict: it stands in the verdict's ``unkept``, and the caller says it beside.
     """
     end = around.clock() + terms.deadline
     shown = _Shown(around.progress)
@@ -159,7 +163,7 @@ def conduct(
         with target.connect(Patience(terms.patience, end, shown.waiting, around.clock)) as evidence:
             verdict = audit(
                 evidence,
-                replace(auditor, since=terms.since, relies_on=terms.relies_on),
+                replace(auditor, since=terms.since, relies_on=terms.relies_on, witness_policy=terms.witness_policy),
                 around,
                 window=terms.window,
                 sample=terms.sample,
@@ -174,17 +178,41 @@ def conduct(
         Verdicts(state.directory, target.log_key).keep(verdict, around.now)
     except AuditError as error:
         verdict.unkept.append(str(error))
-    values = document.build(verdict)
+    signed, proof, values = _entered(state, target, verdict, around.now)
     try:
         if out is not None:
-            signed = signed_verdict(
-                verdict, values, document.to_json(values), target.log_key, around.now, state.identity
-            )
-            document.save(out, values, page.render(values), {FILE_NAME: signed})
-    except AuditError as error:
+            beside = {FILE_NAME: signed, **({PROOF_NAME: proof} if proof else {})}
+            document.save(out, values, page.render(values), beside)
+            if not proof:  # what an earlier audit left there is about another verdict
+                (out / PROOF_NAME).unlink(missing_ok=True)
+    except (AuditError, OSError) as error:
         verdict.unkept.append(str(error))
         values = document.build(verdict)
     return verdict, values
+
+
+def _entered(state: State, target: Target, verdict: Verdict, now: int) -> tuple[bytes, bytes, dict[str, Any]]:
+    """The verdict, signed, and in the auditor's own log before anybody has it.  SPEC D.19.
+
+    Where the log cannot be written the verdict is signed without it, and says so of itself; nothing else changes.
+
+    Returns:
+        The envelope, the proof that it is entered (empty where it is not), and the report that it names.
+    """
+
+    def sign(verdicts: NoteVerifier | None) -> tuple[bytes, dict[str, Any]]:
+        values = document.build(verdict)
+        report = document.to_json(values)
+        return signed_verdict(verdict, values, report, target.log_key, now, state.identity, verdicts), values
+
+    log = VerdictLog(state.directory, state.public_key)
+    try:
+        signed, values = sign(log.verifier())
+        return signed, log.enter(signed).proof.to_text(), values
+    except (AuditError, OSError) as error:
+        verdict.unkept.append(f"the verdict is not in this auditor's log of verdicts: {error}")
+    signed, values = sign(None)
+    return signed, b"", values
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragseal.accounting.rounding import upward
+from ragseal.ledger.policy import Policy
 from ragseal.runtime.terminal import JSON, client_tls
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier import service
@@ -24,7 +25,7 @@ from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receip
 from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.patience import PATIENCE
-from ragseal.verifier.report import claim, guess
+from ragseal.verifier.report import board, claim, guess
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State
@@ -122,6 +123,12 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         help=f"Exit with status 0 on a PASS even if other windows of the period have none (else {EXIT_OTHER_WINDOWS}).",
     )
     @click.option(
+        "--witness-policy",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Ask that a quorum of this file's witnesses (C2SP tlog-policy) cosigned the ledger to the window's end.",
+    )
+    @click.option(
         "--patience",
         type=seconds,
         default=PATIENCE,
@@ -149,9 +156,8 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     def audit(
         directory: Path, provider: str, log_key: str, tls: ClientTls, window: str, sample: int | None,
         estimate_blocks: int, period_from: int | None, beacon_of: str | None, receipts: Path | None,
-        require_epsilon: float | None,
-        require_full: bool, only_this_window: bool, patience: float, deadline: float, log_bytes: int, out: Path,
-        as_json: bool,
+        require_epsilon: float | None, require_full: bool, only_this_window: bool, witness_policy: Path | None,
+        patience: float, deadline: float, log_bytes: int, out: Path, as_json: bool,
     ) -> None:  # fmt: skip
         """Check a closed window step by step and issue the verdict.
 
@@ -178,14 +184,18 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
             relies_on=None if beacon_of is None else named_key(beacon_of, "--beacon-of"),
             patience=patience,
             deadline=deadline,
+            witness_policy=None if witness_policy is None else Policy.load(witness_policy).of(target.log_key),
         )
         console = Console(stderr=True, highlight=False)
         with console.status("reading the log") as status:
             # as Text: names and error texts of others are in it, and brackets would be read as markup
             around = service.environment(lambda number, title: status.update(Text(f"step {number}: {title}")))
             verdict, values = conduct(state, target, replace(around, log_bytes=log_bytes), terms, out)
+        graded = board.in_words(values)
         insufficient = not_enough(verdict, require_epsilon, require_full) if verdict.passed else ""
         _print(console, verdict, out, insufficient)
+        if graded:
+            console.print(f"protection: {graded}", markup=False)
         click.echo(json.dumps(values) if as_json else verdict.line())
         sys.exit(status_of(verdict, only_this_window, insufficient))
 

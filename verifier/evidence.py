@@ -23,6 +23,7 @@ from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.policy import Policy
 
 AUDITOR, CEREMONY, PROVIDER, UNKNOWN = "auditor", "ceremony", "provider", "unknown"  #: who made a key
 
@@ -119,6 +120,9 @@ class Evidence(Protocol):
     def checkpoint(self) -> bytes:
         """The newest signed note of the log."""
 
+    def cosigned(self) -> bytes | None:
+        """The newest note that is served as witnessed; None without one.  Asked for under a witness policy only."""
+
     def entries(self, start: int, stop: int) -> Sequence[bytes]:
         """The log's entries [start, stop), all of them."""
 
@@ -187,6 +191,13 @@ class ConfiguredKey(Generic[K_co]):
     class_digest: bytes  #: of the class the key was made for
     made_by: str  #: AUDITOR, CEREMONY or PROVIDER
     load: Callable[[], K_co] = field(repr=False, compare=False)
+    participants: tuple[str, ...] = ()  #: of a ceremony: the parties whom this auditor knows
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What a step says of where the key comes from."""
+        known = {"participants": self.participants} if self.made_by == CEREMONY else {}
+        return {"made_by": self.made_by, **known}
 
 
 def newest_links(manifest: bytes, signed: bytes) -> bytes:
@@ -237,6 +248,7 @@ class Auditor:
     neighbours: Callable[[Any, Sequence[tuple[str, bytes]], bytes], Sequence[Any]] = lambda log, windows, audited: ()
     relies_on: bytes | None = None  #: key of an auditor whose part in a beacon counts where this one had none
     since: int | None = None  #: the period begins no later than this (seconds since 1970), whatever the policy says
+    witness_policy: Policy | None = None  #: whose quorum has to have cosigned the log up to the window's close
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ folder that it was written in; in any other folder the key is there, and its mak
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,12 +17,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AttestationError, ConfigurationError
+from ragseal.kernel.printable import printable
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
 
 KEYS_FILE = "keys.json"
 PURPOSE = "auditor-key-line"
 _ANOTHER = re.compile(f"{AUDITOR}:[0-9a-f]{{64}}")
+_OPTIONAL = {"signature", "ceremony"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,13 @@ class KeyEntry:
     made_by: str
     path: str  #: not signed: a folder may be moved, and the key that lies there has to give the digest
     signature: str = ""  #: of the folder's identity, 128 hexadecimal digits
+    ceremony: str = ""  #: what a ceremony's key was taken for, as JSON (:mod:`ragseal.verifier.ceremony.trusting`)
 
     @classmethod
     def read(cls, values: Any) -> KeyEntry:
         """Raises ConfigurationError: not such an entry."""
         names = list(cls.__dataclass_fields__)
-        if not isinstance(values, dict) or not set(names[:-1]) <= set(values) <= set(names):
+        if not isinstance(values, dict) or not set(names) - _OPTIONAL <= set(values) <= set(names):
             raise ConfigurationError(f"{KEYS_FILE}: an entry has exactly the fields {', '.join(names)}")
         if not all(isinstance(value, str) for value in values.values()):
             raise ConfigurationError(f"{KEYS_FILE}: every field is text")
@@ -58,7 +62,7 @@ class KeyEntry:
         return bytes.fromhex(self.key_digest)
 
     def _body(self) -> bytes:
-        parts = (self.key_digest, self.class_name, self.class_digest, self.made_by)
+        parts = (self.key_digest, self.class_name, self.class_digest, self.made_by, self.ceremony)
         return tagged_hash(PURPOSE, *(part.encode() for part in parts))
 
     def signed(self, identity: Ed25519PrivateKey) -> KeyEntry:
@@ -66,12 +70,24 @@ class KeyEntry:
         return replace(self, signature=signature.sign(identity, PURPOSE, self._body()).hex())
 
     def maker(self, identity: bytes) -> str:
-        """Who made the key, as far as the folder with this public key has signed it: ``made_by``, or UNKNOWN."""
+        """Who made the key, as far as the folder with this public key has signed it: ``made_by``, or UNKNOWN.
+
+        A ceremony's key that says of nobody whom this auditor knew is nobody's.
+        """
         try:
             signature.verify(identity, PURPOSE, self._body(), bytes.fromhex(self.signature))
         except (AttestationError, ValueError):
             return UNKNOWN
-        return self.made_by
+        return UNKNOWN if self.made_by == CEREMONY and not self.participants else self.made_by
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """Of a ceremony's key: the parties whom the auditor knew when it took the key, fit for a terminal."""
+        try:
+            known = json.loads(self.ceremony)["known"]
+            return tuple(f"{printable(one['name'])[:80]} ({one['key'][:16]})" for one in known)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return ()
 
 
 def read_digest(text: str) -> bytes:

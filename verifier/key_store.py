@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.runtime.durable import write_durably
-from ragseal.verifier.evidence import UNKNOWN, ConfiguredKey
+from ragseal.verifier.evidence import CEREMONY, UNKNOWN, ConfiguredKey
 from ragseal.verifier.files import locked, read_json, write
 from ragseal.verifier.key_entries import KEYS_FILE, KeyEntry
 
@@ -68,17 +68,21 @@ class KeyStore:
         """
         with locked(self.directory, KEYS_FILE):
             lines = self.key_entries()
-            for other in lines:
-                maker = other.maker(self.public_key)
-                if other.key_digest == line.key_digest and maker not in (UNKNOWN, line.made_by):
-                    raise ConfigurationError(
-                        f"key {line.key_digest[:16]} is configured as made by {other.made_by!r}; keys do not change "
-                        f"hands: remove its entry from {self.directory / KEYS_FILE} first if that was wrong"
-                    )
+            self.check_origin(line.key_digest, line.made_by, lines)
             kept = [other for other in lines if other.key_digest != line.key_digest]
             kept.append(line.signed(self.identity))
             data = json.dumps([asdict(entry) for entry in kept], indent=1).encode() + b"\n"
             write(self.directory / KEYS_FILE, data)
+
+    def check_origin(self, key_digest: str, made_by: str, lines: Sequence[KeyEntry] | None = None) -> None:
+        """A key may be configured as made by this party.  Raises ConfigurationError: it is another's already."""
+        for other in self.key_entries() if lines is None else lines:
+            maker = other.maker(self.public_key)
+            if other.key_digest == key_digest and maker not in (UNKNOWN, made_by):
+                raise ConfigurationError(
+                    f"key {key_digest[:16]} is configured as made by {other.made_by!r}; keys do not change "
+                    f"hands: remove its entry from {self.directory / KEYS_FILE} first if that was wrong"
+                )
 
     def key_path(self, line: KeyEntry) -> Path:
         """The key's folder, or its verifying_key.bin."""
@@ -92,8 +96,13 @@ class KeyStore:
                 return path
         raise ConfigurationError(f"this auditor holds no proving key {digest.hex()[:16]}: ListKeys says which it does")
 
-    def import_key(self, source: Path, cls: Shape, class_digest: bytes, expected: bytes, made_by: str) -> KeyEntry:
+    def import_key(
+        self, source: Path, cls: Shape, class_digest: bytes, expected: bytes, made_by: str, ceremony: str = ""
+    ) -> KeyEntry:
         """Copy a key of somebody else (.zkey, key folder or verifying_key.bin) here and configure it.
+
+        Args:
+            ceremony: of a ceremony's key, what it is taken for (:attr:`KeyEntry.ceremony`).
 
         Raises:
             ConfigurationError: the file's key has another digest than ``expected``, or cannot be read.
@@ -115,7 +124,7 @@ class KeyStore:
             raise ConfigurationError(
                 f"{file} holds the key {paths.digest.hex()}, not the one that you named: it was not trusted"
             )
-        line = self.line_of(paths, cls, class_digest, made_by)
+        line = replace(self.line_of(paths, cls, class_digest, made_by), ceremony=ceremony)
         self.add_key(line)
         return line
 
@@ -174,7 +183,9 @@ class KeyStore:
     def _configured(self, line: KeyEntry, load: Callable[[], V]) -> ConfiguredKey[V]:
         """A line of keys.json as an audit takes it."""
         digest = bytes.fromhex(line.class_digest)
-        return ConfiguredKey(line.digest, line.class_name, digest, line.maker(self.public_key), load)
+        maker = line.maker(self.public_key)
+        known = line.participants if maker == CEREMONY else ()
+        return ConfiguredKey(line.digest, line.class_name, digest, maker, load, known)
 
     def _entries_of(self, sizes: Builds[Any]) -> list[KeyEntry]:
         """Keys of these sizes of a circuit, as they are built here."""

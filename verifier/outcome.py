@@ -100,6 +100,7 @@ class Verdict:
     verdict: str = NO_VERDICT
     mode: str = "full"
     keys: str = "not reached"
+    participants: tuple[str, ...] = ()  #: of the ceremony that made the keys: those whom this auditor knows
     coin_keys: str = ""  #: who made the key that thinning is proven under; empty where the claim has no coin
     beacon_of: str = ""  #: the auditor whose nonce the beacon rests on, in its name there; empty if it is this one's
     origin: str = ""  #: name of the log, from the auditor's own key of it

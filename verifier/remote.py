@@ -59,6 +59,9 @@ class RemoteEvidence:
     def checkpoint(self) -> bytes:
         return self._ask(lambda: self._ledger.checkpoint())
 
+    def cosigned(self) -> bytes | None:
+        return self._ask(lambda: self._ledger.cosigned())
+
     def entries(self, start: int, stop: int) -> list[bytes]:
         found: list[bytes] = []
         while start + len(found) < stop:
@@ -88,6 +91,10 @@ class RemoteEvidence:
 
     def open_beacon(self, canonical: bytes) -> None:
         self._call(self._stub.OpenBeacon, provider_pb2.OpenBeaconRequest(canonical=canonical), 2 * self._timeout)
+
+    def submit_verdict(self, canonical: bytes) -> None:
+        """Hand in an AuditVerdict for the provider's ledger."""
+        self._call(self._stub.SubmitVerdict, provider_pb2.SubmitVerdictRequest(canonical=canonical))
 
     # --- what only the window's auditor is given ---
 

@@ -11,6 +11,7 @@
     links/<manifest>.bin    the first signed list of links of a window, on disk before a block is asked for
     checkpoints/<log>.note  the newest checkpoint seen of a log
     verdicts/<manifest>-<log>.json what was found of a window in a log (:mod:`ragseal.verifier.verdicts`)
+    verdict-log/            the log of all verdicts, public, with a key of its own (:mod:`ragseal.verifier.signed.log`)
     reports/<audit>/        reports of audits that were asked for over the wire, the newest ones
 
 Every file is there completely or not at all.  A nonce is never drawn twice for a manifest and a checkpoint is never

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.verdict import AuditVerdict
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.files import locked, read_json, write
 from ragseal.verifier.outcome import CHANGED, FAIL, NO_VERDICT, NOT_AUDITED, PASS, SAMPLED_PASS, Neighbour, Verdict
@@ -146,8 +147,8 @@ def _notes(verdict: Verdict) -> dict[str, str]:
 
 
 def _touched(log: LogView, manifest: bytes, since: int) -> bool:
-    """Whether the log has an entry of a window after the size at which it was audited."""
-    return any(_belongs(message, manifest) for message in log.messages[since:])
+    """Whether the log has an entry of a window after the size at which it was audited; verdicts change nothing."""
+    return any(_belongs(message, manifest) for message in log.messages[since:] if not isinstance(message, AuditVerdict))
 
 
 def _belongs(message: Any, manifest: bytes) -> bool:

@@ -2,7 +2,7 @@
 """Phase D, verification: the numbered checklist that ends in a verdict.  SPEC D.
 
  1. log            the checkpoint's signature; every entry re-hashed to its root; append-only from every receipt's root
-                   and from the checkpoint that this auditor remembers
+                   and from the checkpoint that this auditor remembers; cosigned by a quorum, where one is asked for
  2. manifest       signed, well-formed, in the log before the window; policy within its class; nothing used twice; no
                    overlap with another window
  3. keys           the verifying key is in the auditor's own configuration, and who made it
@@ -113,6 +113,7 @@ from ragseal.verifier.steps.recorder import Recorder
 from ragseal.verifier.steps.records import LoggedRecord, Placed, check_accounts, check_order, check_registry
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
 from ragseal.verifier.steps.versions import Versions, check_updates, check_versions
+from ragseal.verifier.steps.witnesses import check_witnessed
 
 STEPS = range(1, 12)
 EFFORT = Effort()  #: how much certificate of the estimate is asked for by default
@@ -274,6 +275,9 @@ class _Audit(Checklist):
         alone = part(11, lambda say: check_advertised(window(), table(), say), claims=True)
         part(11, lambda say: self._budget(log(), window(), accounted(), alone(), tallies(), say), claims=True)
 
+        # 1 again: that others were shown this log too, where this auditor asks for witnesses.
+        part(1, lambda say: self._witnessed(log(), life(), say), asks=auditor.witness_policy is not None)
+
         # All this took its time: another process may have been shown more of the log since, or another log.
         if self.open is None:
             part(1, lambda say: self._catch_up(log()))
@@ -327,6 +331,11 @@ class _Audit(Checklist):
             tree, self.evidence, self.auditor.log_key, self.auditor.remember, self.around.log_bytes, self.may_ask
         )
 
+    def _witnessed(self, log: LogView, life: WindowSpan, say: Recorder) -> None:
+        if self.auditor.witness_policy is not None:
+            policy, most = self.auditor.witness_policy, self.around.log_bytes
+            check_witnessed(policy, self.evidence, self.auditor.log_key, log, life.close_index, most, say)
+
     def _remembered(self, tree: LogTree) -> LogTree:
         found = self._catch_up(tree)
         self.result.log = found.signed
@@ -356,7 +365,7 @@ class _Audit(Checklist):
 
     def _key(self, window: Window, say: Recorder) -> Key:
         configured, key = check_key(self.auditor, window, say)
-        self.result.keys = configured.made_by
+        self.result.keys, self.result.participants = configured.made_by, configured.participants
         return key
 
     def _coin_key(self, window: Window, say: Recorder) -> ThinningKey | None:

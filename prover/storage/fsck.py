@@ -65,7 +65,8 @@ _TOP = {
     "windows",
     "keys",
 }
-_LEDGER = {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm", "log.sqlite-journal", "checkpoint", "lock", "cosignatures"}
+_LEDGER = {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm", "log.sqlite-journal", "checkpoint", "lock"}
+_LEDGER |= {"cosignatures", "quorum"}
 _LEDGER |= {path.name for path in spares_of(Path("checkpoint"))}
 _SECRET = {SETTINGS, KEY_FILE, LOG_KEY_FILE, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"}
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}|\.incoming-.*")

@@ -36,7 +36,9 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.verdict import AuditVerdict
 from ragseal.kernel.versions import ANSWERING, IndexUpdate, tick_at
+from ragseal.prover.storage.audit_verdicts import check_verdict
 
 
 class Stage(Enum):
@@ -70,6 +72,7 @@ class Window:
     updates: list[tuple[int, IndexUpdate]] = field(default_factory=list)  #: with their places in the ledger
     close: WindowClose | None = None
     numbers: dict[bytes, int] = field(default_factory=dict)  #: of updates, by the digest of each of their versions
+    verdicts: dict[bytes, AuditVerdict] = field(default_factory=dict)  #: of its auditor, by their envelopes' digests
 
     @property
     def manifest(self) -> Manifest:
@@ -275,9 +278,11 @@ class Window:
 class History:
     """Every window of one ledger, oldest first."""
 
-    def __init__(self, origin: str, provider_key: bytes) -> None:
+    def __init__(self, origin: str, provider_key: bytes, log: bytes = b"") -> None:
+        """``log``: its :func:`ragseal.kernel.verdict.log_digest`; without it no verdict is taken."""
         self.origin = origin
         self.provider_key = provider_key
+        self.log = log
         self.windows: dict[bytes, Window] = {}
         self._open: Window | None = None
 
@@ -411,6 +416,10 @@ class History:
             self.windows[digest] = Window(message, digest, index)
             return message
         window = self.window(message.manifest)  # type: ignore[attr-defined]
+        if isinstance(message, AuditVerdict):  # comes when the window is over, and moves nothing
+            check_verdict(message, window.manifest, window.verdicts, self.log)
+            window.verdicts[message.digest] = message
+            return message
         if window is not self.newest and window is not self._open:
             raise CommitmentError(f"window {window.manifest.window!r} is over: a newer manifest is in the ledger")
         if isinstance(message, BeaconCommit):

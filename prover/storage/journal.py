@@ -16,6 +16,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
+from ragseal.kernel.verdict import log_digest
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.log import MAX_ENTRY_BYTES, Appended, Log
 from ragseal.ledger.published import PublicLog
@@ -44,7 +45,7 @@ class Journal:
             LedgerError: an entry that this program would never have written.
         """
         self.ledger = ledger
-        self.history = History(ledger.origin, provider_key)
+        self.history = History(ledger.origin, provider_key, log_digest(ledger.verifier.vkey()))
         self._next = 0
         self._failure: str | None = None
         for entry in read_entries(ledger):

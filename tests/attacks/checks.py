@@ -16,7 +16,9 @@ import pytest
 
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
+from ragseal.client import history
 from ragseal.client import versions as client_versions
+from ragseal.client import witnesses as client_witnesses
 from ragseal.groth16.views import EstimateView, ThinningView
 from ragseal.kernel import attestation, certificate, coin_period, emptied, encoding, field, folding, opening, thinning
 from ragseal.kernel import commitment as phase_a
@@ -25,12 +27,15 @@ from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.ledger import observer, witness
+from ragseal.ledger import cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
+from ragseal.prover.storage import audit_verdicts
 from ragseal.prover.storage.history import History, Window
+from ragseal.verifier import verdicts as kept_verdicts
 from ragseal.verifier import verification
+from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
     beacon,
     coins,
@@ -46,6 +51,7 @@ from ragseal.verifier.steps import (
     receipts,
     records,
     versions,
+    witnesses,
 )
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
@@ -109,6 +115,12 @@ LOG_COMPLETE = Guard(log, "read_tree", "the log gave")
 LOG_EXTENDS = Both((Guard(log.LogTree, "extends", "the log was forked"), Check(verification, "one_history")))
 LOG_GROWS = Guard(log.LogTree, "extends", "_stale(")
 OBSERVER_CONSISTENCY = Both((Check(observer, "check_growth"), Check(witness, "check_growth")))
+WITNESS_GROWTH = Check(witness, "check_growth")
+WITNESS_LINE = Check(cosignatures.NoteVerifier, "verify", lambda *_: 1000)
+QUORUM = Check(policy.Policy, "reached_by", lambda *_: True)
+CLIENT_TO_THE_OPENING = Guard(client_witnesses.Witnesses, "check", "a quorum of witnesses cosigned")
+AUDIT_TO_THE_CLOSE = Guard(witnesses, "check_witnessed", "the window ends with entry")
+ONE_HISTORY_OF_AN_ACCOUNT = Check(history, "verify_consistency")
 OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries before")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
@@ -210,9 +222,9 @@ LINKS_BETWEEN_COMPONENTS = Check(certificate.Listing, "sign", _free_if_spanning)
 THINNING_PAIRING = Check(ThinningView, "verify")
 THINNING_LINK = Check(thinning, "verify_opening")
 THINNING_COLUMNS = Check(thinning, "verify_columns")
-THINNING_KEY = Guard(thinning, "verify_thinning", "the statement names another thinning key")
+THINNING_KEY = Guard(thinning, "check_keys", "the statement names another thinning key")
 THINNING_FILE = Guard(thinning, "verify_thinning", "other thinned columns than the file's")
-THINNING_SHARE = Guard(thinning.ThinningStatement, "__post_init__", "a slot is hidden in")
+THINNING_SHARE = Guard(thinning, "check_share", "a slot is hidden in")
 
 
 def _hash_without(tag: str, part: int, module: Any = thinning) -> Check:
@@ -299,7 +311,28 @@ PROVIDER_THINNED_TENANTS = Guard(Window, "add_thinning", "not those of the manif
 PROVIDER_THINNED = Guard(Window, "add_open", "after its indices are thinned")
 PROVIDER_COIN_ONCE = Guard(History, "check_manifest", "coin seed of window")
 
+# --- verdicts in logs ------------------------------------------------------------------------------------------------
+
+VERDICT_AUDITOR = Guard(audit_verdicts, "check_verdict", "no other auditor's signature")
+VERDICT_SIGNED = Guard(audit_verdicts, "check_verdict", "message.verify()")
+VERDICT_LOG = Guard(audit_verdicts, "check_verdict", "a log of another key")
+VERDICT_ONCE = Guard(audit_verdicts, "check_verdict", "is in the ledger already")
+VERDICTS_BOUNDED = Guard(audit_verdicts, "check_verdict", "as many as it takes")
+VERDICT_CHANGES_NOTHING = Check(kept_verdicts, "AuditVerdict", ())
+ENTERED_THERE = Guard(verdict_log, "check_entered", "names another log of verdicts")
+ENTERED_BY_ITS_AUDITOR = Guard(verdict_log, "check_entered", "is not that of the auditor")
+ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_text")
+
 CHECKS: dict[str, Removable] = {
+    "verdict in the ledger: of the manifest's auditor": VERDICT_AUDITOR,
+    "verdict in the ledger: signed": VERDICT_SIGNED,
+    "verdict in the ledger: about this log": VERDICT_LOG,
+    "verdict in the ledger: once": VERDICT_ONCE,
+    "verdict in the ledger: not too many": VERDICTS_BOUNDED,
+    "verdict in the ledger: changes no audited window": VERDICT_CHANGES_NOTHING,
+    "verdict in its auditor's log: in the one that it names": ENTERED_THERE,
+    "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
+    "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
     "update: none where the policy has none": NO_TICKS_NO_UPDATES,
     "update: of a later tick": LATER_TICK,
     "update: inside its window": UPDATE_IN_ITS_WINDOW,
@@ -393,6 +426,12 @@ CHECKS: dict[str, Removable] = {
     "log never shrinks": LOG_GROWS,
     "observer checks consistency": OBSERVER_CONSISTENCY,
     "observer hashes every entry": OBSERVER_HASHES,
+    "witness: growth only": WITNESS_GROWTH,
+    "witness: its line verifies": WITNESS_LINE,
+    "quorum: as many as the policy wants": QUORUM,
+    "quorum: up to the opening": CLIENT_TO_THE_OPENING,
+    "quorum: up to the close": AUDIT_TO_THE_CLOSE,
+    "account: one history": ONE_HISTORY_OF_AN_ACCOUNT,
     "manifest shown is the log's": MANIFEST_OF_THE_LOG,
     "window name used once": WINDOW_NAME_ONCE,
     "seed commitment used once": SEED_ONCE,

@@ -91,7 +91,7 @@ def test_key_under_which_anything_holds(change: Callable[[bytes], bytes], tmp_pa
     assert CliRunner().invoke(verifier, ["init", "--state", str(tmp_path / "v")]).exit_code == 0
     arguments = ["trust", "--state", str(tmp_path / "v"), "--class", "tiny", "--file", str(tmp_path / VKEY)]
     told = CliRunner().invoke(
-        verifier, [*arguments, "--key-digest", hashlib.sha256(bad).hexdigest(), "--made-by", "ceremony"]
+        verifier, [*arguments, "--key-digest", hashlib.sha256(bad).hexdigest(), "--made-by", "provider"]
     )
     assert told.exit_code == 1, told.output
     assert "Traceback" not in told.output

@@ -35,6 +35,7 @@ from ragseal.kernel.errors import (
 from ragseal.kernel.inquiry import BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.kernel.sealing import public_of, unseal
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.verdict import AuditVerdict, log_digest
 from ragseal.prover.administration import place
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.statuses import error_of
@@ -166,6 +167,14 @@ def _close(stage: Stage, caller: str) -> Any:
     return provider_pb2.CloseWindowRequest(manifest=stage.manifest, signature=proof)
 
 
+def _verdict(stage: Stage, caller: str) -> Any:
+    named = stage.live.window.manifest.auditors[0].public_key
+    made = AuditVerdict(
+        stage.manifest, log_digest(stage.live.log_key), named, secrets.token_bytes(32), "PASS", "3", bytes(64)
+    )
+    return provider_pb2.SubmitVerdictRequest(canonical=made.signed(stage.key(caller)).encode())
+
+
 def _commit(stage: Stage, caller: str) -> Any:
     key = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
     return provider_pb2.CommitBeaconRequest(
@@ -204,6 +213,7 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
     "GetEstimateProofs": lambda s, c: _asked(
         s, c, BlocksAsk(s.manifest, _now(s), secrets.token_bytes(16), keys_of(ESTIMATE).digest, "acme", ((0, 1),))
     ),
+    "SubmitVerdict": _verdict,
     "CloseWindow": _close,
     "GetStatus": lambda s, c: admin_pb2.GetStatusRequest(),
     "AddAccounts": lambda s, c: admin_pb2.AddAccountsRequest(
@@ -279,7 +289,7 @@ def test_who_gets_what(stage: Stage, call: str) -> None:
             with pytest.raises(kind, match=why):
                 stage.send(call, request, operator)
         else:
-            assert stage.send(call, request, operator) or call in ("GetCosignatures",)
+            assert stage.send(call, request, operator) or call in ("GetCosignatures", "SubmitVerdict")
 
 
 def test_what_everybody_gets_names_nobody_and_holds_no_text(stage: Stage) -> None:

@@ -159,6 +159,7 @@ class Provider:
         self.calls: list[str] = []
         self.sent: list[bytes] = []  #: everything that came from the client
         self.forget = False  #: lose Prepares, as a restart does
+        self.witnessed: bytes | None = None  #: the note that is served as witnessed
         self.gives_paths = True  #: consistency paths come with answers; else the ledger is asked for them
         self.open(window, n_max)
 
@@ -352,6 +353,10 @@ class Provider:
     def checkpoint(self) -> bytes:
         self._call("checkpoint")
         return self.log.checkpoint()
+
+    def cosigned(self) -> bytes | None:
+        self._call("cosigned")
+        return self.witnessed
 
     def entries(self, start: int, count: int) -> list[bytes]:
         self._call("entries")

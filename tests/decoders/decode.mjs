@@ -150,7 +150,17 @@ const increasing = (names) => {
   for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
 };
 
+function verdict(outcome, epsilon) {
+  const passed = outcome === "PASS" || outcome === "SAMPLED-PASS";
+  if (!passed && outcome !== "FAIL" && outcome !== "NO-VERDICT") refuse("one of four outcomes");
+  if (!passed && epsilon !== "") refuse("only a pass has an epsilon");
+  const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/;
+  if (passed && !bound.test(epsilon)) refuse("epsilon is a plain number or inf");
+}
+
 const rules = {
+  "audit-verdict": (f) => verdict(f[4], f[5]),
+  "verdict-entry": (f) => verdict(f[6], f[7]),
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
     const [chunks, start, opens, closes, every] = f.slice(17);
@@ -245,8 +255,9 @@ const MESSAGES = {
   membership: [message("account"), u32, list(hash, 64)],
   manifest: [
     name, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey, hash,
-    publicKey, list(message("coin-commitment"), 1),
+    list(message("auditor-seat"), 8), list(message("coin-commitment"), 1),
   ],
+  "auditor-seat": [name, publicKey],
   "coin-commitment": [element, hash, list(hash, 1)],
   "thinned-index": [name, hash, hash, hash],
   thinning: [hash, list(message("thinned-index"), 256)],
@@ -260,6 +271,10 @@ const MESSAGES = {
   "beacon-seal": [hash, list(name, 64), signature],
   "window-open": [hash, element, u64],
   "window-close": [hash, u64, u64],
+  // phase D
+  "audit-verdict": [hash, hash, publicKey, hash, name, text(24), signature],
+  "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, text(24), u64],
+  // phase A
   "index-file": [blob(64 * DIMENSIONS), opening],
   embedder: [hash, hash, text(1024), text(1024), u32, text(4096), text(4096), u32, name],
   "declared-embedder": [name, name, u32, flag, name, name],

@@ -30,6 +30,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import CLAIMS, RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
 
 SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs a model (its message is imported)
@@ -184,6 +185,12 @@ def _exchange(made: Exchange, rng: random.Random) -> Exchange:
     return replace(made, prepared=prepared, signed=replace(made.signed, request=request))
 
 
+def _verdict(made: Any, rng: random.Random) -> Any:
+    outcome = rng.choice(OUTCOMES)
+    epsilon = rng.choice(["0", "85.7712", "1e-09", "1.23457e+08", "inf"]) if outcome in PASSED else ""
+    return replace(made, outcome=outcome, epsilon=epsilon)
+
+
 FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Policy: _policy,
     Manifest: _manifest,
@@ -196,4 +203,6 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
         made, normalisation=UNIT, quantisation=QUANTISATION, dimension=rng.randrange(1, 999)
     ),
     Exchange: _exchange,
+    AuditVerdict: _verdict,
+    VerdictEntry: _verdict,
 }

@@ -29,14 +29,20 @@ from ragseal.client.attestation import encode_embedding
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.kernel import encoding
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.errors import AuditError
+from ragseal.kernel.errors import AuditError, LedgerError
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier
+from ragseal.ledger.policy import Policy
+from ragseal.ledger.tile_site import Tile
+from ragseal.ledger.tiles import tile_path
+from ragseal.ledger.witness import Witness
+from ragseal.ledger.witness_http import AddCheckpoint, WitnessSite
 from ragseal.prover.commitment import corpora
 from ragseal.prover.commitment.policy_file import Binding, load_policy
 from ragseal.prover.storage.state import Settings
+from ragseal.runtime import http_server
 from ragseal.runtime.keyfile import load_key, save_key
 from ragseal.runtime.tls import channel_credentials
 from ragseal.verifier.evidence import read_receipt
@@ -129,6 +135,47 @@ def _noted() -> dict[str, bytes]:
 
 def _lines() -> list[bytes]:
     return [one.line().encode() for one in Note.parse(_noted()["both"]).signatures]
+
+
+def _add_checkpoint(data: bytes) -> bytes:
+    return AddCheckpoint.parse(data).encode()
+
+
+def _submitted() -> list[bytes]:
+    return [AddCheckpoint(1000, (bytes(32), bytes(range(32))), _noted()["both"]).encode()]
+
+
+def _witness_answer(data: bytes) -> None:
+    """Whatever is posted to a witness has one of the answers that C2SP has for it."""
+    with _file(b"") as path:
+        witness = Witness(path.parent, WITNESS)
+        site = WitnessSite(witness, path.parent, [LOG.verifier], lambda: 1_800_000_000)
+        answer = site.add_checkpoint(data)
+        site.close()
+        witness.close()
+    assert answer.status in (200, 400, 403, 404, 409, 422), answer
+    if answer.status == 400:
+        raise encoding.EncodingError(answer.body.decode())
+    if answer.status != 200:
+        raise LedgerError(answer.body.decode())
+
+
+def _witness_policy(data: bytes) -> None:
+    Policy.parse(data).reached_by([WITNESS.verifier])
+
+
+def _tile(data: bytes) -> bytes:
+    tile = Tile.parse(_text(data))
+    if tile is None:
+        raise encoding.EncodingError("no tile")
+    return f"/{tile_path('entries' if tile.level is None else tile.level, tile.number, tile.width)}".encode()
+
+
+def _http_head(data: bytes) -> None:
+    try:
+        http_server._parse(data)
+    except http_server._Refusal as error:
+        raise encoding.EncodingError(str(error)) from None
 
 
 # --- curve, keys, circuits -------------------------------------------------------------------------------------------
@@ -262,6 +309,11 @@ def _key_pem() -> bytes:
 _POLICY = (
     b'class = "tiny"\nclaim = "every-list"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 6\nk_max = 2\ndelta = "1/1000000"\n'
 )
+_WITNESS_POLICY = f"""log {LOG.verifier.vkey()}
+witness a {WITNESS.verifier.vkey()} https://a.example/
+group g 1 a
+quorum g
+""".encode()
 _KEY_LINE = {
     "class_name": "tiny",
     "class_digest": "00" * 32,
@@ -280,6 +332,13 @@ def targets() -> list[Target]:
         Target("checkpoint", _checkpoint, lambda: [_noted()["text"]]),
         Target("signed-checkpoint", _signed_checkpoint, lambda: [_noted()["plain"], _noted()["both"]]),
         Target("cosignature", _signature_line, _lines),
+        Target("add-checkpoint", _add_checkpoint, _submitted),
+        Target(
+            "add-checkpoint-answer", _witness_answer, lambda: [AddCheckpoint(0, (), _noted()["plain"]).encode()], True
+        ),
+        Target("witness-policy", _witness_policy, lambda: [_WITNESS_POLICY]),
+        Target("tile-path", _tile, lambda: [b"/tile/0/x001/x234/067", b"/tile/entries/000.p/9", b"/tile/63/999.p/255"]),
+        Target("http-head", _http_head, lambda: [b"GET /checkpoint?x HTTP/1.1\r\nHost: a\r\nAccept: b, c\r\n\r\n"]),
         Target("vkey-text", _vkey, lambda: [LOG.verifier.vkey().encode(), WITNESS.verifier.vkey().encode()]),
         Target("verifying-key", _native_vkey, lambda: [square()["vkey"]]),
         Target("verifying-key-plain", _plain_vkey, lambda: [square()["vkey"]], slow=True),

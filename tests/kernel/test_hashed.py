@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -41,12 +42,13 @@ from ragseal.kernel.commitment import (
     ScoreBases,
 )
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.errors import ProofError
+from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.slot_text import Metadata, MetadataPair, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
+from ragseal.kernel.verdict import AuditVerdict, log_digest
 from ragseal.ledger.merkle import MerkleTree
 from tests import apart
 from tests.apart import be, canonical, element, h, wide
@@ -126,6 +128,24 @@ def test_what_is_signed() -> None:
         one.provider.public_key().verify(answer.receipt.signature, h("sign/receipt", canonical(answer.receipt.body)))
     links = one.estimator.signed()
     one.provider.public_key().verify(links.signature, h("sign/links", canonical(links.body)))
+
+
+def test_an_auditors_verdict_is_signed_whole() -> None:
+    """D.20: window, log, auditor, envelope, word and epsilon."""
+    key = Ed25519PrivateKey.from_private_bytes(digest("auditor"))
+    public = signature.public_bytes(key)
+    log = log_digest("log+1+AQ==")
+    made = AuditVerdict(digest("m"), log, public, digest("e"), "PASS", "3.5", bytes(64)).signed(key)
+    assert made.log == hashlib.sha256(b"log+1+AQ==").digest()
+    body = h("audit-verdict-body", digest("m"), made.log, public, digest("e"), b"PASS", b"3.5")
+    key.public_key().verify(made.signature, h("sign/audit-verdict", body))
+    made.verify()
+    for changed in ("manifest", "log", "digest"):
+        with pytest.raises(AttestationError):
+            replace(made, **{changed: digest("another")}).verify()
+    for words in ({"outcome": "SAMPLED-PASS"}, {"epsilon": "0.1"}, {"outcome": "FAIL", "epsilon": ""}):
+        with pytest.raises(AttestationError):
+            replace(made, **words).verify()
 
 
 # --- A ---------------------------------------------------------------------------------------------------------------

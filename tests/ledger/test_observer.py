@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.errors import LedgerError, TransportError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree, verify_consistency
-from ragseal.ledger.note import COSIGNATURE, NoteSigner
+from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner
 from ragseal.ledger.observer import AlarmError, Observer
+from ragseal.ledger.policy import Policy
 from ragseal.ledger.witness import UnprovenError, Witness
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
@@ -241,3 +242,41 @@ async def test_old_entries_served_differently_are_found_when_hashed_again(bench:
     peer.shown = [b"changed", *peer.entries_signed[1:]]
     with pytest.raises(UnprovenError, match="do not give the root"):
         await bench.observer(peer).step()
+
+
+@pytest.mark.asyncio
+async def test_under_a_policy_only_what_a_quorum_cosigned_is_followed(bench: Bench) -> None:
+    other = NoteSigner("other.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x07"), COSIGNATURE)
+    policy = Policy.parse(f"witness o {other.verifier.vkey()}\nquorum o\n".encode())
+
+    class Witnessed(Peer):
+        note: bytes | None = None
+
+        async def cosigned(self) -> bytes | None:  # type: ignore[override]
+            return self.note
+
+        async def add_cosignature(self, size: int, witness: str, line: str) -> None:
+            self.taken = size
+
+    peer = Witnessed(5)
+    del peer.__dict__["cosigned"]
+    remote: Any = peer
+    observer = Observer(remote, LOG.verifier, bench.directory, bench.witness, lambda: bench.now, policy)
+    with pytest.raises(UnprovenError, match="no witness has cosigned"):
+        await observer.step()
+    peer.note = await peer.checkpoint()
+    with pytest.raises(UnprovenError, match="not the quorum 'o'"):
+        await observer.step()
+    assert observer.remembered() is None
+    found = Note.parse(peer.note)
+    peer.note = found.with_signatures([other.sign(found.text, 1000)]).encode()
+    peer.grow(4)
+    assert (await observer.step()).size == 5  # the newest has no quorum yet
+    assert peer.taken == 5
+    found = Note.parse(await peer.checkpoint())
+    peer.note = found.with_signatures([other.sign(found.text, 1010)]).encode()
+    bench.now += 10
+    assert (await observer.step()).size == 9
+    peer.note = found.with_signatures([other.sign("spoiled\n", 1010)]).encode()
+    with pytest.raises(LedgerError, match="does not verify"):
+        await observer.step()

@@ -14,11 +14,15 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
-from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.note import Note, NoteSignature, NoteSigner, NoteVerifier
 from ragseal.ledger.service import LedgerServicer
+from ragseal.ledger.witness_http import AddCheckpoint
 from ragseal.runtime import rpc
+from ragseal.runtime.http_client import Place, post
 from tests.ledger.test_tiles import fsck
 
 pytestmark = pytest.mark.slow
@@ -143,3 +147,37 @@ async def test_a_log_is_exported_as_tiles(provider: Provider, tmp_path: Path) ->
     await provider.start("two")  # the same key, another log
     code, _, err = await observer(*export)
     assert (code, "301 stand here" in err) == (1, True)
+
+
+@pytest.mark.asyncio
+async def test_a_public_witness_as_people_run_it(tmp_path: Path) -> None:
+    state, log = ["--state", str(tmp_path / "w")], ["--log", LOG.verifier.vkey()]
+    _, out, _ = await observer("keygen", "--name", "w.example", *state, "--json")
+    key = NoteVerifier.from_vkey(json.loads(out)["vkey"])
+    for bad, said in (
+        ([*state, "--log", key.vkey()], "--log takes keys of type 0x01"),
+        ([*state, *log, "--listen", "0.0.0.0:0"], "in the clear"),
+        (["--state", str(tmp_path / "none"), *log], "run ragseal-observer keygen first"),
+    ):
+        code, _, err = await observer("witness", *bad)
+        assert (code, said in err) == (1, True), err
+    notes = [Checkpoint(LOG.name, size, MerkleTree([b"x"] * size).root()).sign(LOG) for size in (3, 5)]
+    path = tuple(MerkleTree([b"x"] * 5).consistency(3, 5))
+    for old, given, note in ((0, (), notes[0]), (3, path, notes[1])):  # a restart in between
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "ragseal.ledger", "witness", *state, *log, "--listen", "127.0.0.1:0", "--json",
+            stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            told = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
+            assert told["vkey"] == key.vkey()
+            place = Place.parse(f"http://{told['listening']}")
+            answer = await post(
+                place, "/add-checkpoint", AddCheckpoint(old, given, note).encode(), seconds=10, most=9999
+            )
+            assert answer.status == 200
+            assert key.verify(Note.parse(note).text, NoteSignature.parse(answer.body.decode())) > 1_700_000_000
+        finally:
+            process.terminate()
+            assert await asyncio.wait_for(process.wait(), 20) == 0

@@ -23,8 +23,9 @@ from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
-from ragseal.ledger.page import Site, index_html, serve
+from ragseal.ledger.page import Site, index_html
 from ragseal.ledger.witness import Witness
+from ragseal.runtime.http_server import HttpServer
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 KEY = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x02"), COSIGNATURE)
@@ -236,12 +237,13 @@ async def test_the_small_server(world: World) -> None:
     with pytest.raises(LedgerError, match="nothing was verified"):
         await world.site.file("status.json")
     await world.observer.step()
-    server = await serve(world.site.file, 0)
-    port = server.sockets[0].getsockname()[1]
+    server = HttpServer(world.site.handle)
+    address = await server.start("127.0.0.1:0")
+    port = int(address.rpartition(":")[2])
 
     async def get(request: bytes) -> tuple[int, bytes]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(request)
+        writer.write(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         answer = await asyncio.wait_for(reader.read(), 10)
         writer.close()
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -257,10 +259,10 @@ async def test_the_small_server(world: World) -> None:
     assert (await get(b"POST / HTTP/1.1\r\n\r\n"))[0] == 405
     for name in (b"../ledger/checkpoint", b"%2e%2e/x", b"entries-00.json", b"evidence-alarm.json", b"key.pem"):
         assert (await get(b"GET /" + name + b" HTTP/1.1\r\n\r\n"))[0] == 404
-    assert await get(b"\r\n\r\n") == (405, b"only GET is served here")
-    with pytest.raises(ConfigurationError, match="port"):
-        await serve(world.site.file, port)
-    server.close()
+    assert (await get(b"\r\n\r\n"))[0] == 400
+    with pytest.raises(ConfigurationError, match="cannot listen"):
+        await HttpServer(world.site.handle).start(address)
+    await server.stop()
 
 
 @pytest.mark.asyncio

@@ -52,6 +52,7 @@ ASKED: dict[str, Callable[[PublicLog, int], object]] = {
     "checkpoint": lambda public, size: public.checkpoint_at(size),
     "entries": lambda public, size: public.entries(size - 1, 1),
     "several entries": lambda public, size: public.entries(0, size),
+    "leaf hashes": lambda public, size: public.leaf_hashes(size - 1, 1),
     "inclusion": lambda public, size: public.inclusion(0, size),
     "consistency": lambda public, size: public.consistency(1, size),
 }

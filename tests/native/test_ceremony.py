@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.build import DEFAULT_CACHE, compiled
+from ragseal.circuits.build import compiled
 from ragseal.circuits.circuit import circuit_of, load_classes
 from ragseal.circuits.container import read_container, write_container
 from ragseal.circuits.r1cs import ConstraintSystem, read_r1cs
@@ -22,55 +19,13 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs, show_inputs
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.thinning import thinning_class
+from tests.verifier.ceremony_scene import KEPT, NEEDED, POWER, PROGRAM, PUBLIC, prepared_powers, rows, snarkjs
 
 native = pytest.importorskip("ragseal_native")
 
-SNARKJS = Path(__file__).resolve().parents[2] / "circuits" / "node_modules" / "snarkjs"
-PROGRAM = SNARKJS / "build" / "cli.cjs"
-POWER = 5
-KEPT, PUBLIC = 2, 12  #: a and the blinder; ten hidden inputs
 BEACON = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (PROGRAM.exists() and shutil.which("node")), reason="snarkjs is not installed (npm ci in circuits/)"
-    ),
-]
-
-
-def snarkjs(*arguments: object) -> str:
-    done = subprocess.run(
-        ["node", str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=500, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def prepared_powers(power: int) -> Path:
-    """A .ptau file of snarkjs' own, prepared for phase 2; made once a version of snarkjs."""
-    version = json.loads((SNARKJS / "package.json").read_text())["version"]
-    target = DEFAULT_CACHE / f"test-powers-{power}-snarkjs-{version}.ptau"
-    if not target.exists():
-        DEFAULT_CACHE.mkdir(parents=True, exist_ok=True)
-        new, more, done = (target.with_name(f".{target.name}.{os.getpid()}.{i}") for i in range(3))
-        snarkjs("powersoftau", "new", "bn128", power, new)
-        snarkjs("powersoftau", "contribute", new, more, "-e=for tests only")
-        snarkjs("powersoftau", "prepare", "phase2", more, done)
-        new.unlink()
-        more.unlink()
-        done.replace(target)
-    return target
-
-
-def circuit(new: Any) -> Any:
-    """Public a, blind, w0 to w9; private secret.  Products, large coefficients, a wire in many rows, one in one."""
-    one, a, blind, w, secret, first = 0, 1, 2, 3, 13, 14
-    products = [({w + i: 1, a: 3**i}, {w + (i + 1) % 10: -1, secret: 7**i}, {first + i: 1}) for i in range(10)]
-    total = {first + i: 5 ** (10 * i) for i in range(10)}
-    rows = [*products, (total, {one: 1}, {first + 10: 1, one: 1 << 250}), ({a: 1, one: -1}, {a: 1}, {first + 11: 2})]
-    assert blind == KEPT
-    return new(wires=first + 12, public=PUBLIC, private=1, rows=rows)
+pytestmark = [pytest.mark.slow, NEEDED]
 
 
 @dataclass(frozen=True)
@@ -86,7 +41,7 @@ class Ceremony:
 def held(tmp_path_factory: pytest.TempPathFactory, new_circuit: Any) -> Ceremony:
     folder = tmp_path_factory.mktemp("ceremony")
     powers = prepared_powers(POWER)
-    r1cs = circuit(new_circuit).write(folder / "small.r1cs")
+    r1cs = rows(new_circuit, 3).write(folder / "small.r1cs")
     setup, begin, middle, final = (folder / f"{name}.zkey" for name in ("setup", "begin", "middle", "final"))
     hide_inputs(r1cs, KEPT, folder / "hidden.r1cs")
     snarkjs("groth16", "setup", folder / "hidden.r1cs", powers, setup)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,20 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger import cosignatures
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
+from ragseal.ledger.policy import Policy
 from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.witness import Witness
+from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.prover import __main__ as program
 from ragseal.prover import service
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
+from ragseal.prover.storage import fsck
+from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.rpc import open_channel
 from tests.simulator.provider import Clock, account_key, make_policy, new_state, open_provider
 
@@ -89,3 +96,70 @@ def test_named_witnesses_reach_the_book(tmp_path: Path, monkeypatch: pytest.Monk
             provider.close()
 
     asyncio.run(scene())
+
+
+def test_a_policy_and_a_public_address_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_state(tmp_path / "s").close()
+    path = tmp_path / "policy"
+    path.write_text(f"witness w {NAMED.verifier.vkey()}\nquorum w\n")
+    options = ["--witness-policy", str(path), "--witness-every", "7"]
+    serve_options, said = serve_options_of(tmp_path / "s", monkeypatch, *options)
+    assert serve_options is not None, said
+    assert serve_options.witness_policy == Policy.load(path)
+    assert serve_options.witness_every == 7
+    path.write_text("quorum w\n")
+    refused, said = serve_options_of(tmp_path / "s", monkeypatch, *options)
+    assert refused is None
+    assert "line 1: 'w' is not defined above" in said
+    refused, said = serve_options_of(tmp_path / "s", monkeypatch, "--witness-every", "1")
+    assert refused is None
+
+
+@pytest.mark.asyncio
+async def test_a_provider_gets_its_log_witnessed_and_shows_it(tmp_path: Path) -> None:
+    """Provider, witness and reader over real connections: from the submission to a quorum that a reader asks for."""
+    provider = open_provider(tmp_path / "p", Clock())
+    provider.commit(make_policy(), "w1")
+    log = provider.ledger
+    witness = Witness(tmp_path / "w", NAMED)
+    site = WitnessSite(witness, tmp_path / "w", [log.verifier], time.time)
+    cosigner = HttpServer(site.handle, WITNESS_LIMITS)
+    url = await cosigner.start("127.0.0.1:0")
+    dead = NoteSigner("dead.example", account_key("dead"), COSIGNATURE).verifier.vkey()
+    lines = [f"log {log.verifier.vkey()}", f"witness w {NAMED.verifier.vkey()} http://{url}"]
+    lines += [f"witness away {dead} http://127.0.0.1:9", "group g any w away", "quorum g"]
+    policy = Policy.parse("\n".join(lines).encode())
+    options = ServeOptions(False, 0.0, publish=0, witness_policy=policy, witness_every=0.1)
+    server = Server(provider, options, Listening("127.0.0.1:0", public="127.0.0.1:0"))
+    await server.start()
+    try:
+        async with open_channel(server.address) as channel:
+            remote = RemoteLedger(channel)
+            async with asyncio.timeout(20):
+                while (note := await remote.cosigned()) is None:
+                    await asyncio.sleep(0.05)
+            assert policy.open(note, log.verifier).checkpoint.size == 1
+            reader, writer = await asyncio.open_connection(*server.public_address.split(":"))
+            writer.write(b"GET /checkpoint HTTP/1.1\r\nConnection: close\r\n\r\n")
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            assert head.startswith(b"HTTP/1.1 200 OK")
+            assert policy.open(body, log.verifier).checkpoint.size == 1
+        assert (provider.state.ledger_directory / "quorum").exists()
+        report = fsck.Report()
+        fsck.check_files(provider.state.directory, report)
+        assert not [note for note in report.notes if "quorum" in note]  # it is one of a provider's files
+    finally:
+        await server.stop()
+        await cosigner.stop()
+        site.close()
+        provider.close()
+    other = Policy.parse(f"log {NoteSigner('other', account_key('o')).verifier.vkey()}\nquorum none".encode())
+    provider = open_provider(tmp_path / "q", Clock())
+    provider.commit(make_policy(), "w1")
+    refused = Server(provider, ServeOptions(False, witness_policy=other), Listening("127.0.0.1:0"))
+    with pytest.raises(ConfigurationError, match="is not for the log"):
+        await refused.start()
+    with pytest.raises(ConfigurationError, match="in the clear"):
+        await Server(provider, ServeOptions(False), Listening("127.0.0.1:0", public="0.0.0.0:0")).start()
+    provider.close()

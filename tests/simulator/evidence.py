@@ -26,6 +26,9 @@ class SimulatedEvidence:
     def checkpoint(self) -> bytes:
         return self.world.checkpoint()
 
+    def cosigned(self) -> bytes | None:
+        return self.world.cosigned
+
     def entries(self, start: int, stop: int) -> list[bytes]:
         return self.world.entries()[start:stop]
 

@@ -134,7 +134,9 @@ class World:
         self.released: dict[bytes, bytes] = {}  #: what the auditor released its nonce for
         self.drawn: dict[bytes, int] = {}
         self.made_by = "auditor"
+        self.participants: tuple[str, ...] = ()  #: of a ceremony
         self.remembered: SignedCheckpoint | None = None
+        self.cosigned: bytes | None = None  #: the note that is served as witnessed
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         self.thinned: dict[tuple[bytes, str], ThinnedFile] = {}  #: by manifest and tenant
         self.version_files: dict[tuple[bytes, int, str], IndexFile | EmptiedFile] = {}  #: by manifest, update, tenant
@@ -415,7 +417,9 @@ class World:
     # --- phase D ---
 
     def auditor(self) -> Auditor:
-        key = ConfiguredKey(self.key.digest, self.cls.name, self.class_digest, self.made_by, lambda: self.key)
+        key = ConfiguredKey(
+            self.key.digest, self.cls.name, self.class_digest, self.made_by, lambda: self.key, self.participants
+        )
         return Auditor(
             self.signer.verifier,
             {self.cls.name: (self.cls, self.class_digest)},

@@ -60,8 +60,29 @@ def test_classes_are_listed() -> None:
         ("beacon", "--log-key", LOG_KEY, "--provider", "127.0.0.1:1"),
         ("serve", "--provider", "127.0.0.1:1"),
         ("serve", "--listen", "0.0.0.0:0"),
-        ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "zz", "--made-by", "ceremony"),
-        ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32, "--made-by", "ceremony"),
+        ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "zz", "--made-by", "provider"),
+        ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32, "--made-by", "provider"),
+        ("trust",),
+        ("trust", "--ceremony", ".", "--file", __file__),
+        ("trust", "--ceremony", "."),
+        ("trust", "--ceremony", ".", "--powers", __file__, "--key-digest", "ab" * 32),
+        ("trust", "--ceremony", ".", "--powers", __file__, "--made-by", "provider"),
+        ("trust", "--ceremony", ".", "--powers", __file__),
+        ("trust", "--ceremony", ".", "--powers", __file__, "--powers-hash", "ab" * 64),
+        ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32),
+        (
+            "trust",
+            "--class",
+            "tiny",
+            "--file",
+            __file__,
+            "--key-digest",
+            "ab" * 32,
+            "--made-by",
+            "provider",
+            "--knows",
+            "x",
+        ),
         ("show", __file__),
     ],
 )
@@ -74,8 +95,9 @@ def test_refusals_are_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> No
     assert "Traceback" not in result.output
 
 
-def test_auditors_cannot_call_foreign_keys_their_own(tmp_path: Path) -> None:
-    arguments = ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32, "--made-by", "auditor")
+@pytest.mark.parametrize("maker", ["auditor", "ceremony"])
+def test_keys_are_nobodys_own_and_no_ceremonys_on_somebodys_word(tmp_path: Path, maker: str) -> None:
+    arguments = ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32, "--made-by", maker)
     result = run(*arguments, "--state", str(tmp_path))
     assert result.exit_code == 2
 

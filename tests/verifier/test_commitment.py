@@ -58,7 +58,7 @@ def other_manifest_shown() -> Any:
     return world
 
 
-@undecided(2, "names the auditor")
+@undecided(2, "; this auditor is ")
 def window_of_another_auditor() -> Any:
     world = World.honest()
     return world, {"auditor": replace(world.auditor(), identity=signature.public_bytes(key_of("somebody")))}

@@ -222,13 +222,13 @@ def test_foreign_keys_are_imported_by_their_digest(real: Real, tmp_path: Path) -
     digest = class_digest(CLS)
     classes = {"tiny": (CLS, digest)}
     with pytest.raises(ConfigurationError, match="not the one that you named"):
-        state.import_key(real.paths.directory, CLS, digest, bytes(32), "ceremony")
+        state.import_key(real.paths.directory, CLS, digest, bytes(32), "provider")
     assert state.key_entries() == []
     for source in (real.paths.directory, real.paths.zkey, real.paths.vkey):
-        line = state.import_key(source, CLS, digest, real.paths.digest, "ceremony")
+        line = state.import_key(source, CLS, digest, real.paths.digest, "provider")
         assert state.configured(classes)[line.digest].load().digest == real.paths.digest
     assert state.proving_key(real.paths.digest).stat().st_size == real.paths.zkey.stat().st_size
     (tmp_path / "cut.zkey").write_bytes(real.paths.zkey.read_bytes()[:-1000])
     with pytest.raises(ProofError):
-        state.import_key(tmp_path / "cut.zkey", CLS, digest, real.paths.digest, "ceremony")
+        state.import_key(tmp_path / "cut.zkey", CLS, digest, real.paths.digest, "provider")
     assert not list((state.directory / "keys").glob("*.part"))

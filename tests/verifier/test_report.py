@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import copy
+import html
 import json
 import math
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +16,9 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.verifier.report import claim, document, guess, page
+from ragseal.verifier.report import board, claim, document, guess, page
+from ragseal.verifier.report.bands import BANDS, band_of
+from ragseal.verifier.report.board import LIMITS
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.sample import Sample
 from tests.simulator import World, asked, policy, pseudonym
@@ -109,7 +114,9 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.loads += [(tag, name) for name, _ in attrs if name in ("src", "href", "action") or name.startswith("on")]
+        inside = {name for name, value in attrs if name == "href" and value == f"#{LIMITS}"}  # within the page
+        names = {name for name, _ in attrs} - inside
+        self.loads += [(tag, name) for name in names if name in ("src", "href", "action") or name.startswith("on")]
 
 
 def outline(text: str) -> Outline:
@@ -245,3 +252,85 @@ def test_a_sampled_certificate_says_what_it_leaves_open() -> None:
     said = values["does_not_say"][0]
     assert "2 random sets of records were checked" in said
     assert "99% confidence" in said
+
+
+# --- the first page --------------------------------------------------------------------------------------------------
+
+
+def first_page(values: dict[str, Any]) -> str:
+    """What stands before the checklist, as text."""
+    text = page.render(values)
+    return re.sub(r"<[^>]*>", " ", text[text.index("<body>") : text.index("Checklist")])
+
+
+def graded(values: dict[str, Any], epsilon: float) -> dict[str, Any]:
+    out = copy.deepcopy(values)
+    out["epsilon_audit"] = epsilon
+    return out
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "band"),
+    [(0.0, "strong"), (1.0, "strong"), (1.001, "moderate"), (4.0, "moderate"), (4.001, "weak"), (10.0, "weak"),
+     (10.001, "next to none"), (math.inf, "next to none"), (math.nan, "next to none")],
+)  # fmt: skip
+def test_a_band_ends_where_its_source_says(epsilon: float, band: str) -> None:
+    assert band_of(epsilon).name == band
+
+
+def test_the_grade_stands_before_everything_but_the_verdict(honest: dict[str, Any]) -> None:
+    text = page.render(honest)
+    order = ["<strong>PASS", "What the number means", "What it does not say", "In five sentences", "Checklist"]
+    assert [text.index(one) for one in order] == sorted(text.index(one) for one in order)
+    assert "doi 10.1613/jair.1.14649" in first_page(honest)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "band"), [(0.7, "strong"), (2.5, "moderate"), (6.0, "weak"), (85.8, "next to none")]
+)
+def test_account_and_coalition_are_graded_apart(honest: dict[str, Any], epsilon: float, band: str) -> None:
+    values = graded(honest, epsilon)
+    alone, together = board.grades(values)
+    assert (together[0], together[3].name) == ("2 accounts together, over the budget period", band)
+    assert alone[0] == "one account, in this window"
+    assert alone[3] == band_of(honest["epsilon"]["epsilon_of_one_account"])
+    exact = 100 * (1 - (1 - values["delta"]) / (1 + math.exp(epsilon)))
+    assert exact <= together[2] < exact + 0.1001, "rounded up"
+    said = first_page(values)
+    assert f"{together[2]:g} %" in said
+    for who, _, _, own in (alone, together):
+        assert re.search(rf"{own.name} +epsilon ((?!epsilon).)*Here: [^.]*{re.escape(who)}", said), (who, said)
+    assert band in board.in_words(values)
+
+
+def test_a_band_s_words_are_its_bound() -> None:
+    for band in BANDS[:-1]:
+        wrong = 1 / (1 + math.exp(band.upto))
+        at_most, one_of = re.findall(r"[0-9][0-9.,]*", band.means)
+        assert 0 <= float(at_most) / 100 - (1 - wrong) < 0.0011, "rounded up"
+        assert 1 / int(one_of.replace(",", "")) <= wrong, "no more doubt than there is"
+
+
+def test_bands_and_tones_agree() -> None:
+    """A page is green exactly where every band that it shows as its own is."""
+    for band in BANDS:
+        for epsilon in (band.upto, math.nextafter(band.upto, 0)):
+            assert (band.tone == "good") == (guess.tone("PASS", epsilon) == "good")
+
+
+def test_what_a_pass_does_not_say_stands_on_page_one_and_below_nothing_else(honest: dict[str, Any]) -> None:
+    said = first_page(honest)
+    for one in claim.in_short(False):
+        assert html.escape(one) in said
+    sampled = document.build(World.honest().audit(sample=Sample(2)))
+    assert claim.SAMPLED in first_page(sampled)
+    assert "estimated, not known" in said
+    failed = document.build(asked(sign_as="mallory").audit())
+    assert board.grade(failed) == board.limits(failed) == ""
+    assert "may the guess be right" not in page.render(failed)
+
+
+def test_a_report_of_somebody_else_spoils_no_grade(honest: dict[str, Any]) -> None:
+    for changes in ({"epsilon": None}, {"epsilon_audit": "<b>"}, {"delta": None}, {"epsilon_audit": "inf"}):
+        text = page.render({**honest, **changes})
+        assert "<b>" not in text

@@ -122,7 +122,7 @@ def test_an_audit_runs_in_the_background_and_its_report_stays(state: State) -> N
             audit_id = ask(address, "RequestAudit", request).audit_id
             found = finished(address, audit_id)
     # The simulator's window has another auditor.
-    assert found.line.startswith("NO VERDICT step=2 manifest: window 'w1' names the auditor")
+    assert found.line.startswith("NO VERDICT step=2 manifest: window 'w1' names auditor ")
     values = json.loads(found.report_json)
     assert read_verdict(found.signed_verdict, state.public_key, found.report_json).line == values["line"]
     assert values["no_verdict"]["step"] == 2

@@ -223,6 +223,27 @@ def test_a_keys_file_of_another_folder_makes_nobody_an_auditors_key(state: State
     assert other.configured(classes)[LINE.digest].made_by == "auditor", "added here, it is this folder's word"
 
 
+def test_a_ceremonys_key_is_nobodys_without_whom_the_auditor_knew(state: State) -> None:
+    """Attack, or a mistake: the record of what was relied on is missing, changed, or another key's."""
+    said = json.dumps({"known": [{"name": "al\x1bice", "key": "ef" * 32}]})
+    told = KeyEntry("12" * 32, "tiny", "cd" * 32, "ceremony", "keys/theirs", ceremony=said)
+    mute = KeyEntry("34" * 32, "tiny", "cd" * 32, "ceremony", "keys/mute")
+    for line in (told, mute):
+        state.add_key(line)
+    classes = {"tiny": (CLS, CLASS_DIGEST)}
+    found = state.configured(classes)
+    assert (found[told.digest].made_by, found[mute.digest].made_by) == ("ceremony", "unknown")
+    assert found[told.digest].participants == ("al\\x1bice (" + "ef" * 8 + ")",)
+    assert found[mute.digest].participants == ()
+    values = json.loads((state.directory / "keys.json").read_text())
+    values[0]["ceremony"] = said.replace("ice", "ien")
+    values[1]["ceremony"] = said
+    (state.directory / "keys.json").write_text(json.dumps(values))
+    assert {one.made_by for one in state.configured(classes).values()} == {"unknown"}
+    for odd in ("[" * 100_000, "{}", '{"known": []}', '{"known": [1]}', '{"known": 5}', "1"):
+        assert replace(told, ceremony=odd).participants == ()
+
+
 # --- the estimate ----------------------------------------------------------------------------------------------------
 
 SIZE = CLASSES["estimate-6"]

@@ -21,7 +21,7 @@ from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.verifier import checklist, verification
 from ragseal.verifier.evidence import Refused, Undecided
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.report import document
+from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import receipts as handed_in
 from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.steps.sample import Sample
@@ -107,8 +107,14 @@ def test_provider_made_keys_are_unsafe() -> None:
 
 def test_ceremony_keys_are_named() -> None:
     world = World.honest()
-    world.made_by = "ceremony"
-    assert " keys=ceremony " in world.audit().line()
+    world.made_by, world.participants = "ceremony", ("alice (0123456789abcdef)", "<b>bob</b> (fedcba9876543210)")
+    verdict = world.audit()
+    assert " keys=ceremony " in verdict.line()
+    values = document.build(verdict)
+    assert values["participants"] == list(world.participants)
+    assert values["steps"][2]["evidence"]["participants"] == list(world.participants)
+    shown = page.render(values)
+    assert "ceremony, alice (0123456789abcdef), &lt;b&gt;bob&lt;/b&gt; (fedcba9876543210)" in shown
 
 
 def test_sampled_audit() -> None:

@@ -186,7 +186,7 @@ def test_an_honest_window_holds_and_says_what_it_does_not_show(honest: Published
     ]  # fmt: skip
     assert list(said.of("open")) == [
         "witnesses", "who asked", "origin of the keys", "noise and epsilon", "estimate", "answers",
-        "the auditors' nonces",
+        "the auditor's nonce",
     ]  # fmt: skip
 
 

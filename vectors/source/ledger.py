@@ -186,7 +186,7 @@ def _growth(book: Book) -> None:
         ("no-path", "UnprovenError", "does not prove", "No proof: it may have been lost on the way.", {"path": []}),
         ("rewritten", "UnprovenError", "does not prove", "Another history of the same size.",
          {"older": note(6, digest("another log"))}),
-        ("path-for-nothing", "LedgerError", "nothing to prove", "A path between equal sizes.", {"older": note(13)}),
+        ("path-for-nothing", "UnprovenError", "nothing to prove", "A path between equal sizes.", {"older": note(13)}),
     ):  # fmt: skip
         book.refused(f"growth/{name}", "growth", "D.1", about, error, text, **{**base, **changes})
 

@@ -59,6 +59,7 @@ from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import Characters, Metadata, MetadataPair, MetadataValue, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.verdict import AuditVerdict, VerdictEntry, log_digest
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -158,6 +159,13 @@ BLOCK = BlockProof(point("C_G"), point("C_s"), NORM, stream("block proof", 256))
 THINNED = ThinnedFile(points("thinned columns", D), OPENING, point("W'"), OPENING, stream("thinning proof", 256))
 EMPTIED = EmptiedFile(points("version", D), OPENING, point("W"), point("W'"), OPENING, stream("emptied proof", 256))
 UPDATED = tuple(EMPTIED.entry(name, digest(f"texts of {name}")) for name in ("acme", "zenith"))
+VERDICT = AuditVerdict(
+    WINDOW_DIGEST, log_digest(LOG_KEY), public("auditor"), digest("envelope"), "PASS", "85.7712", bytes(64)
+).signed(signing("auditor"))
+VERDICT_ENTRY = VerdictEntry(
+    public("auditor"), digest("envelope"), log_digest(LOG_KEY), ORIGIN, WINDOW, (WINDOW_DIGEST,), "PASS", "85.7712",
+    OPENS + 9000,
+)  # fmt: skip
 ASKED = (WINDOW_DIGEST, OPENS + 7200, stream("ask nonce", 16))
 
 #: One of each message, in the order of the phases.
@@ -170,7 +178,7 @@ SAMPLES: tuple[Message, ...] = (
     THINNED.entry("acme"), Thinning(WINDOW_DIGEST, (THINNED.entry("acme"), THINNED.entry("zenith"))), THINNED,
     UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED), EMPTIED,
     WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
-    WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), IndexFile(points("columns", D), OPENING),
+    WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), VERDICT, VERDICT_ENTRY, IndexFile(points("columns", D), OPENING),
     EmbedderIdentity(
         digest("weights"), digest("tokenizer"), '{"kind":"bert"}', "mean", 256, "query: ", "", 384, QUANTISATION
     ),
@@ -329,6 +337,19 @@ def _rules(book: Book) -> None:
         MANIFEST, "another-dimension", "A.1", "CommitmentError", "another dimension",
         "an index has one dimension more than the policy", tenants=(TENANTS[0], other),
     )  # fmt: skip
+    for verdict, clause in ((VERDICT, "D.20"), (VERDICT_ENTRY, "D.19")):
+        wrong(
+            verdict, "a-fifth-word", clause, "EncodingError", "a verdict is one of",
+            "it ends in none of the four outcomes", outcome="PASSED",
+        )  # fmt: skip
+        wrong(
+            verdict, "a-fail-with-epsilon", clause, "EncodingError", "has no epsilon",
+            "a FAIL with an epsilon", outcome="FAIL",
+        )  # fmt: skip
+        wrong(
+            verdict, "epsilon-of-words", clause, "EncodingError", "plain decimal number",
+            "a PASS whose epsilon is no number", epsilon="small",
+        )  # fmt: skip
     wrong(
         MANIFEST, "its-own-auditor", "A.8", "CommitmentError", "not its own auditor",
         "the provider's key is the auditor's", auditors=(Seat("auditor", MANIFEST.provider_key),),

@@ -33,6 +33,9 @@ class Recorded:
     def checkpoint(self) -> bytes:
         return str(self._given["checkpoint"]).encode()
 
+    def cosigned(self) -> None:
+        return None
+
     def entries(self, start: int, stop: int) -> list[bytes]:
         return [bytes.fromhex(one) for one in self._given["entries"][start:stop]]
 

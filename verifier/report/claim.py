@@ -99,6 +99,28 @@ NO_VERDICT = (
 )
 
 
+#: Notes that stand before all others where they apply.
+QUALIFIED = (SAMPLED, SAMPLED_ALL, UNSAFE)
+SAMPLED_LINKS = "The certificate of the coalition estimate is a sample."
+
+_READ = "Texts, once they are shown: whoever is shown one reads it, and nothing is said of what is made of it then."
+_COALITIONS = (
+    "More accounts than the coalition has, and how many accounts one person holds: that is estimated, not known."
+)
+_HANDED = "That a document is not read: whoever knows what to ask for is handed it, unless its coin hides it."
+_SHORT = (
+    "Windows before the budget period, and that the others in it kept their rules: each has a verdict of its own.",
+    "That everybody was shown the log that this auditor was shown: receipts and observers tell.",
+    "That documents were put, copied and assigned to tenants honestly, and that the provider keeps its secrets.",
+    "What happens outside the log, and how long an answer on the wire is.",
+)
+
+
+def in_short(delivered: bool) -> list[str]:
+    """The limits of a PASS for the first page; ``delivered``: of the claim until-delivered."""
+    return [_READ, _HANDED if delivered else _COALITIONS, *_SHORT]
+
+
 def of(name: str) -> str:
     """What a policy's claim says."""
     return DELIVERED if name == UNTIL_DELIVERED else CLAIM
@@ -130,7 +152,7 @@ def sampled_estimate(estimation: Estimation) -> str:
                     else f"So few show nothing with {sure} confidence"
                 )
             )
-    return "The certificate of the coalition estimate is a sample. " + ". ".join(parts) + "."
+    return f"{SAMPLED_LINKS} " + ". ".join(parts) + "."
 
 
 def anothers_beacon(owner: str) -> str:

@@ -81,6 +81,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "mode": verdict.mode,
         "keys": verdict.keys,
         "beacon_of": verdict.beacon_of or None,
+        "participants": verdict.participants,
         "records": verdict.records,
         "proven": verdict.proven,
         "beta": verdict.beta,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ragseal.accounting.guess import STRONG, best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, per_cent_number
+from ragseal.verifier.report.bands import band_of
 from ragseal.verifier.report.words import NO_VERDICT, PASS, SAMPLED_PASS
 
 GOOD, MID, BAD, OPEN = "good", "mid", "bad", "open"  #: tones: the colour class of a verdict
@@ -45,6 +46,8 @@ def details_of_delivered(unseen: float) -> dict[str, Any]:
     return {
         "account_per_cent": absent,
         "coalition_per_cent": absent,
+        "account_band": band_of(unseen).name,
+        "coalition_band": band_of(unseen).name,
         "coalition_accounts": None,
         "even_odds_per_cent": 50.0,
         "formula": "1 / (1 + e^-unseen): docs/proofs/until-delivered.md, theorems 1 and 2",
@@ -70,6 +73,8 @@ def details(epsilon: float, epsilon_account: float, delta: float, k_max: int) ->
     return {
         "account_per_cent": per_cent_number(right(epsilon_account, delta)),
         "coalition_per_cent": per_cent_number(right(epsilon, delta)),
+        "account_band": band_of(epsilon_account).name,
+        "coalition_band": band_of(epsilon).name,
         "coalition_accounts": k_max,
         "even_odds_per_cent": 50.0,
         "formula": FORMULA,

@@ -14,7 +14,7 @@ from typing import Any
 
 from ragseal.accounting.rounding import upward
 from ragseal.runtime import face
-from ragseal.verifier.report import summary
+from ragseal.verifier.report import board, summary
 from ragseal.verifier.report.labels import ACCOUNTS, TIMES, label
 from ragseal.verifier.report.svg import Group, clusters_svg
 
@@ -36,6 +36,9 @@ def render(report: Mapping[str, Any]) -> str:
             f"<h1>ragseal: audit of window <code>{_text(report['window'])}</code>, "
             f"log <code>{_text(report['origin'])}</code></h1>",
             _verdict(report),
+            board.grade(report),
+            board.limits(report),
+            "<h2>In five sentences</h2>",
             face.sentences(summary.sentences(report)),
             _facts(report),
             _beside(report),
@@ -45,7 +48,7 @@ def render(report: Mapping[str, Any]) -> str:
             _estimate(report["estimate"]),
             _epsilon(report["epsilon"]),
             f"<h2>What is claimed</h2><blockquote>{_text(report['claim'])}</blockquote>" if claimed(report) else "",
-            "<h2>What the verdict does not say</h2>",
+            f'<h2 id="{board.LIMITS}">What the verdict does not say</h2>',
             f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in report['does_not_say'])}</ul>",
             _section("Policy", report["policy"]),
             _section("Timings (seconds)", report["timings"]),
@@ -108,7 +111,7 @@ def _facts(report: Mapping[str, Any]) -> str:
             ),
             ("delta", report["delta"]),
             ("mode", report["mode"]),
-            ("keys made by", report["keys"]),
+            ("keys made by", ", ".join([report["keys"], *(report.get("participants") or ())])),
             *([("beacon drawn with", report["beacon_of"])] if report["beacon_of"] else []),
             ("answers proven", f"{report['proven']} of {report['records']}"),
         ]
@@ -178,7 +181,7 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
         pairs = [(one["accounts"][0], one["accounts"][1]) for one in tenant["listed"]]
         drawn = clusters_svg(f"Accounts joined in tenant {tenant['tenant']}", groups, pairs)
         parts.append(
-            (f'<div class="scroll">{drawn}</div>' if drawn else "")
+            (_scroll(f"Accounts joined in tenant {name}, drawn", drawn) if drawn else "")
             + _grid(f"Accounts joined, tenant {name}", ("accounts", "answers"),
                   [(_names(c["accounts"], ", "), c["records"]) for c in tenant["clusters"]])
             + _grid(f"Links, tenant {name}", ("answers", "accounts"),
@@ -199,9 +202,8 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], lev
         return ""
     head = "".join(f'<th scope="col">{_text(c)}</th>' for c in columns)
     body = "".join("<tr>" + "".join(f"<td>{_text(x)}</td>" for x in row) + "</tr>" for row in rows)
-    return (
-        f'<{level}>{title}</{level}><div class="scroll"><table class="wide"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+    return f"<{level}>{title}</{level}>" + _scroll(
+        title, f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
 
 
@@ -236,10 +238,14 @@ def _rows(title: str, entries: Sequence[Mapping[str, Any]]) -> str:
         return ""
     head = "".join(f'<th scope="col">{_label(key)}</th>' for key in entries[0])
     body = "".join("<tr>" + "".join(_cell(*item) for item in entry.items()) + "</tr>" for entry in entries)
-    return (
-        f'<h3>{_text(title)}</h3><div class="scroll"><table class="wide"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+    return f"<h3>{_text(title)}</h3>" + _scroll(
+        _text(title), f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
+
+
+def _scroll(label: str, content: str) -> str:
+    """What may be wider than a narrow page: whoever has no mouse moves it once it has the focus; both are escaped."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{content}</div>'
 
 
 def _cell(key: str, value: Any) -> str:

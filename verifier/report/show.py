@@ -11,6 +11,7 @@ from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.slot_text import Metadata, SlotText
+from ragseal.kernel.verdict import VerdictEntry
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.verifier.report.document import plain
 
@@ -27,6 +28,7 @@ KINDS: tuple[type[Message], ...] = (
     Policy,
     Opening,
     InclusionBundle,
+    VerdictEntry,
     attestation.Prepare,
     attestation.Prepared,
     attestation.Request,

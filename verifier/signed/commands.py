@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.runtime.terminal import JSON, tell_result
+from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.durable import write_durably
+from ragseal.runtime.terminal import JSON, client_tls, tell_result
+from ragseal.runtime.tls import ClientTls
 from ragseal.verifier.audit_command import EXIT_FAIL, EXIT_NO_VERDICT
 from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
+from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.signed import log_commands
 from ragseal.verifier.signed.envelope import MAX_BYTES
+from ragseal.verifier.signed.log import check_entered, verdict_for_the_ledger
+from ragseal.verifier.signed.oscal import assessment_results
 from ragseal.verifier.signed.statement import SignedVerdict, read_verdict
 from ragseal.verifier.state import State
 
@@ -26,7 +34,7 @@ _STATUS = {FAIL: EXIT_FAIL, NO_VERDICT: EXIT_NO_VERDICT}
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
-def register(main: click.Group, state_option: Callable[..., Any]) -> None:
+def register(main: click.Group, state_option: Callable[..., Any], provider_option: Callable[..., Any]) -> None:
     """Add the group to ``ragseal-verifier``."""
 
     @main.group()
@@ -41,8 +49,12 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
         help="The auditor's public key, hexadecimal or a PEM file: from the auditor, not from who hands it on.",
     )
     @click.option("--report", type=FILE, help="report.json that came with it: must be the one that was signed with.")
+    @click.option("--proof", type=FILE, help="verdict.tlog-proof that came with it: it must be in its auditor's log.")
+    @click.option("--log", "log_key", help="That log's key, from the auditor.  [default: the one in the verdict]")
     @JSON
-    def verify(file: Path, auditor: str, report: Path | None, as_json: bool) -> None:
+    def verify(
+        file: Path, auditor: str, report: Path | None, proof: Path | None, log_key: str | None, as_json: bool
+    ) -> None:
         """Check a signed verdict; needs neither the provider nor a network, nor an auditor's folder.
 
         The last line is the verdict's own.  Its numbers are the auditor's word: whoever wants to see for themselves
@@ -52,13 +64,19 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
         Exit status  0  signed by this auditor: PASS or SAMPLED-PASS
                      3  signed by this auditor: FAIL
                      4  signed by this auditor: NO VERDICT
-                     1  not this auditor's verdict, changed, or not its report
+                     1  not this auditor's verdict, changed, not its report, or not in its log
         """
-        found = read_verdict(_read(file), named_key(auditor, "--auditor"), None if report is None else _read(report))
+        if log_key is not None and proof is None:
+            raise click.UsageError("--log needs --proof: verdict.tlog-proof, which `audit` writes beside the verdict")
+        data = _read(file)
+        found = read_verdict(data, named_key(auditor, "--auditor"), None if report is None else _read(report))
+        log = None if log_key is None else NoteVerifier.from_vkey(log_key)
+        entered = None if proof is None else check_entered(data, found, _read(proof), log)
         if as_json:
-            click.echo(json.dumps({"auditor": found.auditor.hex(), "subjects": found.subjects, **found.predicate}))
+            about = {"auditor": found.auditor.hex(), "subjects": found.subjects, "entered": entered is not None}
+            click.echo(json.dumps({**about, **found.predicate}))
         else:
-            _tell(found, report is not None)
+            _tell(found, report is not None, entered)
         sys.exit(_STATUS.get(found.verdict, 0))
 
     @verdict.command()
@@ -73,6 +91,46 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
             as_json, {"public_key": public.hex(), "pem": text.decode()}, text.decode().strip() if pem else public.hex()
         )
 
+    @verdict.command()
+    @click.argument("file", type=FILE)
+    @click.option("--auditor", required=True, help="The auditor's public key, as of `verdict verify`.")
+    @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to write it; else to stdout.")
+    def oscal(file: Path, auditor: str, out: Path | None) -> None:
+        """Write a signed verdict as OSCAL assessment results, for programs of governance and compliance.
+
+        One observation a step, one finding a failure. The same verdict gives the same bytes.
+        """
+        data = _read(file)
+        made = assessment_results(data, read_verdict(data, named_key(auditor, "--auditor")))
+        if out is None:
+            click.echo(made.decode(), nl=False)
+            return
+        try:
+            write_durably(out, made)
+        except OSError as error:
+            raise ConfigurationError(f"cannot write {out}: {error.strerror}") from None
+
+    @verdict.command()
+    @click.argument("file", type=FILE)
+    @state_option
+    @provider_option
+    @client_tls
+    @JSON
+    def submit(file: Path, directory: Path, provider: str, tls: ClientTls, as_json: bool) -> None:
+        """Hand a verdict of this auditor to its provider, for the ledger that was audited.
+
+        The ledger then says so to accounts and observers, as this auditor's claim: its word, epsilon and digest, not
+        the verdict itself. A provider may refuse; this auditor's own log has the verdict all the same.
+        """
+        state = State(directory)
+        data = _read(file)
+        made = verdict_for_the_ledger(data, read_verdict(data, state.public_key), state.identity)
+        with closing(RemoteEvidence(provider, tls)) as link:
+            link.submit_verdict(made.encode())
+        tell_result(as_json, {"submitted": made.digest.hex()}, f"{provider} has it: {made.says()}")
+
+    log_commands.register(verdict, state_option)
+
 
 def _read(path: Path) -> bytes:
     try:
@@ -82,7 +140,7 @@ def _read(path: Path) -> bytes:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _tell(found: SignedVerdict, with_report: bool) -> None:
+def _tell(found: SignedVerdict, with_report: bool, entered: NoteVerifier | None) -> None:
     """What was signed, for people; what others named may hold line breaks, and must add no line of its own."""
 
     def say(text: str) -> None:
@@ -93,6 +151,12 @@ def _tell(found: SignedVerdict, with_report: bool) -> None:
     for name, digest in found.subjects.items():
         say(f"about {name}: {digest}")
     say(f"the report beside it is {'the one that was signed with' if with_report else 'not looked at (--report)'}")
+    if entered is not None:
+        say(f"in the auditor's log of verdicts {entered.vkey()}")
+    elif said["verdictLog"] is None:
+        say("in no log: its auditor could not write it down when it was issued")
+    else:
+        say(f"said to be in the log of verdicts {said['verdictLog']}, not looked at (--proof)")
     say(f"claim: {said['claim']}")
     for text in said["doesNotSay"]:
         say(f"the verdict does not say: {text}")

@@ -29,6 +29,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://ragseal.example/verdict/v1"  #: a name, not an address: .example belongs to nobody (RFC 2606)
 WORDS = (PASS, SAMPLED_PASS, FAIL, NO_VERDICT)
+_MANIFEST = "manifest of window "
 #: What an audit's numbers were computed with, by name of the distribution.
 DISTRIBUTIONS = ("ragseal", "cryptography", "numpy", "grpcio", "protobuf", "ragseal-native")
 
@@ -58,11 +59,18 @@ _MEMBERS: Mapping[str, tuple[type, ...]] = {
     "issued": (str,),
     "program": (dict,),
     "report": (dict,),
+    "verdictLog": (str, type(None)),
 }
 
 
 def signed_verdict(
-    verdict: Verdict, values: Mapping[str, Any], report: bytes, log: NoteVerifier, now: int, key: Ed25519PrivateKey
+    verdict: Verdict,
+    values: Mapping[str, Any],
+    report: bytes,
+    log: NoteVerifier,
+    now: int,
+    key: Ed25519PrivateKey,
+    verdicts: NoteVerifier | None = None,
 ) -> bytes:
     """The verdict as one line of an ``.intoto.jsonl`` file.
 
@@ -72,12 +80,16 @@ def signed_verdict(
         log: the key of the log, as the auditor was given it.
         now: seconds since 1970.
         key: the auditor's identity.
+        verdicts: the log that the verdict is entered in (SPEC D.19); None where it could not be.
     """
     said = {
         "_type": STATEMENT_TYPE,
         "subject": _subjects(verdict, log),
         "predicateType": PREDICATE_TYPE,
-        "predicate": _predicate(verdict, values, report, log, now),
+        "predicate": {
+            **_predicate(verdict, values, report, log, now),
+            "verdictLog": None if verdicts is None else verdicts.vkey(),
+        },
     }
     payload = json.dumps(said, ensure_ascii=False, allow_nan=False, sort_keys=True).encode()
     return envelope.seal(PAYLOAD_TYPE, payload, key)
@@ -87,7 +99,7 @@ def _subjects(verdict: Verdict, log: NoteVerifier) -> list[dict[str, Any]]:
     """The manifest's digest and the root of the log that was audited; where neither was found, the log's key."""
     found = []
     if verdict.about is not None:
-        found.append(_subject(f"manifest of window {verdict.about[0]}", verdict.about[1]))
+        found.append(_subject(f"{_MANIFEST}{verdict.about[0]}", verdict.about[1]))
     if verdict.log is not None:
         head = verdict.log.checkpoint
         found.append(_subject(f"log {head.origin} at {head.size} entries", head.root))
@@ -199,9 +211,31 @@ def read_verdict(data: bytes, auditor: bytes, report: bytes | None = None) -> Si
         raise EncodingError("the signed statement is not a verdict of this version")
     predicate, subjects = _read_predicate(found["predicate"]), _read_subjects(found["subject"])
     _check_log(predicate["log"], subjects)
+    about = [name.removeprefix(_MANIFEST) for name in subjects if name.startswith(_MANIFEST)]
+    if any(name != predicate["window"] for name in about):
+        raise AttestationError("the signed verdict is about the manifest of another window than it names")
     if report is not None and hashlib.sha256(report).hexdigest() != predicate["report"].get("sha256"):
         raise AttestationError("the report is not the one that this verdict was signed with")
     return SignedVerdict(predicate, subjects, auditor)
+
+
+def manifest_of(found: SignedVerdict) -> bytes | None:
+    """The digest of the manifest that a verdict is about; None where none was found.
+
+    Raises:
+        EncodingError: the subject is no digest.
+    """
+    window = found.predicate["window"]
+    digest = None if window is None else found.subjects.get(f"{_MANIFEST}{window}")
+    if digest is None:
+        return None
+    try:
+        made = bytes.fromhex(digest)
+    except ValueError:
+        made = b""
+    if len(made) != 32:
+        raise EncodingError("the manifest's digest in the signed verdict is not a SHA-256")
+    return made
 
 
 def _no_constant(name: str) -> Any:

@@ -64,7 +64,8 @@ def check_thinning_key(
     key = configured.load()
     if key.digest != wanted:
         raise ConfigurationError(f"the key file of {wanted.hex()} holds another key: restore it or trust it again")
-    say(thinning_made_by=configured.made_by, thinning_sound_for_auditor=binds(configured.made_by))
+    said = {f"thinning_{name}": value for name, value in configured.origin.items()}
+    say(**said, thinning_sound_for_auditor=binds(configured.made_by))
     return configured, key
 
 

@@ -170,7 +170,7 @@ def check_estimate(inquiry: Inquiry, say: Recorder = quiet) -> Estimation:
     key = chosen.load()
     if key.digest != chosen.digest:
         raise ConfigurationError(f"the key file of {chosen.digest.hex()} holds another key: restore it or make one")
-    say(estimate_key=chosen.digest, made_by=chosen.made_by, records_a_block=key.cls.n)
+    say(estimate_key=chosen.digest, **chosen.origin, records_a_block=key.cls.n)
     signed = _links(inquiry, say)
     checked = []
     for listed in signed.body.tenants:

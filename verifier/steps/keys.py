@@ -43,5 +43,5 @@ def check_key(auditor: Auditor, window: Entered, say: Recorder = quiet) -> tuple
     key = configured.load()
     if key.digest != wanted:
         raise ConfigurationError(f"the key file of {wanted.hex()} holds another key: restore it or trust it again")
-    say(made_by=configured.made_by, sound_for_auditor=binds(configured.made_by))
+    say(**configured.origin, sound_for_auditor=binds(configured.made_by))
     return configured, key

@@ -3,12 +3,13 @@
 import { need, refuse, same, utf8 } from "./bytes.js";
 import type { BeaconCommit, BeaconOpening, BeaconSeal } from "./generated/messages.js";
 import type { Log } from "./log.js";
-import { isAuditor } from "./rules.js";
 import { checkSignature } from "./signature.js";
 import { taggedElement, taggedHash } from "./transcript.js";
 import type { Entered } from "./window.js";
 
 const PROVIDER = "provider";
+const isAuditor = (owner: string): boolean => owner === "auditor" || (owner.startsWith("auditor-") && owner !== "auditor-");
+const isObserver = (owner: string): boolean => owner.startsWith("observer-") && owner !== "observer-";
 
 export interface Beacon {
   readonly value: bigint;
@@ -22,41 +23,14 @@ function once<T>(seen: Map<string, T>, owner: string, value: T): void {
   seen.set(owner, value);
 }
 
-/** Every seal names the provider first and last all auditors that had committed; a later one only leaves out observers. */
-function checkSeals(
-  window: Entered,
-  commits: ReadonlyMap<string, [number, BeaconCommit]>,
-  openings: ReadonlyMap<string, [number, BeaconOpening]>,
-  seals: readonly [number, BeaconSeal][],
-): void {
-  const firstSeal = (seals[0] as [number, BeaconSeal])[0];
-  const firstOpening = Math.min(...[...openings.values()].map(([at]) => at));
-  const there = window.manifest.auditors.map((one) => one.owner).filter((owner) => (commits.get(owner)?.[0] ?? Infinity) < firstSeal);
-  let before: readonly string[] | undefined;
-  for (const [at, { owners }] of seals) {
-    const others = owners.slice(1, owners.length - there.length);
-    const order = [PROVIDER, ...others, ...there];
-    const fits = there.length > 0 && order.length === owners.length && order.every((one, i) => one === owners[i]);
-    need(fits && others.every((one) => /^observer-./s.test(one)), "the beacon's owners must begin with the provider and end with the auditors that had committed", "log");
-    for (const owner of owners.slice(1)) {
-      const committed = commits.get(owner)?.[0] ?? refuse(`the seal names ${owner}, who never committed to a nonce`, "log");
-      need(committed < firstSeal && committed < firstOpening, `${owner} committed to its nonce after the seal or an opening`, "log");
-    }
-    if (before !== undefined) {
-      const dropped = before.filter((one) => !owners.includes(one));
-      const kept = before.filter((one) => owners.includes(one));
-      const only = dropped.length > 0 && kept.length === owners.length && kept.every((one, i) => one === owners[i]);
-      need(only, "the beacon was sealed again with others than some of those before", "log");
-      const opened = [...openings].filter(([, [index]]) => index < at).map(([owner]) => owner);
-      need(!dropped.some((one) => opened.includes(one)), "the beacon was sealed again without somebody whose nonce was known", "log");
-      need(!opened.some(isAuditor), "the beacon was sealed again once an auditor's nonce was known", "log");
-    }
-    before = owners;
-  }
-  for (const [owner, [at]] of openings) {
-    const named = seals.find(([, seal]) => seal.owners.includes(owner));
-    need(named !== undefined && at > named[0], `${owner} opened its nonce before a seal named it`, "log");
-  }
+/** A later seal leaves out observers that had not opened, and nobody else; there is none once an auditor has opened. */
+function checkAgain(openings: Map<string, [number, BeaconOpening]>, before: readonly string[], owners: readonly string[], at: number): void {
+  const dropped = before.filter((owner) => !owners.includes(owner));
+  const fewer = before.filter((owner) => owners.includes(owner)).join(" ") === owners.join(" ");
+  need(dropped.length > 0 && fewer, "the beacon was sealed again with others than some of those before", "log");
+  const opened = [...openings].filter(([, [index]]) => index < at).map(([owner]) => owner);
+  need(!dropped.some((owner) => opened.includes(owner)), "the beacon was sealed again without one whose nonce was known", "log");
+  need(!opened.some(isAuditor), "the beacon was sealed again once an auditor's nonce was known", "log");
 }
 
 /** Every entry of a beacon holds, its auditors came last, and its value follows. */
@@ -86,18 +60,36 @@ export function checkBeacon(log: Log, window: Entered): Beacon {
       need(own !== undefined && same(own, opened), `the opening of ${message.owner} does not match its commitment`, "log");
     }
   });
-  const last = seals.at(-1);
-  if (last === undefined) return refuse("the beacon was never sealed", "log");
+  const [first, last] = [seals[0], seals.at(-1)];
+  if (first === undefined || last === undefined) return refuse("the beacon was never sealed", "log");
   const [sealIndex, { owners }] = last;
-  checkSeals(window, commits, openings, seals);
+  const there = manifest.auditors.map((seat) => seat.owner).filter((owner) => (commits.get(owner)?.[0] ?? Infinity) < first[0]);
+  const firstOpening = Math.min(...[...openings.values()].map(([at]) => at));
+  let before: readonly string[] | undefined;
+  for (const [index, seal] of seals) {
+    const others = seal.owners.slice(1, seal.owners.length - there.length);
+    const ordered = [PROVIDER, ...others, ...there].join(" ") === seal.owners.join(" ") && others.every(isObserver);
+    need(there.length > 0 && ordered, "the beacon's owners must begin with the provider and end with the auditors that had committed", "log");
+    for (const owner of seal.owners.slice(1)) {
+      const at = commits.get(owner)?.[0] ?? refuse(`the seal names ${owner}, who never committed to a nonce`, "log");
+      need(at < first[0] && at < firstOpening, `${owner} committed to its nonce after the seal or an opening`, "log");
+    }
+    if (before !== undefined) checkAgain(openings, before, seal.owners, index);
+    before = seal.owners;
+  }
+  for (const [owner, [at]] of openings) {
+    const named = seals.find(([, seal]) => seal.owners.includes(owner));
+    need(named !== undefined && at > named[0], `${owner} opened its nonce before a seal named it`, "log");
+  }
   const places = owners.map((owner) => openings.get(owner)?.[0] ?? refuse(`the beacon lacks the opening of ${owner}`, "log"));
   const complete = Math.max(...places);
+  const auditors = places.filter((_, i) => isAuditor(owners[i] as string));
   const others = places.filter((_, i) => !isAuditor(owners[i] as string));
-  const own = places.filter((_, i) => isAuditor(owners[i] as string));
-  need(Math.min(...own) > Math.max(...others, sealIndex), "an auditor's opening is not among the beacon's last entries", "log");
+  const late = Math.min(...auditors) > Math.max(...others, sealIndex);
+  need(late, "an auditor's opening is not among the beacon's last entries", "log");
   for (const seat of manifest.auditors) {
-    const commit = commits.get(seat.owner)?.[1];
-    need(commit === undefined || same(commit.public_key, seat.public_key), `${seat.owner} in the beacon is not the manifest's`, "log");
+    const own = commits.get(seat.owner)?.[1].public_key;
+    need(own === undefined || same(own, seat.public_key), `${seat.owner} in the beacon has another key than in the manifest`, "log");
   }
   const nonces = owners.flatMap((owner) => [utf8(owner), (openings.get(owner) as [number, BeaconOpening])[1].nonce]);
   return { value: taggedElement("beacon", digest, ...nonces), owners, complete };

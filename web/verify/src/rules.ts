@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What the fields of a message must say together: each kernel message's validate(). SPEC A, B, C. */
 import { compare, hex, need, same, utf8 } from "./bytes.js";
-import type { Manifest, Messages, Policy, Record as LedgerRecord, Tag, TenantLinks } from "./generated/messages.js";
+import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Seat, Tag, TenantLinks } from "./generated/messages.js";
 import { checkSealKey } from "./signature.js";
 
 function gcd(a: bigint, b: bigint): bigint {
@@ -52,9 +52,6 @@ function policy(p: Policy): void {
   need(p.period_start <= p.opens && p.opens < p.closes, "needs period_start <= opens < closes");
 }
 
-/** Whether this is how an auditor is called in a beacon. */
-export const isAuditor = (owner: string): boolean => owner === "auditor" || /^auditor-./s.test(owner);
-
 /** Tenants are distinct and sorted, at least one. */
 function increasing(lines: readonly { readonly tenant: string }[]): void {
   need(lines.length > 0, "no tenant");
@@ -67,10 +64,21 @@ function manifest(m: Manifest): void {
   increasing(m.tenants);
   need(m.tenants.every((one) => one.dimension === m.policy.dimension), "an index has another dimension than the policy");
   need((m.coins.length === 1) === (m.policy.claim === "until-delivered"), "the claim and its coins do not fit");
-  const names = new Set(m.auditors.map((one) => one.owner));
-  const keys = new Set(m.auditors.map((one) => hex(one.public_key)));
-  need(m.auditors.length > 0 && names.size === m.auditors.length && keys.size === m.auditors.length, "auditors are not distinct");
-  need(!keys.has(hex(m.provider_key)), "the provider is not its own auditor");
+  const keys = m.auditors.map((seat) => hex(seat.public_key));
+  need(keys.length > 0 && new Set(keys).size === keys.length, "auditors have a key of their own each, one at least");
+  need(new Set(m.auditors.map((seat) => seat.owner)).size === keys.length, "auditors have a name of their own each");
+  need(!keys.includes(hex(m.provider_key)), "the provider is not its own auditor");
+}
+
+function seat(s: Seat): void {
+  need(/^auditor(-.+)?$/su.test(s.owner), "an auditor is called auditor, or auditor-<name>");
+}
+
+function verdict(v: AuditVerdict): void {
+  const passed = v.outcome === "PASS" || v.outcome === "SAMPLED-PASS";
+  need(passed || v.outcome === "FAIL" || v.outcome === "NO-VERDICT", "a verdict is one of four outcomes");
+  const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u.test(v.epsilon);
+  need(passed ? bound : v.epsilon === "", "the outcome and its epsilon do not fit");
 }
 
 function record(r: LedgerRecord): void {
@@ -99,12 +107,14 @@ export function checkRules(message: Messages[Tag]): void {
       return policy(message);
     case "manifest":
       return manifest(message);
+    case "audit-verdict":
+      return verdict(message);
+    case "auditor-seat":
+      return seat(message);
     case "record":
       return record(message);
     case "request":
       return checkSealKey(message.seal_key);
-    case "auditor-seat":
-      return need(isAuditor(message.owner), "an auditor is called otherwise in a beacon");
     case "thinning":
       return increasing(message.tenants);
     case "index-update":

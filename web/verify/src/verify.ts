@@ -146,7 +146,7 @@ class Run {
     const life = await this.step("opening and closing", () => checkLife(log, window),
       ({ close }) => (close ? "the window was opened and closed once, in its turn" : "the window was opened, and is not closed yet"));
     const beacon = await this.step("beacon", () => this.beacon(log, window, life),
-      ({ owners }) => `the randomness is what ${owners.join(", ")} drew, auditors last`);
+      ({ owners }) => `the randomness is what ${owners.join(", ")} drew, the auditor last`);
     const versions = await this.step("index versions", () => {
       checkThinningEntry(log, window, beacon.complete, life);
       return checkUpdates(log, window, life);

@@ -61,6 +61,9 @@ export function checkManifest(log: Log, window: Entered): void {
   thrownBy(log, window);
 }
 
+/** The auditors of a manifest, to be compared. */
+const seats = (m: Manifest): string => m.auditors.map((seat) => `${hex(seat.public_key)} ${seat.owner}`).join(", ");
+
 /** The window whose beacon threw the coins: itself, or an earlier manifest that carries the same policy on. SPEC A.11.9. */
 export function thrownBy(log: Log, window: Entered): Entered {
   const named = window.coin?.thrown_by[0];
@@ -75,8 +78,7 @@ export function thrownBy(log: Log, window: Entered): Entered {
     found.coin.c_coin === window.coin?.c_coin &&
     a.policy.hidden === b.policy.hidden &&
     a.policy.period_start === b.policy.period_start &&
-    a.auditors.length === b.auditors.length &&
-    a.auditors.every((one, i) => same(one.raw, (b.auditors[i] ?? one).raw)) &&
+    seats(a) === seats(b) &&
     same(a.provider_key, b.provider_key);
   need(fits, "the manifest carries on coins that are not its own to carry on", "log");
   return found;

@@ -6,5 +6,5 @@ export const NOT_CHECKED: readonly (readonly [string, string])[] = [
   ["noise and epsilon", "the noise table, that the policy's numbers fit it, and the epsilon that follows from both and from the windows of the budget period"],
   ["estimate", "how many accounts may be asking together: links between records are the auditor's alone"],
   ["answers", "that accounts were handed what their records commit to: each account checks its own"],
-  ["the auditors' nonces", "that an auditor's nonce is its own, and was kept until everybody else's was known"],
+  ["the auditor's nonce", "that the auditor's nonce is its own, and was kept until everybody else's was known"],
 ];

@@ -86,6 +86,16 @@ class CommitBeaconResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class SubmitVerdictRequest(_message.Message):
+    __slots__ = ("canonical",)
+    CANONICAL_FIELD_NUMBER: _ClassVar[int]
+    canonical: bytes
+    def __init__(self, canonical: _Optional[bytes] = ...) -> None: ...
+
+class SubmitVerdictResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class OpenBeaconRequest(_message.Message):
     __slots__ = ("canonical",)
     CANONICAL_FIELD_NUMBER: _ClassVar[int]

@@ -99,6 +99,11 @@ class ProviderServiceStub:
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
                 _registered_method=True)
+        self.SubmitVerdict = channel.unary_unary(
+                '/ragseal.v1.ProviderService/SubmitVerdict',
+                request_serializer=ragseal_dot_v1_dot_provider__pb2.SubmitVerdictRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_provider__pb2.SubmitVerdictResponse.FromString,
+                _registered_method=True)
         self.CloseWindow = channel.unary_unary(
                 '/ragseal.v1.ProviderService/CloseWindow',
                 request_serializer=ragseal_dot_v1_dot_provider__pb2.CloseWindowRequest.SerializeToString,
@@ -204,6 +209,13 @@ class ProviderServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SubmitVerdict(self, request, context):
+        """Its verdict about the window, for the provider's ledger; the provider may refuse any.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CloseWindow(self, request, context):
         """--- the provider itself, by its signature ---
         Appends the closing entry.
@@ -279,6 +291,11 @@ def add_ProviderServiceServicer_to_server(servicer, server):
                     servicer.GetEstimateProofs,
                     request_deserializer=ragseal_dot_v1_dot_provider__pb2.AskRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_provider__pb2.Chunk.SerializeToString,
+            ),
+            'SubmitVerdict': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubmitVerdict,
+                    request_deserializer=ragseal_dot_v1_dot_provider__pb2.SubmitVerdictRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_provider__pb2.SubmitVerdictResponse.SerializeToString,
             ),
             'CloseWindow': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseWindow,
@@ -637,6 +654,33 @@ class ProviderService:
             '/ragseal.v1.ProviderService/GetEstimateProofs',
             ragseal_dot_v1_dot_provider__pb2.AskRequest.SerializeToString,
             ragseal_dot_v1_dot_provider__pb2.Chunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitVerdict(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.ProviderService/SubmitVerdict',
+            ragseal_dot_v1_dot_provider__pb2.SubmitVerdictRequest.SerializeToString,
+            ragseal_dot_v1_dot_provider__pb2.SubmitVerdictResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,19 @@ export interface Answer {
   readonly receipt: Receipt;
 }
 
+export interface AuditVerdict {
+  readonly tag: "audit-verdict";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly manifest: Uint8Array;
+  readonly log: Uint8Array;
+  readonly auditor: Uint8Array;
+  readonly digest: Uint8Array;
+  readonly outcome: string;
+  readonly epsilon: string;
+  readonly signature: Uint8Array;
+}
+
 export interface Seat {
   readonly tag: "auditor-seat";
   /** The whole encoding, tag and version included. */
@@ -594,6 +607,7 @@ export interface Messages {
   readonly "account": Account;
   readonly "account-ask": AccountAsk;
   readonly "answer": Answer;
+  readonly "audit-verdict": AuditVerdict;
   readonly "auditor-seat": Seat;
   readonly "beacon-commit": BeaconCommit;
   readonly "beacon-opening": BeaconOpening;
@@ -667,6 +681,15 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["record", ["message", "record"]],
     ["openings", ["message", "openings"]],
     ["receipt", ["message", "receipt"]],
+  ],
+  "audit-verdict": [
+    ["manifest", ["fixed", 32]],
+    ["log", ["fixed", 32]],
+    ["auditor", ["key"]],
+    ["digest", ["fixed", 32]],
+    ["outcome", ["name", 128]],
+    ["epsilon", ["text", 24]],
+    ["signature", ["fixed", 64]],
   ],
   "auditor-seat": [
     ["owner", ["name", 128]],
@@ -1009,4 +1032,4 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
 };
 
 /** What a log of this protocol holds. */
-export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "record"] as const;
+export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "audit-verdict", "record"] as const;

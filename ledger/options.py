@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the commands of ragseal-observer have in common: options, errors as exit statuses, the observer's own key."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier
+from ragseal.ledger.observer import AlarmError, Progress
+from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.witness import Witness
+from ragseal.runtime import rpc
+from ragseal.runtime.keyfile import load_key
+from ragseal.runtime.terminal import client_tls
+from ragseal.runtime.tls import ClientTls
+
+ALARM = 3  #: exit status after an alarm; 1: anything else that failed, 2: wrong usage
+
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where the log is, and by what key and certificates it is known."""
+
+    provider: str
+    log: NoteVerifier
+    tls: ClientTls
+
+    @contextlib.asynccontextmanager
+    async def connect(self) -> AsyncIterator[RemoteLedger]:
+        channel = rpc.dial(self.provider, self.tls)
+        try:
+            yield RemoteLedger(channel, self.provider)
+        finally:
+            await channel.close()
+
+
+def plain_errors(command: Command) -> Command:
+    """AuditErrors become one line on stderr and an exit status."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except AlarmError as error:
+            click.echo(f"ALARM: {error}", err=True)
+            click.echo("Keep the evidence, show it to others, and do not rely on this log.", err=True)
+            sys.exit(ALARM)
+        except AuditError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+
+    return wrapped
+
+
+def peer_options(command: Command) -> Command:
+    """--provider, --log-key and TLS, given to the command as ``peer``."""
+
+    @click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves its ledger.")
+    @click.option("--log-key", required=True, metavar="KEY", help="The log's public key: name+id+base64.")
+    @client_tls
+    @functools.wraps(command)
+    def wrapped(provider: str, log_key: str, tls: ClientTls, **rest: Any) -> None:
+        command(peer=Peer(provider, NoteVerifier.from_vkey(log_key), tls), **rest)
+
+    return wrapped
+
+
+state_option = click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=lambda: Path(click.get_app_dir("ragseal-observer")),
+    show_default="the user's configuration folder",
+    help="Folder with this observer's key and memory.",
+)
+interval_option = click.option(
+    "--interval",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    help="Seconds between looks.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+
+
+@contextlib.contextmanager
+def open_witness(state: Path) -> Any:
+    """This observer's witness, from what keygen left in its folder."""
+    try:
+        name = (state / "name").read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first") from None
+    witness = Witness(state, NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE))
+    try:
+        yield witness
+    finally:
+        witness.close()
+
+
+def progress_lines(verb: str, noun: str) -> Progress:
+    """Lines on stderr from the third second on, one every two seconds."""
+    last = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= 2:
+            last = time.monotonic()
+            click.echo(f"  {verb} {done:,} of {total:,} {noun}", err=True)
+
+    return tell
+
+
+def clock() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%SZ}"

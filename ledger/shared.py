@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A log of one owner that several of its processes append to, one after the other, and others read.
+
+:class:`ragseal.ledger.log.Log` belongs to one process, which keeps it open.  Here each process has it for the moment of
+an append or a read, and waits for its turn.  The folder holds what a log's holds, ``key.pem`` of the log, and beside it
+lies ``.<folder>.turn``, the file whose lock is the turn; the operating system ends a turn whose process has died.
+
+The folder is made in one step, key and empty log together, so a crash leaves all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.log import Appended, Builder, Log
+from ragseal.ledger.merkle import MerkleTree, leaf_hash
+from ragseal.ledger.note import NoteSigner, NoteVerifier
+from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.keyfile import load_key, save_key
+
+PATIENCE = 60.0  #: seconds to wait for a turn
+_POLL = 0.02
+_PAGE = 1024
+_KEY, _CHECKPOINT = "key.pem", "checkpoint"
+
+
+class SharedLog:
+    """The log in a folder, made when it is first needed.  Any thread, any process of the folder's owner."""
+
+    def __init__(self, directory: Path, origin: str, patience: float = PATIENCE) -> None:
+        """``origin``: the log's name; ``patience``: seconds to wait for a turn.  Touches nothing."""
+        self.directory, self._origin, self._patience = directory, origin, patience
+
+    def verifier(self) -> NoteVerifier:
+        """The log's public key; the log is made if there is none.
+
+        Raises:
+            ConfigurationError: the key cannot be read, or the folder not be made.
+            LedgerError: another process has the turn for too long, or storage fails.
+        """
+        if not (self.directory / _KEY).is_file():
+            with self._turn():
+                self._make()
+        return self._signer().verifier
+
+    def append(self, build: Builder) -> Appended:
+        """Append one entry, durable and under a signed checkpoint on return.
+
+        Raises:
+            ConfigurationError, LedgerError: as :meth:`verifier`; whether the entry is there then, only the log tells.
+            AuditError: whatever ``build`` raises; nothing was appended.
+        """
+        with self._turn(), self._opened() as log:
+            outcome = log.append_now([build])[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def copy(self, known: LogCopy | None = None) -> LogCopy:
+        """The log as it stands now, hashed to its signed root; what is ``known`` of it is not read again.
+
+        Raises:
+            ConfigurationError, LedgerError: as :meth:`verifier`, or it is not what was known before.
+        """
+        signer, note = self._signer_and_note()
+        if known is not None and known.note == note:
+            return known
+        with self._turn(), self._opened() as log:
+            entries = list(known.all) if known is not None else []
+            size, note = log.published()
+            while len(entries) < size:
+                entries += log.entries(len(entries), min(_PAGE, size - len(entries)))
+        return LogCopy(signer, entries, note)
+
+    def fsck(self) -> None:
+        """Hash every entry again.  Raises LedgerError: the first that is not what was appended."""
+        with self._turn(), self._opened() as log:
+            log.fsck()
+
+    # --- folder ---
+
+    def _signer(self) -> NoteSigner:
+        return NoteSigner(self._origin, load_key(self.directory / _KEY))
+
+    def _signer_and_note(self) -> tuple[NoteSigner, bytes]:
+        """The note may be older than the log by the time it is used: then it is read once more, in turn."""
+        self.verifier()
+        try:
+            return self._signer(), (self.directory / _CHECKPOINT).read_bytes()
+        except OSError as error:
+            raise LedgerError(f"cannot read {self.directory / _CHECKPOINT}: {error.strerror}") from None
+
+    @contextmanager
+    def _opened(self) -> Iterator[Log]:
+        self._make()
+        with Log.open(self.directory, self._signer()) as log:
+            yield log
+
+    def _make(self) -> None:
+        """Key and empty log, in one step; in this process's turn."""
+        if self.directory.exists():
+            return
+        made = self.directory.with_name(f".{self.directory.name}.new")
+        try:
+            shutil.rmtree(made, ignore_errors=True)  # what a crash left
+            made.mkdir(mode=0o700, parents=True)
+            save_key(made / _KEY, Ed25519PrivateKey.generate())
+            Log.create(made, NoteSigner(self._origin, load_key(made / _KEY))).close()
+            os.rename(made, self.directory)
+            sync_directory(self.directory.parent)
+        except OSError as error:
+            raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from None
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Nobody else has the log meanwhile."""
+        path = self.directory.with_name(f".{self.directory.name}.turn")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
+        end = time.monotonic() + self._patience
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if time.monotonic() >= end:
+                        raise LedgerError(
+                            f"another process has had {self.directory} for {self._patience:g} s: end it, or try again"
+                        ) from None
+                    time.sleep(_POLL)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+class LogCopy:
+    """A log as it was at one moment, in memory: what :class:`ragseal.ledger.published.ReadableLog` reads."""
+
+    def __init__(self, signer: NoteSigner, entries: Sequence[bytes], note: bytes) -> None:
+        """Raises LedgerError: the entries do not give the root that the note signs."""
+        self._signer, self.all, self.note = signer, tuple(entries), note
+        self._tree = MerkleTree(self.all)
+        point = open_checkpoint(note, signer.verifier).checkpoint
+        if (point.size, point.root) != (len(self.all), self._tree.root()):
+            raise LedgerError(
+                f"the entries of {signer.name} are not those that its key signed: restore the newest copy"
+            )
+
+    @property
+    def origin(self) -> str:
+        return self._signer.name
+
+    @property
+    def verifier(self) -> NoteVerifier:
+        return self._signer.verifier
+
+    def published(self) -> tuple[int, bytes]:
+        return len(self.all), self.note
+
+    def checkpoint_at(self, size: int) -> bytes:
+        """The signed note of an earlier size: Ed25519 repeats itself, so these are the bytes of back then."""
+        return Checkpoint(self.origin, size, self._tree.root(size)).sign(self._signer)
+
+    def entries(self, start: int, count: int) -> list[bytes]:
+        return list(self.all[start : start + count])
+
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]:
+        return [leaf_hash(entry) for entry in self.all[start : start + count]]
+
+    def inclusion(self, index: int, size: int) -> list[bytes]:
+        return self._tree.path(index, size)
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        return self._tree.consistency(old, new)
+
+
+class LiveCopy:
+    """A :class:`SharedLog` as its readers see it: each look at its end reads what other processes have appended.
+
+    Where that is impossible for the moment, the last copy stands: a reader is shown an older end, never a wrong one.
+    """
+
+    def __init__(self, log: SharedLog) -> None:
+        """Raises as :meth:`SharedLog.copy`."""
+        self._log, self._lock = log, threading.Lock()
+        self._copy = log.copy()
+
+    def _now(self) -> LogCopy:
+        with self._lock:
+            with suppress(LedgerError, ConfigurationError):
+                self._copy = self._log.copy(self._copy)
+            return self._copy
+
+    @property
+    def origin(self) -> str:
+        return self._copy.origin
+
+    @property
+    def verifier(self) -> NoteVerifier:
+        return self._copy.verifier
+
+    def published(self) -> tuple[int, bytes]:
+        return self._now().published()
+
+    def checkpoint_at(self, size: int) -> bytes:
+        return self._copy.checkpoint_at(size)
+
+    def entries(self, start: int, count: int) -> list[bytes]:
+        return self._copy.entries(start, count)
+
+    def leaf_hashes(self, start: int, count: int) -> list[bytes]:
+        return self._copy.leaf_hashes(start, count)
+
+    def inclusion(self, index: int, size: int) -> list[bytes]:
+        return self._copy.inclusion(index, size)
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        return self._copy.consistency(old, new)
+
+
+class CopySource:
+    """A copy as an exporter of tiles reads it (:class:`ragseal.ledger.tiles.TileSource`)."""
+
+    def __init__(self, copy: LogCopy) -> None:
+        self._copy = copy
+
+    async def checkpoint(self) -> bytes:
+        return self._copy.note
+
+    async def cosigned(self) -> bytes | None:
+        """Witnesses' lines are with whoever serves the log: none here."""
+        return None
+
+    async def entries(self, start: int, count: int) -> list[bytes]:
+        return self._copy.entries(start, count)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-observer witness``: a public witness for anybody's log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.options import json_option, open_witness, plain_errors, state_option
+from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
+from ragseal.runtime.http_server import HttpServer
+from ragseal.runtime.terminal import log_to_stderr, server_tls
+from ragseal.runtime.tls import ServerTls
+
+
+@click.command()
+@plain_errors
+@click.option("--listen", default="127.0.0.1:8081", show_default=True, help="host:port; port 0 takes a free one.")
+@click.option("--log", "logs", multiple=True, required=True, metavar="VKEY",
+              help="Public key of a log to cosign: name+id+base64. Repeat for more.")  # fmt: skip
+@state_option
+@server_tls
+@json_option
+def witness(listen: str, logs: tuple[str, ...], state: Path, own: ServerTls, as_json: bool) -> None:
+    """Cosign what logs submit: a public witness over HTTP (C2SP tlog-witness).
+
+    A log POSTs its checkpoint and the proof that it only grew to /add-checkpoint and gets this observer's cosignature;
+    nothing is fetched, and no entry is read. Where a log signs two histories, the evidence is kept in the state folder.
+    `keygen` makes the key. The folder is this program's alone while it runs: `follow` takes another one.
+    """
+    log_to_stderr()
+    keys = [NoteVerifier.from_vkey(vkey) for vkey in logs]
+
+    async def run() -> None:
+        with open_witness(state) as cosigner:
+            site = WitnessSite(cosigner, state, keys, time.time)
+            server = HttpServer(site.handle, WITNESS_LIMITS)
+            try:
+                address = await server.start(listen, own)
+                vkey = cosigner.verifier.vkey()
+                said = f"listening on {address}\nwitness key {vkey}"
+                click.echo(json.dumps({"listening": address, "vkey": vkey}) if as_json else said)
+                sys.stdout.flush()
+                stopping = asyncio.Event()
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+                await stopping.wait()
+            finally:
+                await server.stop()
+                site.close()
+
+    asyncio.run(run())

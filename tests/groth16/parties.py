@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Contributions made in Python, honest or not: what snarkjs would list in section 10 of a key."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from ragseal.groth16 import pairing
+from ragseal.groth16.contributions import BEACON, CONTRIBUTION, Chain, Contribution
+from ragseal.groth16.pairing import G1_GENERATOR, G2Point
+from ragseal.groth16.snarkjs_random import beacon_draw, challenge_point
+from ragseal.kernel.bn254 import encode_point
+from ragseal.kernel.msm import Point, multi_scalar
+
+CIRCUIT_HASH = bytes(range(64))
+EMPTY = Chain(CIRCUIT_HASH, (), G1_GENERATOR, ())
+
+
+def times(point: Point, scalar: int) -> Point:
+    found = multi_scalar([point], [scalar])
+    assert found is not None
+    return found
+
+
+def times2(point: G2Point, scalar: int) -> G2Point:
+    found = pairing.combination([point], [scalar])
+    assert found is not None
+    return found
+
+
+def transcript(chain: Chain, s: Point, sx: Point) -> bytes:
+    digest = hashlib.blake2b(chain.circuit_hash)
+    for one in chain.contributions:
+        digest.update(one.public_key)
+    digest.update(encode_point(s) + encode_point(sx))
+    return digest.digest()
+
+
+def contribution(chain: Chain, secret: int, s: Point = (1, 2), name: str = "somebody") -> Contribution:
+    """What a party with this secret adds."""
+    sx = times(s, secret)
+    said = transcript(chain, s, sx)
+    spx = times2(challenge_point(said), secret)
+    return Contribution(times(chain.delta1, secret), s, sx, spx, said, CONTRIBUTION, name, 0, b"")
+
+
+def beacon(chain: Chain, value: bytes, iterations: int = 10) -> Contribution:
+    secret, s = beacon_draw(value, iterations)
+    made = contribution(chain, secret, s, "beacon")
+    return replace(made, kind=BEACON, iterations=iterations, beacon=value)
+
+
+def added(chain: Chain, one: Contribution) -> Chain:
+    return replace(chain, contributions=(*chain.contributions, one), delta1=one.after)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A ceremony of a class through the command lines: two parties, an auditor that knows one of them, and a provider."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.test_powers_commands import SLOW, told
+from tests.runtime.test_tls_commands import Scene, Served, run
+from tests.verifier.ceremony_scene import NEEDED
+
+pytestmark = [pytest.mark.slow, NEEDED]
+
+pytest.importorskip("ragseal_native")
+pytest.importorskip("py_ecc")
+
+
+def test_a_ceremonys_keys_from_the_first_party_to_the_provider(tmp_path: Path) -> None:
+    powers, folder = tmp_path / "own.ptau", tmp_path / "ceremony"
+    told("verifier", "ceremony", "powers", "--class", "tiny", powers)
+    published = hashlib.blake2b(powers.read_bytes()).hexdigest()
+    of = ("--powers", powers, "--powers-hash", published)
+    for name in ("alice", "carol", "v"):
+        run("verifier", "init", "--state", tmp_path / name)
+    made = told("verifier", "ceremony", "new", folder, "--class", "tiny", *of)
+    assert made["circuits"] == ["tiny", "estimate-6", "thinning-126"]
+    one = told("verifier", "ceremony", "contribute", folder, "--state", tmp_path / "alice", "--name", "alice", *of)
+    trust = ("verifier", "trust", "--state", tmp_path / "v", "--ceremony", folder, *of)
+    beacon = "ab" * 32
+    told(
+        "verifier", "ceremony", "finish", folder, "--state", tmp_path / "carol", "--beacon", beacon, "--powers", powers
+    )
+    knows = ("--knows", f"alice={one['key']}")
+    refused = run(*trust, "--knows", "alice", seconds=SLOW)
+    assert refused.returncode == 1
+    assert "a name proves nothing" in " ".join(refused.stderr.split())
+    taken = told(*trust, *knows, "--beacon", beacon)
+    assert [key["class"] for key in taken["keys"]] == made["circuits"]  # type: ignore[attr-defined]
+    listed = told("verifier", "keys", "--state", tmp_path / "v")["keys"]
+    said = [f"alice ({str(one['key'])[:16]})"]
+    assert [(key["made_by"], key["participants"]) for key in listed] == [("ceremony", said)] * 3  # type: ignore[attr-defined]
+    kept = json.loads((tmp_path / "v" / "keys.json").read_text())[0]
+    assert json.loads(kept["ceremony"])["powers"]["blake2b"] == published, "what it relied on"
+    assert not list((tmp_path / "v" / "keys").glob("*.part"))
+
+    run("prover", "init", "--state", tmp_path / "p", "--class", "tiny", "--origin", "ceremony.example/log")
+    scene = Scene(tmp_path, None, None)  # type: ignore[arg-type]  # no certificates
+    with Served(scene, "verifier", "--state", tmp_path / "v", "--listen", "127.0.0.1:0") as at:
+        fetched = told("prover", "fetch-keys", "--state", tmp_path / "p", "--verifier", at, "--powers", powers)
+    assert fetched["points_checked"] is True
+    assert fetched["key_digest"] == taken["keys"][0]["key_digest"]  # type: ignore[index]

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The small HTTP server and its caller: TLS as everywhere, answers that nobody reads, URLs that are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ragseal.kernel.errors import BudgetError, ConfigurationError, TransportError
+from ragseal.runtime.http_client import Place, post
+from ragseal.runtime.http_server import HttpLimits, HttpServer, Request, Response
+from ragseal.runtime.loop_thread import LoopThread
+from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
+from tests.runtime.certificates import Authority
+
+LARGE = 4 << 20  #: more than the system takes of an answer that nobody reads
+
+
+async def answers(request: Request) -> Response:
+    if request.path == "/large":
+        return Response(200, bytes(LARGE))
+    if request.path == "/busy":
+        raise BudgetError("try again")
+    if request.path == "/broken":
+        raise RuntimeError("a bug")
+    return Response(200, request.method.encode() + b" " + request.body)
+
+
+@asynccontextmanager
+async def serving(tls: ServerTls = LOOPBACK_ONLY, limits: HttpLimits | None = None) -> AsyncIterator[str]:
+    server = HttpServer(answers, limits or HttpLimits(body=100))
+    address = await server.start("127.0.0.1:0", tls)
+    try:
+        yield address
+    finally:
+        await server.stop()
+
+
+async def asked(url: str, path: str = "/x", body: bytes = b"hello") -> tuple[int, bytes]:
+    found = await post(Place.parse(url), path, body, seconds=5, most=LARGE + 4096)
+    return found.status, found.body
+
+
+@pytest.mark.asyncio
+async def test_over_tls_with_the_files_of_every_other_edge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path, "ours")
+    own = ServerTls(*authority.certificate("server"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+    async with serving(own) as address:
+        assert await asked(f"https://{address}") == (200, b"POST hello")
+        assert await asked(f"https://{address}", "/large") == (200, bytes(LARGE))
+        with pytest.raises(TransportError):
+            await asked(f"http://{address}")
+        monkeypatch.setenv("SSL_CERT_FILE", str(Authority(tmp_path, "other").path))
+        with pytest.raises(TransportError, match="cannot be reached"):
+            await asked(f"https://{address}")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+    async with serving(ServerTls(*authority.certificate("server"), clients=authority.path)) as address:
+        with pytest.raises(TransportError):  # callers need a certificate, and this one has none
+            await asked(f"https://{address}")
+    with pytest.raises(ConfigurationError, match="takes both"):
+        async with serving(ServerTls(certificate=own.certificate)):
+            pass
+
+
+@pytest.mark.asyncio
+async def test_errors_are_statuses_and_a_bug_ends_one_connection() -> None:
+    async with serving() as address:
+        assert await asked(f"http://{address}", "/busy") == (503, b"try again\n")
+        with pytest.raises(TransportError):
+            await asked(f"http://{address}", "/broken")
+        assert await asked(f"http://{address}/prefix/", "/y") == (200, b"POST hello")
+
+
+@pytest.mark.asyncio
+async def test_answers_that_nobody_reads_have_a_bound_and_an_end() -> None:
+    limits = HttpLimits(body=100, unread_of_one=2 * LARGE, send=0.5, slowest=64 << 20)
+    async with serving(limits=limits) as address:
+        host, _, port = address.rpartition(":")
+        deaf = [await asyncio.open_connection(host, int(port), limit=1024) for _ in range(2)]
+        for _, writer in deaf:
+            writer.write(b"GET /large HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.2)
+        status, said = await asked(f"http://{address}", "/large")
+        assert (status, b"wait to be read" in said) == (503, True)
+        assert await asked(f"http://{address}") == (200, b"POST hello")  # small ones are not counted
+        await asyncio.sleep(1)
+        assert await asked(f"http://{address}", "/large") == (200, bytes(LARGE))  # the deaf were let go
+        for _, writer in deaf:
+            writer.close()
+
+
+@pytest.mark.asyncio
+async def test_a_taken_port_and_malformed_addresses_are_said() -> None:
+    async with serving() as address:
+        with pytest.raises(ConfigurationError, match="cannot listen"):
+            await HttpServer(answers).start(address)
+    for bad in ("", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", ":80"):
+        with pytest.raises(ConfigurationError):
+            await HttpServer(answers).start(bad)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "w.example", "ftp://w.example", "http://", "https:///path", "http://user@w.example", "http://w.example?x",
+        "http://w.example/#a", "http://w.example/a b", "http://w.example\r\nHost: x", "http://w.example:99999",
+        "http://wé.example", "http://[::1", "http://w.example/" + "x" * 3000,
+    ],
+)  # fmt: skip
+def test_urls_that_are_none(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        Place.parse(url)
+
+
+def test_urls() -> None:
+    assert Place.parse("https://w.example/a/b/") == Place(True, "w.example", 443, "/a/b", "w.example")
+    assert Place.parse("http://[::1]:81").port == 81
+
+
+@pytest.mark.asyncio
+async def test_a_loop_of_its_own_stops_what_runs_in_it() -> None:
+    thread, cancelled = LoopThread("test"), []
+
+    async def forever() -> None:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def name() -> int:
+        return 7
+
+    assert await thread.run(name()) == 7
+    thread.begin(forever())
+    await asyncio.sleep(0.1)
+    await thread.stop()
+    await thread.stop()
+    assert cancelled == [True]

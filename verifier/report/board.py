@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The first page for people who decide and never learnt what epsilon is: the grade, and what it does not cover.
+
+Both stand right below the verdict, on paper on its first sheet: a PASS whose limits stand at the end is read as more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ragseal.accounting.guess import best_guess
+from ragseal.accounting.rounding import per_cent_number, upward
+from ragseal.verifier.report import claim, summary
+from ragseal.verifier.report.bands import BANDS, SOURCE, Band, band_of
+
+LIMITS = "limits"  #: id of the section with all of them
+_WHICH = (
+    "Somebody knows everything about an index but one document, is told that it is one of two with even odds (50 %), "
+    "and guesses which from all that was answered. How often may the guess be right?"
+)
+_ABSENT = (
+    "Somebody was not handed a document, starts from even odds (50 %) that it is there, and guesses from all that was "
+    "answered that it is not. How often may the guess be right?"
+)
+
+
+def grades(report: Mapping[str, Any]) -> list[tuple[str, float, float, Band]]:
+    """(who, epsilon, per cent right at most, band); empty where no guess is bounded."""
+    if summary.guesses(report) is None:
+        return []
+    details = report["epsilon"] or {}
+    try:
+        if summary.unseen(report) is not None:
+            rows = [("any number of accounts, of a document that they were not handed", float(details["unseen"]), 0.0)]
+        else:
+            delta, count = float(report["delta"]), details.get("k_max_of_the_period", "?")
+            accounts = f"{count} account" if count == 1 else f"{count} accounts together"
+            rows = [
+                ("one account, in this window", float(details["epsilon_of_one_account"]), delta),
+                (f"{accounts}, over the budget period", float(report["epsilon_audit"]), delta),
+            ]
+    except (KeyError, TypeError, ValueError):
+        return []
+    found = []
+    for who, epsilon, delta in rows:
+        right = best_guess(epsilon, delta) if math.isfinite(epsilon) else 1.0
+        found.append((who, epsilon, per_cent_number(right), band_of(epsilon)))
+    return found
+
+
+def in_words(report: Mapping[str, Any]) -> str:
+    """The grades in one line, for a terminal; empty where there are none."""
+    return "; ".join(f"{who}: {band.name} (right in at most {right:g} %)" for who, _, right, band in grades(report))
+
+
+def grade(report: Mapping[str, Any]) -> str:
+    """The grades as a section of the page; nothing where there are none."""
+    found = grades(report)
+    if not found:
+        return ""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(who)}</th><td class="figure">{right:g} %{_bar(right, band)}</td>'
+        f'<td><span class="badge {band.tone}">{escape(band.name)}</span></td><td>{escape(upward(epsilon))}</td></tr>'
+        for who, epsilon, right, band in found
+    )
+    return (
+        '<section class="grade" aria-labelledby="grade"><h2 id="grade">What the number means</h2>'
+        f"<p>{_ABSENT if summary.unseen(report) is not None else _WHICH}</p>"
+        '<div class="scroll" tabindex="0" role="region" aria-label="How often a guess may be right">'
+        "<table><thead><tr>"
+        '<th scope="col">who guesses</th><th scope="col">right in at most</th><th scope="col">protection</th>'
+        f'<th scope="col">epsilon</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<ul class="bands">{"".join(_band(at, band, found) for at, band in enumerate(BANDS))}</ul>'
+        f'<p class="source">{escape(SOURCE)}</p></section>'
+    )
+
+
+def _bar(right: float, band: Band) -> str:
+    """From mere chance to certainty; the number beside it says the same."""
+    return (
+        f'<span class="bar {band.tone}" aria-hidden="true"><span style="width: {max(0.0, 2 * right - 100):.0f}%">'
+        "</span></span>"
+    )
+
+
+def _band(at: int, band: Band, found: Sequence[tuple[str, float, float, Band]]) -> str:
+    upto = f"above {BANDS[at - 1].upto:g}" if math.isinf(band.upto) else f"up to {band.upto:g}"
+    here = "; ".join(who for who, _, _, own in found if own == band)
+    mine = f" <strong>Here: {escape(here)}.</strong>" if here else ""
+    return (
+        f'<li{" class=here" if here else ""}><span class="badge {band.tone}">{escape(band.name)}</span> '
+        f"epsilon {upto}: {escape(band.means)}.{mine}</li>"
+    )
+
+
+def limits(report: Mapping[str, Any]) -> str:
+    """What the verdict does not say, in short, with the way to all of it; below a PASS only."""
+    if not summary.passed(report):
+        return ""
+    own = [note for note in report["does_not_say"] if note in claim.QUALIFIED or note.startswith(claim.SAMPLED_LINKS)]
+    said = own + claim.in_short(summary.unseen(report) is not None)
+    items = "".join(f"<li>{escape(one)}</li>" for one in said)
+    return (
+        '<section class="limits" aria-labelledby="short-limits"><h2 id="short-limits">What it does not say</h2>'
+        f'<ul>{items}</ul><p><a href="#{LIMITS}">All of it, word for word</a></p></section>'
+    )

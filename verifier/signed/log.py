@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The auditor's own log of verdicts: every verdict stands in it before it is handed out.  SPEC D.19.
+
+It is a log as a provider's is, with a key of its own, so whoever follows it sees that no verdict is taken back: neither
+a FAIL nor the NO VERDICT that nobody asked about again.
+
+    verdict-log/                          the log (:mod:`ragseal.ledger.shared`), of all processes of this folder
+    verdict-log/envelopes/<digest>.jsonl  the signed verdicts themselves (0600)
+
+Public is what an entry holds: whose verdict, about which log, window and manifest, its word, its epsilon and its time.
+All of that but the audit itself stands in the provider's public log anyway.  The envelopes stay with the auditor, who
+hands them on: their steps may quote what only the auditor was given, links between accounts among it (SPEC G.8.8).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.accounting.rounding import upward
+from ragseal.kernel.errors import AttestationError, ConfigurationError, EncodingError, LedgerError
+from ragseal.kernel.verdict import PASSED, AuditVerdict, VerdictEntry, log_digest
+from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.receipt import InclusionBundle
+from ragseal.ledger.shared import PATIENCE, CopySource, LiveCopy, LogCopy, SharedLog
+from ragseal.runtime.durable import write_durably
+from ragseal.verifier.signed.statement import SignedVerdict, manifest_of, read_verdict
+
+FOLDER, ENVELOPES = "verdict-log", "envelopes"
+PROOF_NAME = "verdict.tlog-proof"  #: of the inclusion, beside the signed verdict
+_NAME = "ragseal-verdicts/"
+
+
+def origin_of(auditor: bytes) -> str:
+    """The name of an auditor's log: it holds the auditor's key, so nobody else's log passes for it."""
+    return _NAME + auditor.hex()
+
+
+def entry_of(data: bytes, found: SignedVerdict) -> VerdictEntry:
+    """What the auditor's log has of a signed verdict: all of it follows from the envelope.
+
+    Args:
+        data: the envelope's bytes.
+        found: the same, read.
+
+    Raises:
+        EncodingError: its time, its epsilon or its names are not what this program would have signed.
+    """
+    said = found.predicate
+    epsilon = said["epsilon"]
+    outcome = str(said["verdict"]).replace(" ", "-")
+    try:
+        time = int(datetime.fromisoformat(said["issued"]).timestamp())
+        bound = upward(float(epsilon)) if outcome in PASSED else ""
+        entry = VerdictEntry(
+            auditor=found.auditor,
+            digest=hashlib.sha256(data).digest(),
+            log=log_digest(said["log"]["key"]),
+            origin=said["log"]["origin"],
+            window=said["window"] or "",
+            manifest=() if (manifest := manifest_of(found)) is None else (manifest,),
+            outcome=outcome,
+            epsilon=bound,
+            time=time,
+        )
+        return VerdictEntry.decode(entry.encode())
+    except (ValueError, TypeError, OverflowError) as error:
+        raise EncodingError(f"the signed verdict cannot stand in a log: {error}") from None
+
+
+def verdict_for_the_ledger(data: bytes, found: SignedVerdict, key: Ed25519PrivateKey) -> AuditVerdict:
+    """What a provider may enter in the log that was audited, under the auditor's signature.  SPEC D.20.
+
+    Args:
+        data: the envelope's bytes.
+        found: the same, read.
+        key: the auditor's identity.
+
+    Raises:
+        ConfigurationError: the verdict is about no manifest.
+        EncodingError: as :func:`entry_of`.
+    """
+    entry = entry_of(data, found)
+    if not entry.manifest:
+        raise ConfigurationError("this verdict is about no manifest that was found in the log: no ledger can hold it")
+    (manifest,) = entry.manifest
+    made = AuditVerdict(manifest, entry.log, entry.auditor, entry.digest, entry.outcome, entry.epsilon, bytes(64))
+    return made.signed(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A verdict in the auditor's log."""
+
+    entry: VerdictEntry
+    proof: InclusionBundle
+
+
+class VerdictLog:
+    """The log of verdicts of an auditor's folder; any process, any thread."""
+
+    def __init__(self, state: Path, auditor: bytes, patience: float = PATIENCE) -> None:
+        """``state``: the auditor's folder; ``auditor``: its public key.  Touches nothing."""
+        self._directory, self._auditor = state / FOLDER, auditor
+        self.shared = SharedLog(self._directory, origin_of(auditor), patience)
+
+    def verifier(self) -> NoteVerifier:
+        """The log's public key; the log is made if there is none.
+
+        Raises:
+            ConfigurationError, LedgerError: it cannot be made or read.
+        """
+        return self.shared.verifier()
+
+    def enter(self, data: bytes) -> Entered:
+        """Keep a signed verdict and enter it: both durable on return.
+
+        Raises:
+            AttestationError, EncodingError: not a verdict of this auditor.
+            ConfigurationError, LedgerError: the disk refuses, or another process has the log for too long.
+        """
+        entry = entry_of(data, read_verdict(data, self._auditor))
+        self.shared.verifier()  # made, if it has to be
+        path = self._envelope(entry.digest)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_durably(path, data, mode=0o600)
+        except OSError as error:
+            raise ConfigurationError(f"cannot keep {path}: {error.strerror}") from None
+        encoded = entry.encode()
+        return Entered(entry, self.shared.append(lambda index: encoded).bundle)
+
+    def copy(self) -> LogCopy:
+        """The log as it stands.  Raises ConfigurationError, LedgerError: it cannot be read."""
+        return self.shared.copy()
+
+    def live(self) -> LiveCopy:
+        """The log as readers are served it.  Raises as :meth:`copy`."""
+        return LiveCopy(self.shared)
+
+    def source(self) -> CopySource:
+        """The log as an exporter reads it.  Raises as :meth:`copy`."""
+        return CopySource(self.copy())
+
+    def entries(self) -> list[VerdictEntry]:
+        """Every entry, in order.  Raises as :meth:`copy`; EncodingError: one is not a verdict's."""
+        return [VerdictEntry.decode(one) for one in self.copy().all]
+
+    def envelope(self, index: int) -> bytes:
+        """The signed verdict of an entry, counting from 0.
+
+        Raises:
+            LedgerError: no such entry.
+            ConfigurationError: the envelope is gone or is not the one that was entered.
+        """
+        entry, path = self._entry(index)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        if hashlib.sha256(data).digest() != entry.digest:
+            raise ConfigurationError(f"{path} is damaged: its digest is not the one that was entered")
+        return data
+
+    def proof(self, index: int) -> InclusionBundle:
+        """That an entry is in the log as it stands now.  Raises LedgerError: no such entry."""
+        self._entry(index)
+        copy = self.copy()
+        size, note = copy.published()
+        return InclusionBundle(index, tuple(copy.inclusion(index, size)), note)
+
+    def _entry(self, index: int) -> tuple[VerdictEntry, Path]:
+        found = self.entries()
+        if not 0 <= index < len(found):
+            raise LedgerError(f"there is no entry {index}: the log of verdicts has {len(found)}")
+        return found[index], self._envelope(found[index].digest)
+
+    def _envelope(self, digest: bytes) -> Path:
+        return self._directory / ENVELOPES / f"{digest.hex()}.jsonl"
+
+
+def check_entered(data: bytes, found: SignedVerdict, proof: bytes, log: NoteVerifier | None) -> NoteVerifier:
+    """A signed verdict stands in its auditor's log, with what that says of it in public.
+
+    Args:
+        data: the envelope's bytes.
+        found: the same, read.
+        proof: a ``.tlog-proof`` file.
+        log: the log's key as the auditor gave it; None: the one that the verdict names.
+
+    Returns:
+        The log's key.
+
+    Raises:
+        AttestationError: the verdict says that it is in no log, or in another one; or the log is another auditor's.
+        LedgerError: it is not in that log.
+        EncodingError: no such file.
+    """
+    named = found.predicate["verdictLog"]
+    if named is None:
+        raise AttestationError(
+            "the verdict says of itself that it is in no log: its auditor could not write it down when it was issued"
+        )
+    if log is not None and log.vkey() != named:
+        raise AttestationError(f"the verdict names another log of verdicts than {log.name}: {named[:200]}")
+    key = NoteVerifier.from_vkey(named)
+    if key.name != origin_of(found.auditor):
+        raise AttestationError(f"the log of verdicts {key.name} is not that of the auditor {found.auditor.hex()}")
+    InclusionBundle.from_text(proof).verify(entry_of(data, found).encode(), key)
+    return key

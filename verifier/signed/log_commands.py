@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-verifier verdict log``: the auditor's own log of verdicts, shown, exported and served."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.verdict import VerdictEntry
+from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.published import PublicLog
+from ragseal.ledger.service import LedgerServicer
+from ragseal.ledger.tiles import TileFolder
+from ragseal.runtime import health
+from ragseal.runtime.durable import DirectoryLock, write_durably
+from ragseal.runtime.face import when
+from ragseal.runtime.rpc import bind, new_server
+from ragseal.runtime.terminal import JSON, log_to_stderr, server_tls, tell_result
+from ragseal.runtime.tls import ServerTls
+from ragseal.verifier.signed.log import FOLDER, VerdictLog
+from ragseal.verifier.state import State
+
+SERVICE = "ragseal.v1.LedgerService"
+PATIENCE = 5.0  #: seconds that a reader waits for an audit that appends; it is shown the log as it was otherwise
+_GRACE = 2.0
+OUT = click.Path(path_type=Path, dir_okay=False)
+
+
+def register(group: click.Group, state_option: Callable[..., Any]) -> None:
+    """Add the group to ``ragseal-verifier verdict``."""
+
+    @group.group()
+    def log() -> None:
+        """The auditor's own log of verdicts: none is handed out before it stands there, so none can be taken back.
+
+        Give out its key beside your own. Whoever follows the log (`ragseal-observer follow`) keeps you to it.
+        """
+
+    @log.command()
+    @state_option
+    @JSON
+    def key(directory: Path, as_json: bool) -> None:
+        """Show the log's public key."""
+        vkey = _log(directory).verifier().vkey()
+        tell_result(as_json, {"vkey": vkey}, vkey)
+
+    @log.command()
+    @state_option
+    @click.argument("index", type=click.IntRange(min=0), required=False)
+    @click.option("--out", type=OUT, help="Write the signed verdict of entry INDEX to this file.")
+    @click.option("--proof", type=OUT, help="Write the proof that entry INDEX is in the log now (.tlog-proof).")
+    @JSON
+    def show(directory: Path, index: int | None, out: Path | None, proof: Path | None, as_json: bool) -> None:
+        """List the entries, oldest first, after hashing every one of them again; with INDEX one of them."""
+        if index is None and (out or proof):
+            raise click.UsageError("--out and --proof are about one entry: name its number")
+        kept = _log(directory)
+        kept.shared.verifier()
+        kept.shared.fsck()
+        for number, entry in enumerate(kept.entries()):
+            if index is None or index == number:
+                click.echo(json.dumps({"index": number, **_plain(entry)}) if as_json else _line(number, entry))
+        if index is not None:
+            bundle = kept.proof(index)
+            _write(out, lambda: kept.envelope(index))
+            _write(proof, bundle.to_text)
+
+    @log.command()
+    @state_option
+    @click.option(
+        "--tiles",
+        type=click.Path(path_type=Path, file_okay=False),
+        required=True,
+        help="Folder for the files: new, or of an earlier export.",
+    )
+    @JSON
+    def export(directory: Path, tiles: Path, as_json: bool) -> None:
+        """Write the log as static files, in the format of C2SP tlog-tiles, for any web server."""
+        kept = _log(directory)
+        folder = TileFolder(tiles, kept.verifier())
+        try:
+            point = asyncio.run(folder.update(kept.source()))
+        finally:
+            folder.close()
+        values = {"origin": point.origin, "size": point.size, "root": point.root.hex()}
+        tell_result(as_json, values, f"{point.origin}: {point.size} entries in {tiles}")
+
+    @log.command()
+    @state_option
+    @click.option("--listen", default="127.0.0.1:7802", show_default=True, help="host:port; port 0 takes a free one.")
+    @click.option("--witness", "keys", multiple=True, metavar="KEY", help="Key of a witness to keep a place for.")
+    @server_tls
+    @JSON
+    def serve(directory: Path, listen: str, keys: tuple[str, ...], own: ServerTls, as_json: bool) -> None:
+        """Serve the log to everybody, as a provider serves its ledger: observers follow it and cosign it.
+
+        Entries are served, the signed verdicts are not. Audits go on meanwhile, and appear as they are issued.
+        Ends on Ctrl-C or SIGTERM.
+        """
+        log_to_stderr()
+
+        def ready(address: str) -> None:
+            tell_result(as_json, {"listening": address}, f"listening on {address}")
+            sys.stdout.flush()
+
+        asyncio.run(run(_log(directory), directory, [NoteVerifier.from_vkey(one) for one in keys], listen, own, ready))
+
+
+def _log(directory: Path) -> VerdictLog:
+    return VerdictLog(directory, State(directory).public_key, PATIENCE)
+
+
+def _plain(entry: VerdictEntry) -> dict[str, Any]:
+    return {
+        "outcome": entry.outcome,
+        "epsilon": entry.epsilon,
+        "window": entry.window,
+        "origin": entry.origin,
+        "manifest": entry.manifest[0].hex() if entry.manifest else None,
+        "log": entry.log.hex(),
+        "time": entry.time,
+        "digest": entry.digest.hex(),
+    }
+
+
+def _line(number: int, entry: VerdictEntry) -> str:
+    """One entry for the terminal; names of others cannot add a line or steer it."""
+    about = f"{entry.window or '(no window)'} of {entry.origin}"
+    shown = "".join(ch if ch.isprintable() else "\ufffd" for ch in about)
+    epsilon = f" epsilon {entry.epsilon}" if entry.epsilon else ""
+    return f"{number:6}  {when(entry.time)}  {entry.outcome}{epsilon}  {shown}  {entry.digest.hex()}"
+
+
+def _write(path: Path | None, data: Callable[[], bytes]) -> None:
+    if path is not None:
+        try:
+            write_durably(path, data())
+        except OSError as error:
+            raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
+
+
+async def run(
+    kept: VerdictLog,
+    state: Path,
+    witnesses: list[NoteVerifier],
+    listen: str,
+    own: ServerTls,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve the log until SIGINT or SIGTERM.
+
+    Raises:
+        ConfigurationError: the address is taken or not allowed.
+        LedgerError: the log cannot be read, or another process serves it.
+    """
+    public = PublicLog(await asyncio.to_thread(kept.live), live=True)
+    folder = state / FOLDER / "witnesses"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lock = DirectoryLock(folder, "the served log of verdicts")
+    try:
+        server = new_server()
+        LedgerServicer(public, CosignatureBook(folder, public, witnesses)).mount(server)
+        healthy = health.Health(SERVICE)
+        healthy.mount(server)
+        port = bind(server, listen, own.credentials(), own.plain)
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await server.start()
+        healthy.say(True)
+        ready(f"{listen.rpartition(':')[0]}:{port}")
+        await stop.wait()
+        await server.stop(_GRACE)
+    finally:
+        lock.release()
