@@ -18,6 +18,7 @@ import pytest
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.params import R
+from tests.attacks import test_auditors as of_auditors
 from tests.attacks import test_columns as of_columns
 from tests.attacks import test_hints as of_hints
 from tests.attacks import test_link as of_links
@@ -50,6 +51,8 @@ FORGERIES: dict[str, tuple[Callable[[], AttackWorld], str, str]] = {
     "two_manifests": (of_windows.policy_changed_after_opening, "manifest", "occurs in two manifests"),
     "seed_again": (of_windows.reopened_with_the_same_seed, "manifest", "seed commitment was used"),
     "opened_twice": (of_windows.opened_twice, "opening and closing", "more than once"),
+    "left_out": (of_auditors.left_out_although_it_committed, "beacon", "end with the auditors that had committed"),
+    "friends_seat": (of_auditors.a_friend_in_anothers_seat, "beacon", "auditor-c in the beacon has another key"),
     "column_along_ctx": (column_along_ctx, "columns", "component outside its bases"),
     "link": (lambda: queried(of_links.VARIANTS["one_entry_of_e_off_by_one"]()), "openings", "does not hold"),
     "score_base": (lambda: queried(of_links.VARIANTS["component_along_a_score_base"]()), "openings", "does not hold"),
@@ -74,7 +77,7 @@ def test_a_forgery_is_seen(name: str, tmp_path: Path) -> None:
     assert said.state == "bad"
     assert list(said.bad) == [step], said.lines
     assert re.search(match, said.bad[step])
-    assert said.whose == (["log"] if step in ("records", "manifest", "opening and closing") else ["files"])
+    assert said.whose == (["log"] if step not in ("openings", "columns") else ["files"])
 
 
 # --- a log that contradicts itself -----------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ LIES: dict[str, tuple[Callable[[World], None], str, str]] = {
     "an unsigned seal": (edit(BeaconSeal, signature=bytes(64)), "beacon", "signature does not hold"),
     "an unsigned commitment": (edit(BeaconCommit, 1, signature=bytes(64)), "beacon", "signature does not hold"),
     "another nonce": (edit(BeaconOpening, 1, nonce=bytes(32)), "beacon", "does not match its commitment"),
-    "the auditor not last": (moved(BeaconOpening, 2, -1), "beacon", "not the beacon's last entry"),
+    "the auditor not last": (moved(BeaconOpening, 2, -1), "beacon", "not among the beacon's last entries"),
     "an opening left out": (dropped(BeaconOpening, 1), "beacon", "lacks the opening of observer-1"),
     "a seal without the auditor": (sealed_without_the_auditor, "beacon", "end with the auditor"),
     "a commitment after the seal": (moved(BeaconCommit, 0, 3), "beacon", "after the seal or an opening"),
@@ -155,6 +158,13 @@ def test_a_log_that_contradicts_itself_is_seen(name: str, tmp_path: Path) -> Non
     said = Published(tmp_path, world.signer.verifier.vkey()).check()
     assert list(said.bad) == [step], said.lines
     assert re.search(match, said.bad[step]), said.bad
+
+
+@pytest.mark.parametrize("make", [of_auditors.honest, of_auditors.without_a], ids=["all", "one_away"])
+def test_a_window_of_three_auditors_holds(make: Callable[[], AttackWorld], tmp_path: Path) -> None:
+    said = publish(make(), tmp_path).check()
+    assert (said.state, said.proven) == ("good", 3), said.lines
+    assert "auditor-b, auditor-c" in said.of("good")["beacon"]
 
 
 def test_an_honest_simulated_log_contradicts_nothing(tmp_path: Path) -> None:
