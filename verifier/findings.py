@@ -13,6 +13,7 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
+from ragseal.ledger.policy import Policy
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import Checklist
 from ragseal.verifier.evidence import (
@@ -133,10 +134,9 @@ class Findings(Checklist):
             tree, self.evidence, self.auditor.log_key, self.auditor.remember, self.around.log_bytes, self.may_ask
         )
 
-    def _witnessed(self, log: LogView, life: WindowSpan, say: Recorder) -> None:
-        if self.auditor.witness_policy is not None:
-            policy, most = self.auditor.witness_policy, self.around.log_bytes
-            check_witnessed(policy, self.evidence, self.auditor.log_key, log, life.close_index, most, say)
+    def _witnessed(self, policy: Policy, log: LogView, life: WindowSpan, say: Recorder) -> None:
+        most = self.around.log_bytes
+        check_witnessed(policy, self.evidence, self.auditor.log_key, log, life.close_index, most, say)
 
     def _remembered(self, tree: LogTree) -> LogTree:
         found = self._catch_up(tree)

@@ -223,7 +223,9 @@ class _Audit(Findings):
         part(11, lambda say: self._budget(log(), window(), accounted(), alone(), tallies(), say), claims=True)
 
         # 1 again: that others were shown this log too, where this auditor asks for witnesses.
-        part(1, lambda say: self._witnessed(log(), life(), say), asks=auditor.witness_policy is not None)
+        policy = auditor.witness_policy
+        if policy is not None:
+            part(1, lambda say: self._witnessed(policy, log(), life(), say), asks=True)
 
         # All this took its time: another process may have been shown more of the log since, or another log.
         if self.open is None:

@@ -208,9 +208,9 @@ def test_refusals_come_back_as_what_they_are(serving: Live) -> None:
         with pytest.raises(EncodingError, match="another standard input"):
             there.sync_documents(Reading("acme", "jsonl:-"), silent, threading.Event())
         with pytest.raises(AuditError, match="unknown keys"):
-            there.commit(b"nonsense = 1\n", "w2", None, None, silent)
+            there.commit(b"nonsense = 1\n", "w2", None, (), silent)
         with pytest.raises(AuditError, match="yes-epsilon-is"):
-            there.commit(POLICY.format(n_max=6).encode(), "w2", 0.5, None, silent)
+            there.commit(POLICY.format(n_max=6).encode(), "w2", 0.5, (), silent)
         with pytest.raises(CommitmentError, match=r"is not open, so there is nothing to close|holds no window"):
             there.close("w7")
         assert there.status().values == before

@@ -95,7 +95,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     needed = re.search(r"all the same with --yes-epsilon-is ([\d.]+)", said)
     assert needed is not None, said
     assert answer("status", "--state", state)["windows"] == []
-    agreed = ("--yes-epsilon-is", needed.group(1), "--auditor-key", AUDITOR)
+    agreed = ("--yes-epsilon-is", needed.group(1), "--auditor", AUDITOR)
     committed = answer("commit", "--state", state, "--policy", policy, "--window", "w1", *agreed)
     assert committed["ledger_index"] == 0
     assert float(needed.group(1)) * (1 - 1e-5) < committed["epsilon"] <= float(needed.group(1))
@@ -131,7 +131,7 @@ def test_a_new_window_does_not_restart_the_budget(prepared: Path, tmp_path: Path
     first = _policy_of(state, "w1")
     text = SMALL + f"opens = {first.closes}\n"
     policy.write_text(text)
-    agreed = ("--yes-epsilon-is", "1000", "--auditor-key", AUDITOR)
+    agreed = ("--yes-epsilon-is", "1000", "--auditor", AUDITOR)
     answer("commit", "--state", state, "--policy", policy, "--window", "w2", *agreed)
     assert _policy_of(state, "w2").opens > first.opens
     assert _policy_of(state, "w2").period_start == first.period_start
