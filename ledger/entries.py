@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ragseal.kernel import attestation, commitment, proofs, verdict
+from ragseal.kernel import attestation, beacon, commitment, proofs, verdict, versions
 from ragseal.kernel.encoding import Message, peek_tag
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.merkle import leaf_hash
 
 _SHOWN_ITEMS = 8
 _SHOWN_BYTES = 64
-_MODULES = (commitment, attestation, proofs, verdict)  # whose messages are decoded
+_MODULES = (beacon, commitment, attestation, proofs, versions, verdict)  # whose messages are decoded
 
 
 def describe(entry: bytes) -> dict[str, Any]:
