@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {"run": "provider,verifier,embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
-OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,sources"}
+OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,sources,oscal"}
 PURPOSE = {
     "run": "Python packages to run",
     "tools": "Python packages to test and lint",
@@ -137,6 +137,7 @@ def install_chromium() -> None:
     if any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
         return
     if shutil.which("apt-get") and os.geteuid() == 0:
+        run(["apt-get", "update", "-q"], "Debian's list of packages")
         run(["apt-get", "install", "-y", "--no-install-recommends", "chromium"], "Chromium")
     else:
         print("setup: Chromium is not on the PATH; on Debian: apt-get install chromium", flush=True)
