@@ -226,9 +226,7 @@ class AccountState:
         digest = signed.manifest.digest()
         for known in self.windows():
             other = known.manifest
-            if (other.origin, other.window) == (signed.manifest.origin, signed.manifest.window) and (
-                known.digest != digest
-            ):
+            if (other.log, other.window) == (signed.manifest.log, signed.manifest.window) and (known.digest != digest):
                 raise CommitmentError(
                     f"two manifests for window {other.window!r}: this account has pinned {known.digest.hex()}, the "
                     f"provider now shows {digest.hex()}"

@@ -15,6 +15,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import Membership, SignedManifest
 from ragseal.kernel.errors import AttestationError, CommitmentError, LedgerError
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 
@@ -47,6 +48,11 @@ def check_manifest(
         raise CommitmentError(
             f"the manifest belongs to the log {manifest.origin!r}, this account has pinned the log key of {log.name!r}"
             ": give the right --log-key (log_key=), or the right provider"
+        )
+    if manifest.log != log_digest(log.vkey()):
+        raise CommitmentError(
+            f"the manifest belongs to a log {log.name!r} with another key than the one that this account has pinned: "
+            "compare the log key with the provider's by other means"
         )
     if auditor_key is not None and manifest.auditor_of(auditor_key) is None:
         named = ", ".join(f"{one.owner} {one.public_key.hex()}" for one in manifest.auditors)

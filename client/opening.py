@@ -25,6 +25,7 @@ from ragseal.kernel.beacon import (
     beacon_commitment,
     beacon_value,
     is_auditor,
+    is_observer,
 )
 from ragseal.kernel.commitment import (
     MESSAGES,
@@ -97,7 +98,10 @@ class Opening:
             raise CommitmentError("the window's beacon was sealed again after an auditor had opened")
         if self._seal is None:
             return
-        left_out = set(self._seal.owners) - set(seal.owners)
+        before = self._seal.owners
+        left_out = set(before) - set(seal.owners)
+        if not left_out or tuple(owner for owner in before if owner not in left_out) != seal.owners:
+            raise CommitmentError("the window's beacon was sealed again with others than some of those before")
         if any(owner in self._openings or is_auditor(owner) for owner in left_out):
             raise CommitmentError("the window's beacon was sealed again without somebody whose nonce it needs")
 
@@ -110,6 +114,9 @@ class Opening:
             raise CommitmentError(
                 "the window was opened without a beacon that begins with the provider and ends with the auditors"
             )
+        others = seal.owners[1 : -len(there)]
+        if not all(map(is_observer, others)) or len(set(others)) < len(others):
+            raise CommitmentError("the window's beacon has somebody between provider and auditors who is no observer")
         try:
             signature.verify(manifest.provider_key, "beacon-seal", seal.body(), seal.signature)
             for one in there:

@@ -28,7 +28,7 @@ def check_continues(manifest: Manifest, first: Manifest) -> None:
         raise CommitmentError(f"{named} cannot be carried on: one of the two windows has no coin")
     if first.coin.c_coin != manifest.coin.c_coin:
         raise CommitmentError(f"{named} are carried on with another C_coin")
-    if (first.origin, first.provider_key) != (manifest.origin, manifest.provider_key):
+    if (first.origin, first.log, first.provider_key) != (manifest.origin, manifest.log, manifest.provider_key):
         raise CommitmentError(f"{named} are those of another ledger or provider")
     if first.auditors != manifest.auditors:
         raise CommitmentError(f"{named} rest on other auditors' nonces: a new auditor takes new coins")

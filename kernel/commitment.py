@@ -141,6 +141,7 @@ class Manifest(Message):
     TAG: ClassVar[str] = "manifest"
 
     origin: str  #: of the ledger
+    log: bytes  #: its key (:func:`ragseal.kernel.verdict.log_digest`): what is said of a window is of one log
     window: str
     policy: Policy
     embedder: bytes  #: C_emb
@@ -155,8 +156,8 @@ class Manifest(Message):
     coins: tuple[CoinCommitment, ...] = ()  #: one where the policy's claim has a coin, else none
 
     CODECS: ClassVar[Sequence[Codec]] = (
-        NAME, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32, PUBLIC_KEY,
-        HASH, Many(Nested(Seat), MAX_AUDITORS), Many(Nested(CoinCommitment), 1),
+        NAME, HASH, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32,
+        PUBLIC_KEY, HASH, Many(Nested(Seat), MAX_AUDITORS), Many(Nested(CoinCommitment), 1),
     )  # fmt: skip
 
     @property

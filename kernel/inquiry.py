@@ -56,22 +56,14 @@ class _Ask(Message):
         """The auditor's signature."""
         return signature.sign(key, "ask", self.encode())
 
-    def signed_by(self, public_key: bytes, proof: bytes) -> bool:
-        """Whether the auditor with this key asks."""
-        try:
-            signature.verify(public_key, "ask", self.encode(), proof)
-        except AttestationError:
-            return False
-        return True
-
-    def verify(self, auditor_key: bytes, proof: bytes, now: int) -> None:
-        """Raises AttestationError unless the window's auditor asks, now: seconds since 1970."""
-        signature.verify(auditor_key, "ask", self.encode(), proof)
+    def verify(self, auditors: Sequence[bytes], proof: bytes, now: int) -> bytes:
+        """The key of the auditor that asks, now: seconds since 1970.  AttestationError: none of these, or long ago."""
         if abs(now - self.time) > ASK_SECONDS:
             raise AttestationError(
                 f"the ask's time is {abs(now - self.time)} s away from this provider's clock, at most "
                 f"{ASK_SECONDS} s are allowed: set the clocks of auditor and provider"
             )
+        return signature.signer(auditors, "ask", self.encode(), proof)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -27,11 +29,19 @@ def verify(public_key: bytes, purpose: str, body: bytes, signature: bytes) -> No
 
     A key of small order is refused whatever the signature: it would verify for other bodies too.
     """
-    try:
-        check_public_key(public_key)
-    except EncodingError as error:
-        raise AttestationError(f"the {purpose} signature does not hold: {error}") from None
-    try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, tagged_hash(f"sign/{purpose}", body))
-    except (InvalidSignature, ValueError):
-        raise AttestationError(f"the {purpose} signature does not hold") from None
+    signer((public_key,), purpose, body, signature)
+
+
+def signer(public_keys: Sequence[bytes], purpose: str, body: bytes, signature: bytes) -> bytes:
+    """Whose signature of ``body`` for ``purpose`` this is, the body hashed once.  AttestationError: none of theirs."""
+    digest, why = tagged_hash(f"sign/{purpose}", body), ""
+    for key in public_keys:
+        try:
+            check_public_key(key)
+            Ed25519PublicKey.from_public_bytes(key).verify(signature, digest)
+            return key
+        except EncodingError as error:
+            why = f": {error}"
+        except (InvalidSignature, ValueError):
+            continue
+    raise AttestationError(f"the {purpose} signature does not hold{why}")

@@ -30,7 +30,8 @@ class Verdicts:
         message = AuditVerdict.decode(canonical)
         history = self._journal.history
         window = history.window(message.manifest)
-        if window.verdicts.get(message.digest) == message:
+        known = message.auditor, message.digest
+        if window.verdicts.get(known) == message:
             return
         check_verdict(message, window.manifest, window.verdicts, history.log)  # before it queues with those who ask
         if not self._taken:
@@ -38,5 +39,5 @@ class Verdicts:
         try:
             await self._journal.append(lambda: message)
         except CommitmentError:
-            if window.verdicts.get(message.digest) != message:  # else the same call came twice at once
+            if window.verdicts.get(known) != message:  # else the same call came twice at once
                 raise

@@ -167,6 +167,8 @@ class Participant:
         check_seals(beacon, window)
         check_identity(beacon, window)
         owners = beacon.seals[-1][1].owners
+        if own not in owners:
+            return Stage.LEFT_OUT
         nonce = self.state.nonce(window.digest)
         if nonce is None or beacon.commits[own][1].commitment != beacon_commitment(own, nonce):
             raise Refused("the auditor's commitment in the log is not to a nonce of this folder")

@@ -33,7 +33,9 @@ from ragseal.prover.storage.window import Stage, Window
 
 ASKS_AT_ONCE = 4  #: of one auditor: one of a kind is worked on, the others wait
 PROOFS, LINKS, REGISTRY = "proofs", "links", "registry"
-OLDER_AT_ONCE = {PROOFS: 8, LINKS: 1, REGISTRY: 1}  #: asks about older windows that are worked on, by kind
+#: Asks about older windows that are worked on, by kind: more than may audit one window, so that its auditors cannot
+#: take all places from each other.
+OLDER_AT_ONCE = {PROOFS: MAX_AUDITORS + MOST + 8, LINKS: 4, REGISTRY: 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,8 @@ class Deliveries:
         window = self._journal.history.window(ask.manifest)
         keys = [one.public_key for one in window.manifest.auditors]
         keys += [one.public_key for one in admitted(self._state)]
-        auditor = next((key for key in keys if ask.signed_by(key, proof)), keys[0])
         try:
-            ask.verify(auditor, proof, int(self._clock()))
+            auditor = ask.verify(keys, proof, int(self._clock()))
         except AttestationError as error:
             raise AttestationError(f"only an auditor of this window is given this: {error}") from None
         newest = window is self._journal.history.newest

@@ -23,6 +23,7 @@ from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.columns import ColumnKey, make_version
@@ -91,6 +92,7 @@ def prepare_window(
     coin_seed = None if not policy.coined else draw(32) if carried is None else carried.seed
     manifest = Manifest(
         origin=state.settings.origin,
+        log=log_digest(state.log_signer.verifier.vkey()),
         window=window,
         policy=policy,
         embedder=embedder,

@@ -10,12 +10,14 @@ from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.kernel.verdict import MOST_VERDICTS, AuditVerdict
 
 
-def check_verdict(message: AuditVerdict, manifest: Manifest, known: Mapping[bytes, AuditVerdict], log: bytes) -> None:
+def check_verdict(
+    message: AuditVerdict, manifest: Manifest, known: Mapping[tuple[bytes, bytes], AuditVerdict], log: bytes
+) -> None:
     """Whether an auditor's verdict about a window may be entered, at whatever stage the window is.
 
     Args:
         manifest: the window's.
-        known: its verdicts that the ledger holds, by the digest of their envelopes.
+        known: its verdicts that the ledger holds, by auditor and digest of their envelopes.
         log: what names this log (:func:`ragseal.kernel.verdict.log_digest`).
 
     Raises:
@@ -28,7 +30,7 @@ def check_verdict(message: AuditVerdict, manifest: Manifest, known: Mapping[byte
     message.verify()
     if message.log != log:
         raise AttestationError("the auditor's signature is about a log of another key than this one")
-    if message.digest in known:
+    if (message.auditor, message.digest) in known:
         raise CommitmentError("the verdict of that envelope is in the ledger already, in these words or in others")
     if sum(one.auditor == message.auditor for one in known.values()) >= MOST_VERDICTS:
         raise CommitmentError(

@@ -37,8 +37,8 @@ from ragseal.prover.storage.window import Stage, Window
 class History:
     """Every window of one ledger, oldest first."""
 
-    def __init__(self, origin: str, provider_key: bytes, log: bytes = b"") -> None:
-        """``log``: its :func:`ragseal.kernel.verdict.log_digest`; without it no verdict is taken."""
+    def __init__(self, origin: str, provider_key: bytes, log: bytes) -> None:
+        """``log``: its :func:`ragseal.kernel.verdict.log_digest`."""
         self.origin = origin
         self.provider_key = provider_key
         self.log = log
@@ -97,7 +97,7 @@ class History:
         """
         manifest = signed.manifest
         signed.verify()
-        if manifest.origin != self.origin or manifest.provider_key != self.provider_key:
+        if (manifest.origin, manifest.log, manifest.provider_key) != (self.origin, self.log, self.provider_key):
             raise CommitmentError("the manifest names another ledger or provider key")
         for window in self.windows.values():
             other = window.manifest
@@ -177,7 +177,7 @@ class History:
         window = self.window(message.manifest)  # type: ignore[attr-defined]
         if isinstance(message, AuditVerdict):  # comes when the window is over, and moves nothing
             check_verdict(message, window.manifest, window.verdicts, self.log)
-            window.verdicts[message.digest] = message
+            window.verdicts[message.auditor, message.digest] = message
             return message
         if window is not self.newest and window is not self._open:
             raise CommitmentError(f"window {window.manifest.window!r} is over: a newer manifest is in the ledger")

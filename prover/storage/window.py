@@ -64,7 +64,8 @@ class Window:
     updates: list[tuple[int, IndexUpdate]] = field(default_factory=list)  #: with their places in the ledger
     close: WindowClose | None = None
     numbers: dict[bytes, int] = field(default_factory=dict)  #: of updates, by the digest of each of their versions
-    verdicts: dict[bytes, AuditVerdict] = field(default_factory=dict)  #: of its auditor, by their envelopes' digests
+    #: Of its auditors, by auditor and digest of the envelope.
+    verdicts: dict[tuple[bytes, bytes], AuditVerdict] = field(default_factory=dict)
 
     @property
     def manifest(self) -> Manifest:

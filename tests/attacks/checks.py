@@ -143,6 +143,7 @@ RELEASED_ONCE = Check(beacon, "check_part", lambda *_: "")
 SEALED_AGAIN = Guard(beacon, "_check_again", "whose nonce was known")
 SEALED_WITH_OTHERS = Guard(beacon, "_check_again", "with others than some of those before")
 SEALED_FOR_BETTER = Both((SEALED_AGAIN, RELEASED_ONCE))
+MANIFEST_OF_THIS_LOG = Guard(manifest, "check_entered", "with another key than this one")
 AUDITORS_SEALED = Guard(beacon, "_check_order", "end with the auditors that had committed")
 AUDITORS_LAST = Guard(beacon, "_complete", "among the beacon's last entries")
 AUDITORS_KEY = Check(beacon, "check_identity")
@@ -445,6 +446,7 @@ CHECKS: dict[str, Removable] = {
     "window not dated back": NOT_DATED_BACK,
     "auditor's nonce released for one beacon": RELEASED_ONCE,
     "beacon: never sealed again without a known nonce": SEALED_AGAIN,
+    "manifest: of the log with this very key": MANIFEST_OF_THIS_LOG,
     "beacon: sealed again with fewer only": SEALED_WITH_OTHERS,
     "beacon: every auditor that committed is sealed": AUDITORS_SEALED,
     "beacon: auditors open last": AUDITORS_LAST,

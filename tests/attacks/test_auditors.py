@@ -19,13 +19,14 @@ from ragseal.kernel.beacon import BeaconOpening, Seat, beacon_value
 from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import CommitmentError, LedgerError
+from ragseal.ledger.note import NoteSigner
 from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.report import document, page
 from tests.attacks import checks
 from tests.attacks.checks import Removable, without
 from tests.attacks.test_thinning_order import replayed
 from tests.attacks.world import AttackWorld, accepted, refused, undecided
-from tests.simulator import OPENS, key_of
+from tests.simulator import OPENS, ORIGIN, key_of
 
 A, B, C = "auditor-a", "auditor-b", "auditor-c"
 ALL = ("provider", "observer-1", A, B, C)
@@ -285,3 +286,15 @@ def test_the_folder_tells_which_seal_the_nonce_was_released_for() -> None:
     undecided(world, 5, "another seal than the one in the log")
     with without(checks.RELEASED_ONCE):
         accepted(world)
+
+
+def test_an_auditors_part_is_of_one_log_alone() -> None:
+    """The provider copies manifest and commitments into a log of its own with the same name and another key, where it
+    knows the auditor's nonce before it chooses who else draws."""
+    world = honest()
+    world.signer = NoteSigner(ORIGIN, key_of("another key of the log"))
+    relying = replace(world.auditor(), identity=public("late"), relies_on=public(B))
+    for auditor in (world.auditor(), relying):
+        refused(world, 2, "with another key than this one", auditor=auditor)
+    with without(checks.MANIFEST_OF_THIS_LOG):
+        accepted(world, auditor=relying)

@@ -15,12 +15,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.client.opening import find_opening
 from ragseal.kernel import signature
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.commitment import SignedManifest, WindowOpen
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, EncodingError, LedgerError
 from ragseal.kernel.verdict import MOST_VERDICTS, AuditVerdict, log_digest
 from ragseal.ledger.__main__ import entry_lines
 from ragseal.ledger.entries import describe
 from ragseal.ledger.note import NoteSigner
+from ragseal.prover.storage.audit_verdicts import check_verdict
 from ragseal.prover.storage.history import History
 from ragseal.v1 import provider_pb2
 from ragseal.verifier.__main__ import main
@@ -235,13 +237,23 @@ def test_an_honest_program_enters_no_such_verdict(words: str) -> None:
         assert taking(world, *lie(world)).window(world.digest).verdicts
 
 
-def test_a_log_whose_key_nobody_named_takes_none() -> None:
+def test_nobody_takes_the_place_of_anothers_verdict() -> None:
+    """An auditor's log shows the digest of its FAIL before that is handed in: another one claims it, with a PASS."""
     world = World.honest()
-    history = History(ORIGIN, signature.public_bytes(world.provider))
-    for at, message in enumerate(world.messages):
-        history.add(at, message.encode())
-    with pytest.raises(AttestationError, match="a log of another key"):
-        history.add(99, own(world).encode())
+    seats = (world.manifest.auditors[0], Seat("auditor-b", signature.public_bytes(OTHER)))
+    two = replace(world.manifest, auditors=seats)
+    log = world.manifest.log
+    squat = replace(own(world), auditor=signature.public_bytes(OTHER), outcome="PASS", epsilon="1").signed(OTHER)
+    late = own(world)
+    known = {(squat.auditor, squat.digest): squat}
+    assert squat.digest == late.digest
+    check_verdict(late, two, known, log)
+    with pytest.raises(CommitmentError, match="in the ledger already"):
+        check_verdict(squat, two, known, log)
+    many = {(squat.auditor, bytes([n + 1]) * 32): squat for n in range(MOST_VERDICTS)}
+    check_verdict(late, two, many, log)
+    with pytest.raises(CommitmentError, match="as many as it takes"):
+        check_verdict(squat, two, many, log)
 
 
 # --- the auditor's own log, as a reader checks it --------------------------------------------------------------------

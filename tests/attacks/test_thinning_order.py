@@ -19,6 +19,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import LedgerError
+from ragseal.kernel.verdict import log_digest
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.window import Stage
 from tests import simulator
@@ -41,7 +42,7 @@ Messages = list[Message]
 
 def replayed(world: CoinedWorld) -> History:
     """A provider that starts on this ledger.  Raises LedgerError: an entry may not stand where it does."""
-    history = History(ORIGIN, signature.public_bytes(world.provider))
+    history = History(ORIGIN, signature.public_bytes(world.provider), log_digest(world.signer.verifier.vkey()))
     for index, entry in enumerate(world.entries()):
         history.replay(index, entry)
     return history

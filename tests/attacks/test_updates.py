@@ -18,6 +18,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import IndexFile, WindowClose
 from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.verdict import log_digest
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.storage.history import History
 from ragseal.verifier.evidence import Undecided
@@ -419,7 +420,9 @@ HISTORY: dict[Callable[[], TickedWorld], tuple[str, Removable]] = {
 
 def taken(world: TickedWorld) -> None:
     """Every entry of the log, as a provider takes it in."""
-    history = History(simulator.ORIGIN, signature.public_bytes(world.provider))
+    history = History(
+        simulator.ORIGIN, signature.public_bytes(world.provider), log_digest(world.signer.verifier.vkey())
+    )
     for index, entry in enumerate(world.entries()):
         history.add(index, entry)
 

@@ -70,6 +70,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import seal
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
+from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree
@@ -93,7 +94,7 @@ def slot_text(slot: int) -> SlotText:
 
 SALT_OF = [bytes([i]) * 32 for i in range(CLASS.N)]
 OTHERS = {"bob": "other", "carol": "acme"}  #: accounts beside alice, with their tenants
-NONCE_OF = {"provider": b"n" * 32, "observer-x": b"o" * 32, "auditor": b"u" * 32}
+NONCE_OF = {"provider": b"n" * 32, "observer-x": b"o" * 32, "auditor": b"u" * 32, "auditor-x": b"z" * 32}
 
 
 def key_of(name: str) -> Ed25519PrivateKey:
@@ -169,7 +170,8 @@ class Provider:
         self.accounts = sorted((one.line(window) for one in self.people), key=lambda account: account.pseudonym)
         self.registry = MerkleTree(registry_leaves(self.accounts))
         values = {
-            "origin": ORIGIN, "window": window, "policy": policy(n_max), "embedder": self.embedder.identity().digest(),
+            "origin": ORIGIN, "log": log_digest(self.log_signer.verifier.vkey()), "window": window,
+            "policy": policy(n_max), "embedder": self.embedder.identity().digest(),
             "key_digest": b"k" * 32, "tenants": (self.index("acme"), self.index("other")), "c_seed": 7,
             "registry_root": self.registry.root(), "accounts": len(self.accounts),
             "provider_key": signature.public_bytes(self.key),

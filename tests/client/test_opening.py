@@ -35,6 +35,7 @@ from tests.client.conftest import policy
 
 Shape = Callable[[Any, list[Message]], list[Message]]
 EVERYBODY = ("provider", "observer-x", "auditor")
+TWICE, STRANGE = ("provider", "observer-x", "observer-x", "auditor"), ("provider", "auditor-x", "auditor")
 OBSERVER_COMMIT, AUDITOR_COMMIT, SEAL, PROVIDER, OBSERVER, AUDITOR, OPEN = range(7)  #: in an honest beacon
 THINNED_ONCE = Guard(opening.Opening, "opens", "thinned twice")
 THINNED = Guard(opening, "_thinned", "opened without its coins")
@@ -138,7 +139,24 @@ LIES: dict[str, tuple[Shape, str]] = {
         lambda p, e: [
             *e[:SEAL], p.sealed(EVERYBODY[::2]), e[PROVIDER], e[OBSERVER], p.sealed(EVERYBODY), *e[AUDITOR:]
         ],
-        "although observer-x has not opened",
+        "with others than some of those before",
+    ),
+    "an owner whom no seal names until an auditor's nonce is out": (
+        lambda p, e: [
+            *e[:SEAL], p.sealed(EVERYBODY[::2]), e[PROVIDER], p.sealed(EVERYBODY), e[OBSERVER], e[AUDITOR], e[OPEN]
+        ],
+        "with others than some of those before",
+    ),
+    "an observer who is named twice": (
+        lambda p, e: put(put(e, SEAL, p.sealed(TWICE)), OPEN, opened(p, TWICE)),
+        "somebody between provider and auditors who is no observer",
+    ),
+    "an auditor whom no manifest names": (
+        lambda p, e: [
+            p.commit("auditor-x", MALLORY), e[AUDITOR_COMMIT], p.sealed(STRANGE), e[PROVIDER], e[AUDITOR],
+            p.opening("auditor-x"), opened(p, STRANGE),
+        ],
+        "somebody between provider and auditors who is no observer",
     ),
     "sealed again once the auditor's nonce is out": (
         lambda p, e: [*e[:OPEN], p.sealed(EVERYBODY[::2]), opened(p, EVERYBODY[::2])],

@@ -189,14 +189,14 @@ const rules = {
     if (new Set(f[3].map((line) => line.fields[3].length)).size > 1) refuse("proofs for all or for none");
   },
   manifest(f) {
-    const [, , policy, , , tenants] = f;
-    if ((policy.fields[4] === "until-delivered") !== (f[12].length === 1)) refuse("a coin and its claim");
+    const [, , , policy, , , tenants] = f;
+    if ((policy.fields[4] === "until-delivered") !== (f[13].length === 1)) refuse("a coin and its claim");
     increasing(tenants.map((tenant) => tenant.fields[0]));
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
-    const owners = f[11].map((seat) => seat.fields[0]), keys = f[11].map((seat) => seat.fields[1]);
+    const owners = f[12].map((seat) => seat.fields[0]), keys = f[12].map((seat) => seat.fields[1]);
     if (!owners.length || new Set(owners).size < owners.length) refuse("auditors, each by a name of its own");
     if (new Set(keys).size < keys.length) refuse("auditors, each with a key of its own");
-    if (keys.includes(f[9])) refuse("the provider is not its own auditor");
+    if (keys.includes(f[10])) refuse("the provider is not its own auditor");
   },
   "auditor-seat"(f) {
     if (f[0] !== "auditor" && !/^auditor-./u.test(f[0])) refuse("an auditor's name");
@@ -254,8 +254,8 @@ const MESSAGES = {
   "account-ask": [hash, name],
   membership: [message("account"), u32, list(hash, 64)],
   manifest: [
-    name, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey, hash,
-    list(message("auditor-seat"), 8), list(message("coin-commitment"), 1),
+    name, hash, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey,
+    hash, list(message("auditor-seat"), 8), list(message("coin-commitment"), 1),
   ],
   "auditor-seat": [name, publicKey],
   "coin-commitment": [element, hash, list(hash, 1)],

@@ -239,16 +239,16 @@ def test_an_ask_is_the_auditor_s_and_fresh() -> None:
     ask = RegistryAsk(b"m" * 32, 10_000, b"n" * 16)
     proof = ask.sign(KEY)
     for now in (10_000, 10_000 - ASK_SECONDS, 10_000 + ASK_SECONDS):
-        ask.verify(PUBLIC, proof, now)
+        assert ask.verify([signature.public_bytes(OTHER), PUBLIC], proof, now) == PUBLIC
     for now in (9_999 - ASK_SECONDS, 10_001 + ASK_SECONDS):
         with pytest.raises(AttestationError, match="601 s away"):
-            ask.verify(PUBLIC, proof, now)
+            ask.verify([PUBLIC], proof, now)
     with pytest.raises(AttestationError, match="does not hold"):
-        ask.verify(signature.public_bytes(OTHER), proof, 10_000)
+        ask.verify([signature.public_bytes(OTHER)], proof, 10_000)
     with pytest.raises(AttestationError, match="does not hold"):
-        replace(ask, time=10_001).verify(PUBLIC, proof, 10_000)
+        replace(ask, time=10_001).verify([PUBLIC], proof, 10_000)
     with pytest.raises(AttestationError, match="does not hold"):
-        LinksAsk(ask.manifest, ask.time, ask.nonce).verify(PUBLIC, proof, 10_000)
+        LinksAsk(ask.manifest, ask.time, ask.nonce).verify([PUBLIC], proof, 10_000)
 
 
 @pytest.mark.parametrize("kind", ["delivery", "refusal"])

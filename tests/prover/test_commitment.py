@@ -32,6 +32,7 @@ from ragseal.kernel.errors import (
     ProofError,
 )
 from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.verdict import log_digest
 from ragseal.prover import assembly
 from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.beacon import BeaconRules
@@ -482,15 +483,18 @@ def test_a_copied_commitment_is_refused(tmp_path: Path) -> None:
 
 def test_a_ledger_with_strange_entries_is_not_continued(tmp_path: Path) -> None:
     provider, window = committed(tmp_path)
-    entry = window.signed.encode()
+    entry, log = window.signed.encode(), log_digest(provider.ledger.verifier.vkey())
     for strange in (b"noise", entry, kernel.WindowClose(window.digest, 0, NOW).encode()):
-        history = History(provider.ledger.origin, provider.public_key)
+        history = History(provider.ledger.origin, provider.public_key, log)
         history.replay(0, entry)
         with pytest.raises(LedgerError, match="entry 1"):
             history.replay(1, strange)
-    other = History(provider.ledger.origin, bytes(32))
-    with pytest.raises(LedgerError, match="provider key"):
-        other.replay(0, entry)
+    for other in (
+        History(provider.ledger.origin, bytes(32), log),
+        History(provider.ledger.origin, provider.public_key, bytes(32)),
+    ):
+        with pytest.raises(LedgerError, match="provider key"):
+            other.replay(0, entry)
     provider.close()
 
 

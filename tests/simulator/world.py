@@ -56,6 +56,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
 from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
@@ -163,6 +164,7 @@ class World:
         self.provider_nonce = hashlib.sha256(b"nonce" + name.encode()).digest()
         manifest = Manifest(
             origin=ORIGIN,
+            log=log_digest(self.signer.verifier.vkey()),
             window=name,
             policy=policy_ or policy(),
             embedder=bytes(32),

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel import signature
 from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconOpening,
+    Seat,
     beacon_value,
 )
 from ragseal.kernel.commitment import (
@@ -280,6 +282,22 @@ def test_does_not_open_unless_last_in_the_seal(world: World, state: SimulatedSta
     opens(world, "provider", "observer-1")
     with pytest.raises(Refused, match="end with the auditor"):
         part.advance()
+
+
+def test_a_nonce_is_not_released_for_a_seal_that_does_not_name_its_owner(world: World, state: SimulatedState) -> None:
+    """The provider enters the commitment behind the seal, which only a lying one does."""
+    seats = (*world.manifest.auditors, Seat("auditor-b", signature.public_bytes(key_of("auditor-b"))))
+    world.messages.clear()
+    world.enter_manifest(auditors=seats)
+    part = participant(world, state)
+    assert part.advance()[0] is Stage.COMMITTED
+    own = world.messages.pop()
+    world.messages.append(world.commit_entry("auditor-b", bytes(32), key_of("auditor-b")))
+    seal(world, "provider", "auditor-b")
+    world.messages.append(own)
+    opens(world, "provider")
+    assert part.advance()[0] is Stage.LEFT_OUT
+    assert state.released() == {}
 
 
 def test_does_not_open_under_a_stranger_commitment(world: World, state: SimulatedState) -> None:

@@ -96,7 +96,8 @@ TENANTS = tuple(
     for name in ("acme", "zenith")
 )
 MANIFEST = Manifest(
-    origin=ORIGIN, window=WINDOW, policy=POLICY, embedder=digest("embedder"), key_digest=digest("verifying key"),
+    origin=ORIGIN, log=log_digest(LOG_KEY), window=WINDOW, policy=POLICY, embedder=digest("embedder"),
+    key_digest=digest("verifying key"),
     tenants=TENANTS, c_seed=scalar("c_seed"), registry_root=TREE.root(), accounts=3, provider_key=public("provider"),
     beacon_commitment=beacon_commitment("provider", digest("nonce of provider")),
     auditors=(Seat("auditor", public("auditor")),),

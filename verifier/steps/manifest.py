@@ -21,6 +21,7 @@ from ragseal.kernel.errors import (
     TransportError,
 )
 from ragseal.kernel.policy import Policy, check_policy
+from ragseal.kernel.verdict import log_digest
 from ragseal.verifier.evidence import (
     ELSEWHERE,
     OWN_BUILD,
@@ -99,6 +100,8 @@ def check_entered(log: LogView, auditor: Auditor, found: tuple[int, SignedManife
         signed.verify()
     if manifest.origin != auditor.log_key.name:
         raise Refused(f"the manifest is of the log {manifest.origin!r}, not of {auditor.log_key.name!r}")
+    if manifest.log != log_digest(auditor.log_key.vkey()):
+        raise Refused(f"the manifest is of a log of {manifest.origin!r} with another key than this one's")
     _never_seen(log, index, manifest)
     thrown_by(log, index, manifest)
     return Entered(index, signed, manifest.digest())
@@ -179,7 +182,7 @@ def check_face(evidence: Evidence, entered: Entered, say: Recorder = quiet) -> N
     other = shown.manifest
     if other == manifest:
         say(manifest_shown_beside_the_log="the same")
-    elif (other.provider_key, other.origin, other.window) == (manifest.provider_key, manifest.origin, manifest.window):
+    elif (other.provider_key, other.log, other.window) == (manifest.provider_key, manifest.log, manifest.window):
         raise Refused(
             "the provider signed and shows a manifest of this window different from the one in the log",
             ledger_index=entered.index,
