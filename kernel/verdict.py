@@ -111,4 +111,5 @@ class AuditVerdict(Message):
     def says(self) -> str:
         """One sentence for people who read the log.  It names whose claim it is, since nobody else vouches for it."""
         epsilon = f" epsilon {self.epsilon}" if self.epsilon else ""
-        return f"audited: {self.outcome}{epsilon} by {self.auditor.hex()} (the auditor's claim)"
+        who = f"{self.auditor.hex()} (a claim under that key: compare it with the window's auditors)"
+        return f"audited: {self.outcome}{epsilon} by {who}"

@@ -179,6 +179,8 @@ class Verdict:
         )
         if self.beta is not None and self.confidence is not None:
             text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
+        made_by = {"coin_keys": self.coin_keys, "estimate_keys": self.estimation.made_by if self.estimation else ""}
+        text += "".join(f" {name}={who[:SHORT]}" for name, who in made_by.items() if who and who != self.keys)
         if self.beacon_of:
             text += f" beacon={_word(self.beacon_of)}"
         if self.budget.unchecked:

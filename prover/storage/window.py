@@ -177,7 +177,8 @@ class Window:
             raise CommitmentError(f"the seal names {unknown[0]}, who has not committed to a nonce")
         if self.seal is not None:
             dropped = set(self.seal.owners) - set(owners)
-            if not dropped or not dropped <= set(self.missing()) or not set(owners) <= set(self.seal.owners):
+            fewer = tuple(owner for owner in self.seal.owners if owner not in dropped)
+            if not dropped or not dropped <= set(self.missing()) or owners != fewer:
                 raise CommitmentError("a second seal can only drop owners whose opening is missing")
         self.seal = message
 

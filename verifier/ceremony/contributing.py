@@ -133,8 +133,9 @@ def add_round(
     with folder.writing():
         number = folder.rounds() + 1
         try:
-            with tempfile.TemporaryDirectory(dir=folder.path, prefix=WORK) as work:
-                return number, _add(folder, step, identity, checker, tell, number, Path(work), program)
+            # Not in the ceremony's folder: whoever may write there could put other keys in the place of those checked.
+            with checker.scratch() as work:
+                return number, _add(folder, step, identity, checker, tell, number, work, program)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot write round {number:04} to {folder.path}: {error.strerror}; nothing was added"
@@ -165,8 +166,12 @@ def _add(
         made.append(_made(checker, subject, number, digest, chain, new))
     said = Round(folder.description.digest, number, step.name, bool(step.beacon), made)
     (after / ATTESTATION).write_bytes(said.sign(identity, int(time.time())))
-    _sync(after)
-    os.rename(after, folder.path / after.name)  # fails where somebody else's round has come to lie there meanwhile
+    with tempfile.TemporaryDirectory(dir=folder.path, prefix=WORK) as staged:
+        whole = Path(
+            shutil.copytree(after, Path(staged) / after.name)
+        )  # what is changed from here on, the attestation shows
+        _sync(whole)
+        os.rename(whole, folder.path / after.name)  # fails where somebody else's round has come to lie there meanwhile
     sync_directory(folder.path)
     return {one.circuit: one.contribution.hex() for one in made}
 

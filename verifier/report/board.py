@@ -19,7 +19,8 @@ from ragseal.verifier.report.bands import BANDS, SOURCE, Band, band_of
 LIMITS = "limits"  #: id of the section with all of them
 _WHICH = (
     "Somebody knows everything about an index but one document, is told that it is one of two with even odds (50 %), "
-    "and guesses which from all that was answered. How often may the guess be right?"
+    "and guesses which from the lists of slots that were answered, up to the first that shows it: whoever is handed "
+    "its text reads it. How often may the guess be right?"
 )
 _ABSENT = (
     "Somebody was not handed a document, starts from even odds (50 %) that it is there, and guesses from all that was "
@@ -100,7 +101,8 @@ def limits(report: Mapping[str, Any]) -> str:
     """What the verdict does not say, in short, with the way to all of it; below a PASS only."""
     if not summary.passed(report):
         return ""
-    own = [note for note in report["does_not_say"] if note in claim.QUALIFIED or note.startswith(claim.SAMPLED_LINKS)]
+    begins = claim.SAMPLED_LINKS, claim.NO_PART
+    own = [note for note in report["does_not_say"] if note in claim.QUALIFIED or note.startswith(begins)]
     said = own + claim.in_short(summary.unseen(report) is not None)
     items = "".join(f"<li>{escape(one)}</li>" for one in said)
     return (

@@ -50,17 +50,22 @@ EVASION = (
     "0 were found; of 50 that varied their questions at random around cosine 0.93, 2."
 )
 
-DOES_NOT_SAY = (
-    "The generator's output and the returned text: once a slot is returned, its text is read, with id and metadata.",
-    "How long an answer is: whoever watches an account's line sees it, as encryption hides no length.",
+#: What holds of coalitions up to k_max only.
+ABOUT_COALITIONS = (
     "Coalitions of more than k_max accounts.",
     "How many accounts one person holds. The estimate joins accounts of a tenant that ask nearly the same within tau "
     "records; those that reword their questions below theta, or wait for longer, are not joined. It is an estimate "
     "over committed vectors: a client that does not check its embedding can be an accomplice.",
     EVASION,
+)
+
+DOES_NOT_SAY = (
+    "The generator's output and the returned text: once a slot is returned, its text is read, with id and metadata.",
+    "How long an answer is: whoever watches an account's line sees it, as encryption hides no length.",
+    *ABOUT_COALITIONS,
     "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
-    "That the other windows of the period kept their policies: they are counted as if they had; audit each of them. A "
-    "window that names another auditor only that one can confirm.",
+    "That the other windows of the period kept their policies: they are counted as if they had; audit each of them. Of "
+    "a window in whose beacon this auditor had no part it can only say something by relying on another.",
     "That everybody was shown this log: a provider may keep two, and this one may lack what accounts were answered in "
     "the other, or which coins were thrown there. Receipts of the accounts and cosignatures of observers that follow "
     "the log find that.",
@@ -130,8 +135,8 @@ def does_not_say(name: str) -> list[str]:
     """What it does not say, most important first."""
     if name != UNTIL_DELIVERED:
         return list(DOES_NOT_SAY)
-    about_coalitions = DOES_NOT_SAY[1:4]  # any number of accounts is covered
-    return [*DELIVERED_DOES_NOT_SAY, *(note for note in DOES_NOT_SAY if note not in about_coalitions)]
+    # any number of accounts is covered
+    return [*DELIVERED_DOES_NOT_SAY, *(note for note in DOES_NOT_SAY if note not in ABOUT_COALITIONS)]
 
 
 def sampled_estimate(estimation: Estimation) -> str:
@@ -155,9 +160,12 @@ def sampled_estimate(estimation: Estimation) -> str:
     return f"{SAMPLED_LINKS} " + ". ".join(parts) + "."
 
 
+NO_PART = "This auditor had no part in the window's beacon."
+
+
 def anothers_beacon(owner: str) -> str:
     """What a verdict says that rests on another auditor's part in the beacon."""
     return (
-        "This auditor had no part in the window's beacon. That nobody chose it, and that the window is not dated back, "
+        f"{NO_PART} That nobody chose it, and that the window is not dated back, "
         f"rests on {owner}, whose nonce was in it, and on the provider's clock."
     )
