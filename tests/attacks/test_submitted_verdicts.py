@@ -106,10 +106,9 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
     with stage.live.client() as client:
         client.ask("report number 5")  # the window goes on
     shown = describe(ledger.entry(size))
-    assert shown["says"] == (
-        f"audited: PASS epsilon 85.8 by {signature.public_bytes(scene.AUDITOR_KEY).hex()} (a claim under that key: compare it with the "
-        "window's auditors)"
-    )
+    by = signature.public_bytes(scene.AUDITOR_KEY).hex()
+    claim = "(a claim under that key: compare it with the window's auditors)"
+    assert shown["says"] == f"audited: PASS epsilon 85.8 by {by} {claim}"
     assert shown["says"] in entry_lines({"index": 0, **shown})
     stage.live.restart()
     again = stage.live.provider.journal.history.window(stage.manifest)

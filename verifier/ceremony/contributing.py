@@ -167,9 +167,8 @@ def _add(
     said = Round(folder.description.digest, number, step.name, bool(step.beacon), made)
     (after / ATTESTATION).write_bytes(said.sign(identity, int(time.time())))
     with tempfile.TemporaryDirectory(dir=folder.path, prefix=WORK) as staged:
-        whole = Path(
-            shutil.copytree(after, Path(staged) / after.name)
-        )  # what is changed from here on, the attestation shows
+        whole = Path(staged) / after.name
+        shutil.copytree(after, whole)  # what is changed from here on does not fit the attestation
         _sync(whole)
         os.rename(whole, folder.path / after.name)  # fails where somebody else's round has come to lie there meanwhile
     sync_directory(folder.path)

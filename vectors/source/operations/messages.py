@@ -122,7 +122,7 @@ def signed_message(given: Json) -> Json:
 
 def ask(given: Json) -> Json:
     made = read(given["tag"], given["bytes"])
-    made.verify(un(given["public_key"]), un(given["signature"]), given["now"])
+    made.verify([un(given["public_key"])], un(given["signature"]), given["now"])
     return {"digest": made.digest().hex()}
 
 

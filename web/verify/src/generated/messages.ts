@@ -245,6 +245,7 @@ export interface Manifest {
   /** The whole encoding, tag and version included. */
   readonly raw: Uint8Array;
   readonly origin: string;
+  readonly log: Uint8Array;
   readonly window: string;
   readonly policy: Policy;
   readonly embedder: Uint8Array;
@@ -804,6 +805,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
   ],
   "manifest": [
     ["origin", ["name", 128]],
+    ["log", ["fixed", 32]],
     ["window", ["name", 128]],
     ["policy", ["message", "policy"]],
     ["embedder", ["fixed", 32]],
