@@ -158,6 +158,8 @@ class WitnessSite:
                 return _conflict(size)
             except UnprovenError as error:
                 return _text(422, str(error))
+            except EncodingError as error:  # no room for this witness's line under the submitted text
+                return _text(400, str(error))
         except AuditError as error:  # the witness's own disk, memory or clock
             _log.error("nothing was cosigned: %s", error)
             return _text(500, "the witness cannot cosign now; its operator finds the reason in its log")
