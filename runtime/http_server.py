@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 
-from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError
 from ragseal.runtime.peers import machine_of
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls, is_loopback
 from ragseal.runtime.visits import Visit, Visits
@@ -209,8 +209,12 @@ class HttpServer:
             return False
         try:
             answer = await self._handler(request)
-        except AuditError as error:
+        except BudgetError as error:
             answer = Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n".encode())
+        except AuditError as error:  # it may name files of this machine: it is for the operator alone
+            _log.error("a request was not answered: %s", error)
+            text = b"this cannot be answered now; the operator finds the reason in the server's log\n"
+            answer = Response(HTTPStatus.INTERNAL_SERVER_ERROR, text)
         last = last or last_said
         await self._write(writer, visit.machine, answer, request.method, last)
         return not last

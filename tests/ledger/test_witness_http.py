@@ -287,6 +287,23 @@ def test_memory_is_on_disk_before_the_line_leaves(site: Site, monkeypatch: pytes
     assert "—" not in answer.body.decode()
 
 
+def test_a_damaged_memory_is_told_to_the_operator_alone(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.post(body(0, 5))
+    path = next(site.folder.glob("*.note"))
+    origin = hashlib.sha256(LOG.name.encode()).hexdigest()
+    messages: list[str] = []
+    for damaged in (b"", path.read_bytes()[:-1], note(5), note(5, by=STRANGER)):
+        path.write_bytes(damaged)
+        caplog.clear()
+        for answer in (site.site.checkpoint(origin), site.post(body(5, 9))):
+            assert answer.status == 500
+            assert str(path).encode() not in answer.body
+            assert answer.body.startswith(b"the witness cannot ")
+        messages += caplog.messages
+    assert len(messages) == 8
+    assert sum(str(path) in message for message in messages) == 6
+
+
 def test_the_same_checkpoint_again_within_a_second_writes_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     first = site.site.add_checkpoint(body(0, 5))
     monkeypatch.setattr(witness_module, "write_durably", lambda *_, **__: pytest.fail("written again"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.kernel.errors import BudgetError, ConfigurationError, TransportError
+from ragseal.kernel.errors import BudgetError, ConfigurationError, LedgerError, TransportError
 from ragseal.runtime.http_client import Place, post
 from ragseal.runtime.http_server import HttpLimits, HttpServer, Request, Response
 from ragseal.runtime.loop_thread import LoopThread
@@ -26,6 +26,8 @@ async def answers(request: Request) -> Response:
         return Response(200, bytes(LARGE))
     if request.path == "/busy":
         raise BudgetError("try again")
+    if request.path == "/disk":
+        raise LedgerError("cannot read /home/log/entries")
     if request.path == "/broken":
         raise RuntimeError("a bug")
     return Response(200, request.method.encode() + b" " + request.body)
@@ -69,9 +71,11 @@ async def test_over_tls_with_the_files_of_every_other_edge(tmp_path: Path, monke
 
 
 @pytest.mark.asyncio
-async def test_errors_are_statuses_and_a_bug_ends_one_connection() -> None:
+async def test_errors_are_statuses_and_a_bug_ends_one_connection(caplog: pytest.LogCaptureFixture) -> None:
     async with serving() as address:
         assert await asked(f"http://{address}", "/busy") == (503, b"try again\n")
+        status, said = await asked(f"http://{address}", "/disk")  # what names files is not for strangers
+        assert (status, b"/home" in said, "/home/log/entries" in caplog.text) == (500, False, True)
         with pytest.raises(TransportError):
             await asked(f"http://{address}", "/broken")
         assert await asked(f"http://{address}/prefix/", "/y") == (200, b"POST hello")
