@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import socket
 import ssl
 from collections import Counter
@@ -25,6 +26,9 @@ from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls, is_loopback
 from ragseal.runtime.visits import Visit, Visits
 
 TEXT = "text/plain; charset=utf-8"
+
+#: No weight, or one above zero (RFC 9110, 12.4.2).
+_WANTED = re.compile(r"(?:q=(?:0\.(?!0*\Z)[0-9]{1,3}|1(?:\.0{0,3})?))?")
 
 _log = logging.getLogger("ragseal.http")
 
@@ -63,10 +67,10 @@ class Request:
 
     @property
     def takes_gzip(self) -> bool:
-        """Whether the caller says that it can read gzip."""
+        """Whether the caller says that it can read gzip; with a weight that is none, it gets plain bytes."""
         offered = self.headers.get("accept-encoding", "").lower().split(",")
         named = [part.partition(";") for part in offered]
-        return any(name.strip() == "gzip" and rest.replace(" ", "") not in ("q=0", "q=0.0") for name, _, rest in named)
+        return any(name.strip() == "gzip" and _WANTED.fullmatch(rest.strip()) for name, _, rest in named)
 
 
 @dataclass(frozen=True, slots=True)
