@@ -2,7 +2,8 @@
 """The log's book of cosignatures: the newest line of every witness, in order of arrival, beside the log.
 
 Anybody may hand one in.  Witnesses that the operator named have places of their own, which nothing that others send can
-take or hide; the rest share a limited room, from which the oldest line goes when a new one comes.  Trust: none is
+take or hide, and then only they stand in notes; the rest share a limited room, from which the oldest line goes when a
+new one comes.  Trust: none is
 needed for the contents (every line verifies by itself); losing the book loses the witnesses' newest lines, and each
 hands in another one at its next look.
 """
@@ -37,7 +38,7 @@ MAX_CLOCK_SKEW = 60  #: seconds that a witness's clock may be ahead
 MIN_INTERVAL = 5  #: seconds between two cosignatures of one witness, by its own clock
 MAX_STRANGERS = 64  #: witnesses that the operator did not name
 MAX_NAMED = 32  #: witnesses that the operator named
-MAX_NOTE_LINES = 40  #: cosignatures shown with a checkpoint, named witnesses' first; more than MAX_NAMED
+MAX_NOTE_LINES = 40  #: cosignatures shown with a checkpoint; more than MAX_NAMED
 MAX_WAITING = 4  #: strangers' cosignatures that may wait for the disk at once
 FILE_LINES = 4 * (MAX_STRANGERS + MAX_NAMED)  #: from here on the file is written anew with the newest lines only
 
@@ -185,21 +186,28 @@ class CosignatureBook:
     def latest(self) -> bytes | None:
         """The note of the largest cosigned size with its cosignatures; None before the first.
 
-        With a policy, the largest size that a quorum of it cosigned, once there is one.  Otherwise only sizes of named
-        witnesses count once one has cosigned: no stranger can put a note of its own before theirs.
+        With a policy, the largest size that a quorum of it cosigned, once there is one.  Where witnesses are named only
+        theirs count: no stranger can put a note or a line of its own before a reader (SPEC G.6.8).
         """
         if self._quorum is not None and self._quorum.note is not None:
             return self.decorate(self._quorum.note, self._quorum.size)
-        items = list(self._newest.values())
-        items = [item for item in items if item.witness.vkey() in self._named] or items
-        size = max((item.size for item in items), default=None)
+        size = max((item.size for item in self._shown()), default=None)
         return None if size is None else self.decorate(self._log.checkpoint_at(size), size)
 
     def decorate(self, note: bytes, size: int) -> bytes:
-        """A note of ``size`` with the last cosignature of every witness that stands at that size, named ones first."""
-        found = [item for item in self._newest.values() if item.size == size]
-        found.sort(key=lambda item: (item.witness.vkey() not in self._named, item.witness.vkey()))
+        """A note of ``size`` with the last cosignature of every witness that stands at that size.
+
+        Where witnesses are named, of those alone: a stranger's key may have been searched for until it has the name and
+        id of a witness that only a reader knows, who would then refuse the note for its line.
+        """
+        found = [item for item in self._shown() if item.size == size]
+        found.sort(key=lambda item: item.witness.vkey())
         return Note.parse(note).with_signatures(item.signature for item in found[:MAX_NOTE_LINES]).encode()
+
+    def _shown(self) -> list[Cosigned]:
+        """The newest lines that notes may carry: those of the named witnesses, or everybody's where none is named."""
+        items = list(self._newest.values())
+        return [item for item in items if item.witness.vkey() in self._named] if self._named else items
 
     def page(self, start: int, count: int) -> list[Cosigned]:
         """Newest cosignatures [start, start + count) in order of arrival, fewer at the end; at most one a witness."""

@@ -262,13 +262,15 @@ class Verified:
 def verify_note(note: Note, known: Iterable[NoteVerifier]) -> list[Verified]:
     """Every signature of a known key, verified; lines of unknown keys are ignored.
 
+    A line that is there several times counts, and costs, once: whoever hands a note on can repeat what stands in it.
+
     Raises:
         LedgerError: a line of a known key fails, or no known key signed at all.
     """
     keys = list(known)
     verified = [
         Verified(key, signature, key.verify(note.text, signature))
-        for signature in note.signatures
+        for signature in dict.fromkeys(note.signatures)
         for key in keys
         if key.owns(signature)
     ]

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.kernel.errors import ConfigurationError, EncodingError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_foreign
 from ragseal.ledger.merkle import verify_consistency
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier, verify_note
@@ -133,7 +133,10 @@ class Witness:
             return None
         except OSError as error:
             raise LedgerError(f"cannot read the witness's memory {path}: {error.strerror}") from None
-        note = Note.parse(data)
+        try:
+            note = Note.parse(data)
+        except EncodingError as error:
+            raise LedgerError(f"the witness's memory {path} is damaged ({error}): use another state folder") from None
         found = verify_note(note, [*keys, self.verifier])  # a key that the log has given up is no more known here
         own = tuple(one for one in found if one.verifier == self.verifier)
         if not own:
@@ -148,9 +151,12 @@ class Witness:
 
         ``path`` proves consistency from the remembered size (empty at first contact, from size 0, or the same size).
         The same checkpoint again within a second gets the same line, and nothing is written.  One caller at a time.
+        Of each key of the log one line is remembered, however many the note has, and what is written can be read again
+        (SPEC G.6.10).
 
         Raises:
-            EncodingError, LedgerError: the note does not hold, or the clock went backwards.
+            EncodingError: the note is malformed, or too long to be remembered with this witness's line.
+            LedgerError: it does not hold, the memory is unreadable, or the clock went backwards.
             ForkError: it contradicts what this witness cosigned before; nothing is signed or forgotten.
             UnprovenError: it is not proven to continue that; ask again.
         """
@@ -168,8 +174,9 @@ class Witness:
             if time == last.time and newer.note.text == older.note.text:
                 return last.signature
         signature = self._signer.sign(newer.note.text, time)
-        lines = [found for found in newer.note.signatures if any(key.owns(found) for key in keys)]
-        state = Note(newer.note.text, (*lines, signature)).encode()
+        lines = [next((line for line in newer.note.signatures if key.owns(line)), None) for key in keys]
+        state = Note(newer.note.text, (*(line for line in lines if line is not None), signature)).encode()
+        Note.parse(state)  # whatever is written over the old memory can be read: else this log is lost to the witness
         try:
             write_durably(self._path(keys), state, mode=0o600)
         except OSError as error:

@@ -121,7 +121,11 @@ class WitnessSite:
 
     def checkpoint(self, origin_hash: str) -> Response:
         """The last note of a log that was cosigned here, with this witness's line."""
-        known = self._witness.remembered(self._by_hash[origin_hash])
+        try:
+            known = self._witness.remembered(self._by_hash[origin_hash])
+        except AuditError as error:  # its text names files of this machine: it is for the operator alone
+            _log.error("a checkpoint cannot be shown: %s", error)
+            return _text(500, "the witness cannot show it now; its operator finds the reason in its log")
         if known is None:
             return _text(404, "nothing of this log was cosigned yet")
         return Response(200, known.note.encode(), headers={"Cache-Control": "no-cache"})
@@ -158,6 +162,8 @@ class WitnessSite:
                 return _conflict(size)
             except UnprovenError as error:
                 return _text(422, str(error))
+            except EncodingError as error:  # no room for this witness's line under the submitted text
+                return _text(400, str(error))
         except AuditError as error:  # the witness's own disk, memory or clock
             _log.error("nothing was cosigned: %s", error)
             return _text(500, "the witness cannot cosign now; its operator finds the reason in its log")

@@ -177,7 +177,8 @@ def commit(
               help="A beacon participant that has a place kept free, and its key in hexadecimal. "
               "Repeatable.")  # fmt: skip
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
-              help="An observer's public key: strangers cannot displace its cosignatures. Repeatable.")  # fmt: skip
+              help="An observer's public key: strangers cannot displace its cosignatures, nor add theirs to notes. "
+              "Repeatable.")  # fmt: skip
 @click.option("--witness-policy", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
               help="Submit checkpoints to the witnesses of this file (C2SP tlog-policy) that have a URL.")  # fmt: skip
 @click.option("--witness-every", type=click.FloatRange(min=5.0), default=10.0, show_default=True,

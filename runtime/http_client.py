@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ragseal.kernel.errors import ConfigurationError, TransportError
+from ragseal.runtime.names import NAMES
 
 MAX_URL = 2000
 
@@ -79,8 +80,7 @@ async def post(place: Place, path: str, body: bytes, *, seconds: float, most: in
 
 
 async def _exchange(place: Place, path: str, body: bytes, most: int) -> bytes:
-    context = ssl.create_default_context() if place.secure else None
-    reader, writer = await asyncio.open_connection(place.host, place.port, ssl=context, limit=1 << 16)
+    reader, writer = await _connect(place)
     try:
         head = (
             f"POST {path} HTTP/1.1\r\nHost: {place.authority}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -101,6 +101,19 @@ async def _exchange(place: Place, path: str, body: bytes, most: int) -> bytes:
                 return bytes(raw)
     finally:
         writer.transport.abort()
+
+
+async def _connect(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the first address that takes one; OSError of the last one if none does."""
+    context = ssl.create_default_context() if place.secure else None
+    name = place.host if place.secure else None
+    trouble = OSError(f"{place.host} has no address")
+    for address in await NAMES.addresses(place.host, place.port):
+        try:
+            return await asyncio.open_connection(address, place.port, ssl=context, server_hostname=name, limit=1 << 16)
+        except OSError as error:
+            trouble = error
+    raise trouble
 
 
 def _complete(raw: bytearray) -> bool:

@@ -11,18 +11,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import socket
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 
-from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError
 from ragseal.runtime.peers import machine_of
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls, is_loopback
+from ragseal.runtime.visits import Visit, Visits
 
 TEXT = "text/plain; charset=utf-8"
+
+#: No weight, or one above zero (RFC 9110, 12.4.2).
+_WANTED = re.compile(r"(?:q=(?:0\.(?!0*\Z)[0-9]{1,3}|1(?:\.0{0,3})?))?")
 
 _log = logging.getLogger("ragseal.http")
 
@@ -37,6 +43,7 @@ class HttpLimits:
     body: int = 0  #: bytes
     read: float = 10.0  #: seconds for a head, and as many for a body
     idle: float = 30.0  #: seconds between two requests of a connection
+    idle_crowded: float = 5.0  #: the same while more than half of the connections are taken
     requests: int = 1000  #: of one connection, which is then closed
     send: float = 30.0  #: seconds until an answer is taken, and
     slowest: int = 32 << 10  #: one more for so many of its bytes
@@ -60,10 +67,10 @@ class Request:
 
     @property
     def takes_gzip(self) -> bool:
-        """Whether the caller says that it can read gzip."""
+        """Whether the caller says that it can read gzip; with a weight that is none, it gets plain bytes."""
         offered = self.headers.get("accept-encoding", "").lower().split(",")
         named = [part.partition(";") for part in offered]
-        return any(name.strip() == "gzip" and rest.replace(" ", "") not in ("q=0", "q=0.0") for name, _, rest in named)
+        return any(name.strip() == "gzip" and _WANTED.fullmatch(rest.strip()) for name, _, rest in named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +99,8 @@ class HttpServer:
 
     def __init__(self, handler: Handler, limits: HttpLimits = DEFAULT_LIMITS) -> None:
         self._handler, self._limits = handler, limits
-        self._machines: Counter[str] = Counter()  #: connections, by machine
+        self._visits = Visits(limits.connections, limits.connections_of_one)
         self._unread: Counter[str] = Counter()  #: bytes of answers that are not taken yet, by machine
-        self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
         self._listener: socket.socket | None = None
 
@@ -124,7 +130,10 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Close the listener and every connection."""
-        tasks = [*self._tasks, *([self._accepting] if self._accepting is not None else [])]
+        if self._accepting is not None:  # first, so that no connection comes after the others were ended
+            self._accepting.cancel()
+            await asyncio.gather(self._accepting, return_exceptions=True)
+        tasks = self._visits.tasks()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -145,22 +154,23 @@ class HttpServer:
             trouble = ""
             kind, host = ("ipv6", f"[{peer[0]}]") if listener.family == socket.AF_INET6 else ("ipv4", peer[0])
             machine = machine_of(f"{kind}:{host}:{peer[1]}")
-            limits = self._limits
-            if len(self._tasks) >= limits.connections or self._machines[machine] >= limits.connections_of_one:
+            try:
+                visit = await self._visits.begin(machine)
+            except asyncio.CancelledError:  # the server stops
+                connection.close()
+                raise
+            if visit is None:
                 connection.close()
                 continue
-            self._machines[machine] += 1
-            task = loop.create_task(self._connection(connection, machine, context))
-            self._tasks.add(task)
-            task.add_done_callback(lambda task, machine=machine: self._gone(task, machine))  # type: ignore[misc]
+            visit.task = loop.create_task(self._connection(connection, visit, context))
+            visit.task.add_done_callback(partial(self._gone, visit, connection))
 
-    def _gone(self, task: asyncio.Task[None], machine: str) -> None:
-        self._tasks.discard(task)
-        self._machines[machine] -= 1
-        if not self._machines[machine]:
-            del self._machines[machine]
+    def _gone(self, visit: Visit, connection: socket.socket, _: asyncio.Task[None]) -> None:
+        self._visits.gone(visit)
+        if visit.transport is None:  # it was ended before its first step
+            connection.close()
 
-    async def _connection(self, connection: socket.socket, machine: str, context: ssl.SSLContext | None) -> None:
+    async def _connection(self, connection: socket.socket, visit: Visit, context: ssl.SSLContext | None) -> None:
         """All requests of one connection; whatever goes wrong ends it and nothing else."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(self._limits.head, loop)
@@ -173,11 +183,12 @@ class HttpServer:
         except (OSError, TimeoutError):
             connection.close()
             return
+        visit.transport = transport
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         transport.set_write_buffer_limits(0)  # a write ends when the system has all of it
         try:
             for left in reversed(range(self._limits.requests)):
-                if not await self._turn(reader, writer, machine, last=not left):
+                if not await self._turn(reader, writer, visit, last=not left):
                     break
             writer.close()  # what TLS still holds of the last answer goes out first
             await asyncio.wait_for(writer.wait_closed(), self._limits.send)
@@ -188,13 +199,13 @@ class HttpServer:
         finally:
             transport.abort()
 
-    async def _turn(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, machine: str, last: bool) -> bool:
+    async def _turn(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, visit: Visit, last: bool) -> bool:
         """One request and its answer; whether another may follow."""
         limits = self._limits
         try:
-            request, last_said = await self._read(reader, writer)
+            request, last_said = await self._read(reader, writer, visit)
         except _Refusal as refusal:
-            await self._write(writer, machine, refusal.answer, "GET", last=True)
+            await self._write(writer, visit.machine, refusal.answer, "GET", last=True)
             # what was sent beyond a limit is not read: a close would reset the connection before the answer is taken
             with contextlib.suppress(TimeoutError):
                 writer.write_eof() if writer.can_write_eof() else None
@@ -202,13 +213,19 @@ class HttpServer:
             return False
         try:
             answer = await self._handler(request)
-        except AuditError as error:
+        except BudgetError as error:
             answer = Response(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n".encode())
+        except AuditError as error:  # it may name files of this machine: it is for the operator alone
+            _log.error("a request was not answered: %s", error)
+            text = b"this cannot be answered now; the operator finds the reason in the server's log\n"
+            answer = Response(HTTPStatus.INTERNAL_SERVER_ERROR, text)
         last = last or last_said
-        await self._write(writer, machine, answer, request.method, last)
+        await self._write(writer, visit.machine, answer, request.method, last)
         return not last
 
-    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[Request, bool]:
+    async def _read(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, visit: Visit
+    ) -> tuple[Request, bool]:
         """A request, and whether its caller says that it is the last one.
 
         Raises:
@@ -216,7 +233,10 @@ class HttpServer:
             OSError, TimeoutError, IncompleteReadError: the caller is gone or too slow.
         """
         limits = self._limits
-        first = await asyncio.wait_for(reader.readexactly(1), limits.idle)
+        visit.turn(idle=True)
+        idle = min(limits.idle, limits.idle_crowded) if self._visits.crowded else limits.idle
+        first = await asyncio.wait_for(reader.readexactly(1), idle)
+        visit.turn(idle=False)
         if first.isspace():
             raise _Refusal(400, "expected METHOD /PATH HTTP/1.1")
         try:

@@ -19,6 +19,7 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.cosignatures import FILE_LINES, MAX_NAMED, MAX_NOTE_LINES, MAX_STRANGERS, CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
+from ragseal.ledger.policy import Policy
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 NOW = 1_700_000_000
@@ -157,18 +158,48 @@ def test_no_stranger_hides_what_a_named_witness_cosigned(tmp_path: Path, log: Lo
     """The newest size is always free for a stranger; the note that readers rely on is the named witness's."""
     book = book_of(log, tmp_path, NAMED)
     add(book, log, witness(1), 3)
-    assert open_checkpoint(book.latest() or b"", LOG.verifier).checkpoint.size == 3
+    assert book.latest() is None
     add(book, log, NAMED, 4)
     for number in range(100, 100 + MAX_STRANGERS):
         add(book, log, witness(number), 300)
         add(book, log, witness(number), 300, NOW + 5)
     shown = open_checkpoint(book.latest() or b"", LOG.verifier, [NAMED.verifier])
     assert (shown.checkpoint.size, len(shown.witnesses)) == (4, 1)
-    for number in range(200, 200 + MAX_STRANGERS):  # at its own size, too, its line comes first
+    for number in range(200, 200 + MAX_STRANGERS):  # at its own size, too, its line is the only one
         add(book, log, witness(number), 4)
     shown = open_checkpoint(book.latest() or b"", LOG.verifier, [NAMED.verifier])
     assert len(shown.witnesses) == 1
-    assert len(shown.note.signatures) == 1 + MAX_NOTE_LINES
+    assert len(shown.note.signatures) == 2
+
+
+def test_where_nobody_is_named_a_note_has_so_many_lines(tmp_path: Path, log: Log) -> None:
+    book = book_of(log, tmp_path)
+    for number in range(200, 200 + MAX_STRANGERS):
+        add(book, log, witness(number), 4)
+    assert len(open_checkpoint(book.latest() or b"", LOG.verifier).note.signatures) == 1 + MAX_NOTE_LINES
+
+
+@pytest.mark.parametrize("by_policy", [False, True])
+def test_no_stranger_makes_a_note_that_a_reader_of_other_witnesses_refuses(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch, by_policy: bool
+) -> None:
+    """A reader knows a witness that the operator does not; a stranger searched for a key with its name and id."""
+    whole = note.key_id
+    monkeypatch.setattr(note, "key_id", lambda *of: whole(*of)[:1] + b"cut")  # as above: 2^8 keys
+    known = witness(5, "known.example")
+    twin = next(
+        made
+        for made in (witness(number, known.name) for number in itertools.count(1000))
+        if made.verifier.key_id == known.verifier.key_id
+    )
+    policy = Policy.parse(f"witness one {NAMED.verifier.vkey()}\nquorum one\n".encode())
+    book = CosignatureBook(tmp_path / "l", log, policy=policy) if by_policy else book_of(log, tmp_path, NAMED)
+    add(book, log, twin, 4)
+    add(book, log, NAMED, 4)
+    add(book, log, twin, 4, NOW + 5)
+    for shown in (book.latest() or b"", book.decorate(log.checkpoint_at(4), 4)):
+        assert len(open_checkpoint(shown, LOG.verifier, [NAMED.verifier, known.verifier]).witnesses) == 1
+    assert (twin.name, 4) in held(book)  # line by line it is shown
 
 
 def test_a_key_made_to_look_like_another_is_refused(tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -317,6 +320,42 @@ async def test_slow_and_endless_answers_hold_up_no_other_witness(
     finally:
         await submitter.stop()
         raw.server.close()
+
+
+@pytest.mark.asyncio
+async def test_names_that_are_looked_up_for_ever_hold_up_no_other_witness(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name services of twelve witnesses do not answer; a look-up cannot be cancelled, and there is one of each."""
+    asked, over, real = Counter[str](), threading.Event(), socket.getaddrinfo
+
+    def look_up(host: str, *given: Any, **named: Any) -> Any:
+        if not str(host).endswith(".hostile.example"):
+            return real(host, *given, **named)
+        asked[host] += 1
+        over.wait(30)
+        raise socket.gaierror(-3, "try again")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr("ragseal.ledger.submitting.SECONDS", 0.5)
+    await world.witness(1)
+    world.urls[1] = world.urls[1].replace("127.0.0.1", "localhost")  # its name has to be looked up, too
+    hostile = range(2, 14)
+    world.urls.update({number: f"http://w{number}.hostile.example" for number in hostile})
+    submitter = world.submitter(world.policy([1, *hostile], 1))
+    submitter.start()
+    try:
+        for size in range(3, 15, 3):
+            world.grow(size)
+            await until(lambda size=size: world.held() == {"w1.example": size}, 3)
+            await asyncio.sleep(0.7)  # the others' turns are over, and the next ones begin
+        assert asked == {f"w{number}.hostile.example": 1 for number in hostile}
+        assert all("no answer within" in peer.trouble for peer in submitter._peers[1:])
+        over.set()
+        await until(lambda: all("cannot be reached" in peer.trouble for peer in submitter._peers[1:]))
+    finally:
+        over.set()
+        await submitter.stop()
 
 
 @pytest.mark.asyncio

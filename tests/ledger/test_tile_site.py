@@ -125,7 +125,11 @@ def test_headers_say_what_may_be_kept_and_bundles_are_compressed_where_that_is_w
             assert gzip.decompress(zipped.body) == answer.body
         else:
             assert zipped == answer
-    for said, wanted in (("gzip", 1), ("br, gzip;q=0.5", 1), ("gzip;q=0", 0), ("identity", 0), ("", 0)):
+    for said, wanted in (
+        ("gzip", 1), ("br, gzip;q=0.5", 1), ("GZIP ; Q=1.000", 1), ("gzip;q=0.001,br", 1), ("gzip;q=1", 1),
+        ("gzip;q=0", 0), ("gzip; q=0.", 0), ("gzip;q=0.0", 0), ("gzip;q=0.00", 0), ("br, gzip ; q=0.000", 0),
+        ("gzip;q=2", 0), ("gzip;q=-1", 0), ("gzip;q=x", 0), ("gzip;q=0.0000", 0), ("identity", 0), ("", 0),
+    ):  # fmt: skip
         assert Request("GET", "/", {"accept-encoding": said}).takes_gzip == wanted
 
 

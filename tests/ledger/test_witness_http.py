@@ -18,7 +18,16 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger import witness as witness_module
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, encode_base64
+from ragseal.ledger.note import (
+    COSIGNATURE,
+    MAX_NOTE_BYTES,
+    MAX_SIGNATURES,
+    Note,
+    NoteSignature,
+    NoteSigner,
+    NoteVerifier,
+    encode_base64,
+)
 from ragseal.ledger.witness import Witness
 from ragseal.ledger.witness_http import MAX_BODY_BYTES, WITNESS_LIMITS, AddCheckpoint, WitnessSite
 from ragseal.runtime.http_client import Place, post
@@ -224,6 +233,43 @@ def test_any_key_of_an_origin_will_do_and_one_may_be_given_up(site: Site, tmp_pa
     assert later.add_checkpoint(body(20, 25)).status == 403
 
 
+def test_a_line_that_a_stranger_repeats_is_remembered_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log's own valid line as often as a note may have it; kept as it is, the memory could not be read again."""
+    site.post(body(0, 5))
+    public = Note.parse(note(5))
+    data = AddCheckpoint(5, (), Note(public.text, public.signatures * MAX_SIGNATURES).encode()).encode()
+    verified, verify = [], NoteVerifier.verify
+
+    def counted(key: NoteVerifier, text: str, line: NoteSignature) -> int:
+        verified.append(line)
+        return verify(key, text, line)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NoteVerifier, "verify", counted)
+        cosigned(site.post(data), data)
+    assert len(verified) < 12  # a repeated line costs nothing
+    assert len(Note.parse(next(iter(site.files().values()))).signatures) == 2
+    data = body(5, 9)
+    cosigned(site.post(data), data)
+    assert site.site.checkpoint(hashlib.sha256(LOG.name.encode()).hexdigest()).status == 200
+
+
+def test_a_note_that_cannot_be_remembered_is_refused_and_the_old_memory_stays(site: Site) -> None:
+    """The log signs a text that leaves no room for the witness's own line."""
+    site.post(body(0, 5))
+    before = site.files()
+    text = f"{LOG.name}\n5\n{encode_base64(TREE.root(5))}\n"
+    rest = MAX_NOTE_BYTES - len(Note(text + "\n", (LOG.sign(text),)).encode())
+    text += "x" * rest + "\n"
+    longest = Note(text, (LOG.sign(text),)).encode()
+    assert len(longest) == MAX_NOTE_BYTES
+    answer = site.post(AddCheckpoint(5, (), longest).encode())
+    assert (answer.status, b"at most 65536" in answer.body) == (400, True)
+    assert site.files() == before
+    data = body(5, 9)
+    cosigned(site.post(data), data)
+
+
 def test_logs_do_not_know_of_each_other(site: Site) -> None:
     site.post(body(0, 9))
     data = AddCheckpoint(0, (), note(4, FORK, OTHER_LOG)).encode()
@@ -239,6 +285,23 @@ def test_memory_is_on_disk_before_the_line_leaves(site: Site, monkeypatch: pytes
     answer = site.post(body(0, 5))
     assert answer.status == 500
     assert "—" not in answer.body.decode()
+
+
+def test_a_damaged_memory_is_told_to_the_operator_alone(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.post(body(0, 5))
+    path = next(site.folder.glob("*.note"))
+    origin = hashlib.sha256(LOG.name.encode()).hexdigest()
+    messages: list[str] = []
+    for damaged in (b"", path.read_bytes()[:-1], note(5), note(5, by=STRANGER)):
+        path.write_bytes(damaged)
+        caplog.clear()
+        for answer in (site.site.checkpoint(origin), site.post(body(5, 9))):
+            assert answer.status == 500
+            assert str(path).encode() not in answer.body
+            assert answer.body.startswith(b"the witness cannot ")
+        messages += caplog.messages
+    assert len(messages) == 8
+    assert sum(str(path) in message for message in messages) == 6
 
 
 def test_the_same_checkpoint_again_within_a_second_writes_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
