@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A whole window from static files: what was checked and what was not, line by line. SPEC G.15. */
-import { Refusal, Unknown, hex, need } from "./bytes.js";
+import { Refusal, Unknown, hex, need, same, utf8 } from "./bytes.js";
 import { checkBeacon } from "./beacon.js";
 import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinned } from "./coins.js";
 import { type G1Point, generators } from "./curve.js";
@@ -8,7 +8,8 @@ import { decode } from "./decoder.js";
 import { type AttestationClass, CLASSES } from "./generated/classes.js";
 import { type Versions, checkUpdates, readColumns } from "./indices.js";
 import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree } from "./log.js";
-import { type Note, type NoteKey, parseKey, signedBy } from "./note.js";
+import { leafHash, merkleRoot } from "./merkle.js";
+import { type Checkpoint, type Note, type NoteKey, openCheckpoint, parseKey, signedBy } from "./note.js";
 import { Equations } from "./opening.js";
 import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } from "./proofs.js";
 import { type Policy, meets, parsePolicy } from "./quorum.js";
@@ -26,6 +27,8 @@ export interface Line {
   readonly text: string;
   /** Of what does not hold: who could have made it so. */
   readonly whose?: Refusal["whose"];
+  /** Notes of one log that contradict each other: the evidence, to be kept. */
+  readonly notes?: readonly string[];
 }
 
 export interface Report {
@@ -46,6 +49,8 @@ export interface Options {
   readonly policy?: string | undefined;
   /** Keys of witnesses that are looked for, where no policy is given. */
   readonly witnesses?: readonly string[] | undefined;
+  /** A signed checkpoint of this log that the reader has from elsewhere: the files must be of a log that continues it. */
+  readonly kept?: string | undefined;
   readonly classes?: { readonly [name: string]: AttestationClass } | undefined;
   readonly random?: ((count: number) => Uint8Array) | undefined;
   /** Told every line as it is found. */
@@ -56,6 +61,13 @@ export interface Options {
 
 class Stop extends Error {}
 
+/** Two notes under one key that no log can have both of. */
+class Fork extends Refusal {
+  constructor(readonly notes: readonly string[]) {
+    super("the log has signed another history than the one whose checkpoint was kept: keep both notes", "log");
+  }
+}
+
 const randomBytes = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));
 
 class Run {
@@ -64,6 +76,9 @@ class Run {
   private readonly key: NoteKey;
   private readonly policy: Policy | undefined;
   private readonly known: readonly NoteKey[];
+  private readonly kept: Checkpoint | undefined;
+  /** The files end before the checkpoint that was kept, so they may be another log's. */
+  behind = false;
   window: Entered | undefined;
   placed: readonly Placed[] = [];
   proven = 0;
@@ -76,10 +91,11 @@ class Run {
     this.key = parseKey(options.logKey);
     this.policy = options.policy === undefined ? undefined : parsePolicy(options.policy);
     this.known = (options.witnesses ?? []).map(parseKey);
+    this.kept = options.kept === undefined ? undefined : openCheckpoint(utf8(options.kept), this.key).checkpoint;
   }
 
-  private say(step: string, state: State, text: string, whose?: Refusal["whose"]): void {
-    const line = whose === undefined ? { step, state, text } : { step, state, text, whose };
+  private say(step: string, state: State, text: string, whose?: Refusal["whose"], notes?: readonly string[]): void {
+    const line: Line = { step, state, text, ...(whose && { whose }), ...(notes && { notes }) };
     this.lines.push(line);
     this.options.tell?.(line);
   }
@@ -93,6 +109,7 @@ class Run {
       return found;
     } catch (error) {
       if (error instanceof Missing || error instanceof Unknown) this.say(step, "open", error.message);
+      else if (error instanceof Fork) this.say(step, "bad", error.message, "log", error.notes);
       else if (error instanceof Refusal) this.say(step, "bad", error.message, error.whose);
       else throw error;
       throw new Stop();
@@ -113,11 +130,36 @@ class Run {
     const signed = await this.step("checkpoint", () => readNote(this.files, key),
       ({ checkpoint }) => `the log ${checkpoint.origin} has signed ${checkpoint.size} entries`);
     await this.aside("witnesses", () => this.witnesses(signed.note, key), (text) => text);
+    await this.step("kept checkpoint", () => this.sameSize(signed.checkpoint, signed.data), () => "");
     const tree = await this.step("entries", () => readTree(this.files, signed),
       ({ entries }) => `all ${entries.length} entries hash to the signed root`);
+    await this.step("kept checkpoint", () => this.continues(tree, signed.data), (text) => text);
     await this.aside("tiles", () => checkTiles(this.files, tree),
       (count) => `the ${count} files of hashes are those of the entries`);
     await this.inside(tree);
+  }
+
+  /** Of two notes of one size no entry is needed. */
+  private sameSize({ size, root }: Checkpoint, note: Uint8Array): void {
+    if (this.kept?.size === size && !same(this.kept.root, root)) this.forked(note);
+  }
+
+  /** The log whose entries these are is the one whose checkpoint the reader has, as far as both go. */
+  private continues({ entries, checkpoint }: Tree, note: Uint8Array): string {
+    const kept = this.kept;
+    if (kept === undefined) return "";
+    if (checkpoint.size < kept.size) {
+      this.behind = true;
+      this.say("kept checkpoint", "open", `these files end at ${checkpoint.size} entries, the checkpoint that was kept has ${kept.size}: only `
+        + "newer files show whether they are of the same log");
+      return "";
+    }
+    if (!same(merkleRoot(entries.slice(0, kept.size).map(leafHash)), kept.root)) this.forked(note);
+    return `the files are of the log whose checkpoint of ${kept.size} entries was kept`;
+  }
+
+  private forked(note: Uint8Array): never {
+    throw new Fork([this.options.kept ?? "", new TextDecoder().decode(note)]);
   }
 
   private witnesses(note: Note, log: NoteKey): string {
@@ -258,7 +300,8 @@ export async function verifyWindow(files: Files, options: Options): Promise<Repo
     if (!(error instanceof Stop)) throw error;
   }
   const found = run.lines.some((line) => line.state === "bad");
-  const state = found ? "bad" : run.window !== undefined && run.lines.some((line) => line.step === "openings") ? "good" : "open";
+  const whole = run.window !== undefined && !run.behind && run.lines.some((line) => line.step === "openings");
+  const state = found ? "bad" : whole ? "good" : "open";
   const lines = [...run.lines];
   for (const [step, text] of NOT_CHECKED) {
     const line: Line = { step, state: "open", text };
