@@ -63,15 +63,30 @@
   $("stop-window").onclick = () => { done(); say("window-said", "wait", "– Stopped: nothing follows from what is below alone."); };
 
   // --- files that a visitor has
+  const MOST = 2 ** 24;  // bytes of a file
+  let latest = 0;
   const check = async files => {
-    $("file-checks").replaceChildren();
-    const given = await Promise.all([...files].map(async file => ({ name: file.name, data: new Uint8Array(await file.arrayBuffer()) })));
+    const given = [...files], own = ++latest;
     if (!given.length) return;
-    const lines = globalThis.ragsealVerify.checkDropped(given, { logKey: $("vkey").textContent, auditorKey: $("auditor-key").value });
-    for (const line of lines) show("file-checks", line);
-    const bad = lines.filter(line => line.state === "bad").length, open = lines.filter(line => line.state === "open").length;
-    say("file-said", bad ? "bad" : open ? "wait" : "good", bad ? `✘ ${bad} of these checks fail.`
-      : open ? `– What was checked holds; ${open} things were not checked.` : "✔ All of it holds.");
+    $("file-checks").replaceChildren();
+    say("file-said", "wait", "… Checking");
+    try {
+      const read = async file => {
+        if (file.size > MOST) throw new Error(`${file.name} has more than ${MOST} bytes`);
+        return { name: file.name, data: new Uint8Array(await file.arrayBuffer().catch(() => { throw new Error(`${file.name} cannot be read`); })) };
+      };
+      const data = await Promise.all(given.map(read));
+      if (own !== latest) return;  // others were dropped meanwhile
+      const lines = globalThis.ragsealVerify.checkDropped(data, { logKey: $("vkey").textContent, auditorKey: $("auditor-key").value });
+      for (const line of lines) show("file-checks", line);
+      const bad = lines.filter(line => line.state === "bad").length, open = lines.filter(line => line.state === "open").length;
+      say("file-said", bad ? "bad" : open ? "wait" : "good", bad ? `✘ ${bad} of these checks fail.`
+        : open ? `– What was checked holds; ${open} things were not checked.` : "✔ All of it holds.");
+    } catch (error) {
+      if (own !== latest) return;
+      $("file-checks").replaceChildren();
+      say("file-said", "bad", `✘ Nothing was checked: ${error.message}`);
+    }
   };
   $("files").onchange = () => void check($("files").files);
   const zone = $("drop");

@@ -135,6 +135,9 @@ def test_files_are_checked_without_a_network(site: Path) -> None:
     assert seen["checks"] == seen["dropped"]
     assert len(seen["checks"]) == 6
     assert seen["fetched"] == []
+    assert seen["unreadable"]["kind"] == "bad"  # and what was said before of others stands there no longer
+    assert seen["unreadable"]["text"].startswith("✘ Nothing was checked: ")
+    assert seen["unreadable"]["checks"] == []
     assert seen["troubles"] == []
 
 

@@ -286,7 +286,7 @@ def test_files_that_end_before_a_kept_checkpoint(fork: bool, honest: Published, 
 def test_a_kept_checkpoint_of_another_key_is_none(honest: Published, tmp_path: Path) -> None:
     path = tmp_path / "kept.note"
     path.write_bytes(Checkpoint("test.example/log", 12, bytes(32)).sign(NoteSigner("test.example/log", key_of("bob"))))
-    with pytest.raises(AssertionError, match="verify-window: signature of|has no signature of"):
+    with pytest.raises(AssertionError, match="has no signature of"):
         honest.check("--kept", str(path))
 
 

@@ -23,7 +23,7 @@ function checkName(name: string): string {
 
 /** `name+hexadecimal id+base64(kind || key)`. */
 export function parseKey(text: string): NoteKey {
-  const [name = "", id = "", ...rest] = text.trim().split("+");
+  const [name = "", id = "", ...rest] = text.split("+");
   const data = fromBase64(rest.join("+"), "log or witness key");
   const [kind = 0, key] = [data[0], data.slice(1)];
   need(kind === ED25519 || kind === COSIGNATURE, `key ${name}: type ${kind} is not known here`);

@@ -88,9 +88,9 @@ class Run {
     private readonly options: Options,
   ) {
     this.random = options.random ?? randomBytes;
-    this.key = parseKey(options.logKey);
+    this.key = parseKey(options.logKey.trim());
     this.policy = options.policy === undefined ? undefined : parsePolicy(options.policy);
-    this.known = (options.witnesses ?? []).map(parseKey);
+    this.known = (options.witnesses ?? []).map((one) => parseKey(one.trim()));
     this.kept = options.kept === undefined ? undefined : openCheckpoint(utf8(options.kept), this.key).checkpoint;
   }
 
