@@ -319,9 +319,35 @@ def test_a_quorum_of_witnesses(copied: Published, tmp_path: Path) -> None:
     assert copied.check("--policy", policy_of("2")).of("good")["witnesses"] == (
         "a quorum cosigned this checkpoint: a.example, c.example"
     )
-    assert "no quorum" in copied.check("--policy", policy_of("3")).bad["witnesses"]
-    alone = copied.check("--witness", witnesses["a.example"].verifier.vkey())
-    assert alone.of("good")["witnesses"].startswith("cosigned by a.example")
+    short = copied.check("--policy", policy_of("3"))  # that convicts nobody (D.1.4), and is not what was asked for
+    assert (short.state, short.exit, short.bad, short.proven) == ("open", 3, {}, 3)
+    assert "no quorum" in short.of("open")["witnesses"]
+
+
+def test_keys_of_witnesses_that_are_asked_for(copied: Published) -> None:
+    witnesses = cosigned(copied, "a.example", "c.example")
+    a, b, c = (["--witness", witnesses[f"{name}.example"].verifier.vkey()] for name in "abc")
+    both = copied.check(*a, *c)
+    assert both.exit == 0
+    assert both.of("good")["witnesses"].startswith("cosigned by a.example, c.example")
+    for missing in (copied.check(*b), copied.check(*a, *b)):
+        assert (missing.state, missing.exit) == ("open", 3)
+        assert missing.of("open")["witnesses"] == "this checkpoint has no line of b.example"
+    with pytest.raises(AssertionError, match="is no witness's"):
+        copied.check("--witness", copied.key)
+
+
+def test_a_policy_that_asks_nobody_or_is_for_other_logs(copied: Published, tmp_path: Path) -> None:
+    path = tmp_path / "policy"
+    path.write_text("quorum none\n")
+    nobody = copied.check("--policy", str(path))
+    assert (nobody.state, nobody.exit) == ("good", 0)
+    assert "witnesses" not in nobody.of("good")
+    assert "asks nobody" in nobody.of("open")["witnesses"]
+    other = NoteSigner("other.example/log", key_of("log")).verifier.vkey()
+    path.write_text(f"log {other}\nquorum none\n")
+    with pytest.raises(AssertionError, match="has log lines, and none for test"):
+        copied.check("--policy", str(path))
 
 
 def test_a_witness_line_that_is_false(copied: Published, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ const MARKS = { good: "ok      ", bad: "FAILS   ", open: "not seen" };
 const report = await checked(/^https?:/.test(from) ? onServer : onDisk, {
   logKey: values["log-key"],
   window: values.window,
-  policy: values.policy === undefined ? undefined : await readFile(values.policy, "utf8"),
+  policy: values.policy === undefined ? undefined : new Uint8Array(await readFile(values.policy)),
   witnesses: values.witness,
   kept: values.kept === undefined ? undefined : await readFile(values.kept, "utf8"),
   tell: values.json ? undefined : (line) => console.log(`${MARKS[line.state]}  ${line.step}: ${line.text}`),

@@ -4,7 +4,7 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { fromBase64, hex, join, need, refuse, same, toNumber, utf8 } from "./bytes.js";
 import { checkPublicKey, signatureHolds } from "./signature.js";
 
-const ED25519 = 1;
+export const ED25519 = 1;
 export const COSIGNATURE = 4;
 const MAX_NOTE = 64 * 1024;
 const MAX_SIGNATURES = 128;

@@ -9,10 +9,10 @@ import { type AttestationClass, CLASSES } from "./generated/classes.js";
 import { type Versions, checkUpdates, readColumns } from "./indices.js";
 import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree } from "./log.js";
 import { leafHash, merkleRoot } from "./merkle.js";
-import { type Checkpoint, type Note, type NoteKey, openCheckpoint, parseKey, signedBy } from "./note.js";
+import { COSIGNATURE, type Checkpoint, type Note, type NoteKey, openCheckpoint, parseKey, signedBy } from "./note.js";
 import { Equations } from "./opening.js";
 import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } from "./proofs.js";
-import { type Policy, meets, parsePolicy } from "./quorum.js";
+import { type Policy, asksNobody, isFor, meets, parsePolicy } from "./quorum.js";
 import { type Placed, checkRecords } from "./records.js";
 import { VerifyingKey } from "./verifying_key.js";
 import { type Entered, type Span, checkLife, checkManifest, classOf, findWindow, thrownBy } from "./window.js";
@@ -45,9 +45,9 @@ export interface Options {
   readonly logKey: string;
   /** By name; the newest that was opened if there is none. */
   readonly window?: string | undefined;
-  /** Text of a C2SP tlog-policy: then its quorum must have cosigned. */
-  readonly policy?: string | undefined;
-  /** Keys of witnesses that are looked for, where no policy is given. */
+  /** A C2SP tlog-policy, as text or as the octets of its file: then its quorum must have cosigned. */
+  readonly policy?: string | Uint8Array | undefined;
+  /** Keys of witnesses that must have cosigned, where no policy is given. */
   readonly witnesses?: readonly string[] | undefined;
   /** A signed checkpoint of this log that the reader has from elsewhere: the files must be of a log that continues it. */
   readonly kept?: string | undefined;
@@ -77,8 +77,8 @@ class Run {
   private readonly policy: Policy | undefined;
   private readonly known: readonly NoteKey[];
   private readonly kept: Checkpoint | undefined;
-  /** The files end before the checkpoint that was kept, so they may be another log's. */
-  behind = false;
+  /** What the reader asked for is not shown: a quorum, or that the log is the one whose checkpoint was kept. */
+  short = false;
   window: Entered | undefined;
   placed: readonly Placed[] = [];
   proven = 0;
@@ -89,8 +89,11 @@ class Run {
   ) {
     this.random = options.random ?? randomBytes;
     this.key = parseKey(options.logKey.trim());
-    this.policy = options.policy === undefined ? undefined : parsePolicy(options.policy);
+    const { policy } = options;
+    this.policy = policy === undefined ? undefined : parsePolicy(typeof policy === "string" ? utf8(policy) : policy);
+    need(this.policy === undefined || isFor(this.policy, this.key), `the policy has log lines, and none for ${this.key.name}: add one, or remove them`);
     this.known = (options.witnesses ?? []).map((one) => parseKey(one.trim()));
+    for (const one of this.known) need(one.kind === COSIGNATURE, `the key of ${one.name} is no witness's: those have type 4`);
     this.kept = options.kept === undefined ? undefined : openCheckpoint(utf8(options.kept), this.key).checkpoint;
   }
 
@@ -149,7 +152,7 @@ class Run {
     const kept = this.kept;
     if (kept === undefined) return "";
     if (checkpoint.size < kept.size) {
-      this.behind = true;
+      this.short = true;
       this.say("kept checkpoint", "open", `these files end at ${checkpoint.size} entries, the checkpoint that was kept has ${kept.size}: only `
         + "newer files show whether they are of the same log");
       return "";
@@ -163,19 +166,25 @@ class Run {
   }
 
   private witnesses(note: Note, log: NoteKey): string {
-    const policy = this.policy;
-    if (policy !== undefined) {
-      need(policy.logs.some((one) => hex(one.key) === hex(log.key) && one.name === log.name), "the policy is for other logs");
-      const { signed, quorum } = meets(note, policy);
-      need(quorum, `no quorum: of the policy's witnesses ${signed.join(", ") || "none"} cosigned this checkpoint`);
-      return `a quorum cosigned this checkpoint: ${signed.join(", ") || "none is asked for"}`;
+    const open = (text: string): "" => (this.say("witnesses", "open", text), "");
+    const short = (text: string): never => {
+      this.short = true;
+      throw new Unknown(text);
+    };
+    if (this.policy !== undefined) {
+      const { signed, quorum } = meets(note, this.policy);
+      const who = signed.join(", ") || "none";
+      if (asksNobody(this.policy)) return open(`that others were shown the same log: the policy asks nobody (${who} of its witnesses cosigned)`);
+      return quorum ? `a quorum cosigned this checkpoint: ${who}` : short(`no quorum: of the policy's witnesses ${who} cosigned this checkpoint`);
     }
-    const found = this.known.filter((one) => signedBy(note, one).length > 0).map((one) => one.name);
-    if (found.length > 0) return `cosigned by ${found.join(", ")}; no policy says whether that is enough`;
+    if (this.known.length > 0) {
+      const missing = this.known.filter((one) => signedBy(note, one).length === 0).map((one) => one.name);
+      if (missing.length > 0) short(`this checkpoint has no line of ${missing.join(", ")}`);
+      return `cosigned by ${this.known.map((one) => one.name).join(", ")}; no policy says whether that is enough`;
+    }
     const names = note.signatures.map((one) => one.name).filter((name) => name !== log.name);
     const known = names.length > 0 ? `there are lines of ${names.join(", ")}, whose keys were not given` : "no line of any";
-    this.say("witnesses", "open", `that others were shown the same log: ${known}`);
-    return "";
+    return open(`that others were shown the same log: ${known}`);
   }
 
   private async inside(tree: Tree): Promise<void> {
@@ -300,7 +309,7 @@ export async function verifyWindow(files: Files, options: Options): Promise<Repo
     if (!(error instanceof Stop)) throw error;
   }
   const found = run.lines.some((line) => line.state === "bad");
-  const whole = run.window !== undefined && !run.behind && run.lines.some((line) => line.step === "openings");
+  const whole = run.window !== undefined && !run.short && run.lines.some((line) => line.step === "openings");
   const state = found ? "bad" : whole ? "good" : "open";
   const lines = [...run.lines];
   for (const [step, text] of NOT_CHECKED) {
