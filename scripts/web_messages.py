@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder.interface import DeclaredIdentity, EmbedderIdentity
-from ragseal.kernel import attestation, certificate, commitment, emptied, inquiry, proofs, thinning
+from ragseal.kernel import attestation, certificate, commitment, emptied, inquiry, proofs, thinning, verdict
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.encoding import (
     Blob,
@@ -45,7 +45,7 @@ KINDS: Sequence[type[Message]] = (
     attestation.Prepare, attestation.Prepared, attestation.Record, attestation.SealedAnswer, attestation.Answer,
     proofs.ProofBatch, thinning.ThinnedFile, emptied.EmptiedFile, certificate.SignedLinks, certificate.BlockBatch,
     *inquiry.ASKS, inquiry.Delivery, inquiry.Refusal, InclusionBundle,
-    EmbedderIdentity, DeclaredIdentity,
+    EmbedderIdentity, DeclaredIdentity, verdict.VerdictEntry,
 )  # fmt: skip
 SMALL = 6  #: bytes of an integer that JavaScript's numbers hold exactly
 

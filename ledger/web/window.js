@@ -14,6 +14,12 @@
     mark.className = line.state === "open" ? "wait" : line.state;
     mark.textContent = WORDS[line.state]; step.textContent = `${line.step}: `;
     li.append(mark, step, line.text + (line.whose ? ` (${WHOSE[line.whose]})` : ""));
+    for (const [at, note] of (line.notes ?? []).entries()) {
+      const link = document.createElement("a");
+      link.href = "data:text/plain;base64," + btoa(String.fromCharCode(...new TextEncoder().encode(note)));
+      link.download = `evidence-${at + 1}.note`; link.textContent = `Save note ${at + 1}`;
+      li.append(" ", link);
+    }
     $(list).append(li);
   };
   const say = (id, state, words) => { $(id).className = state; $(id).textContent = words; };
@@ -43,29 +49,44 @@
   };
   $("window-form").onsubmit = event => {
     event.preventDefault();
-    const logKey = $("vkey").textContent, policy = $("policy").value.trim();
-    if (!logKey) return say("window-said", "bad", "✘ This page knows no log key yet.");
+    const { checkedLog: log } = globalThis, policy = $("policy").value.trim();
+    if (!log) return say("window-said", "bad", "✘ This page has checked no checkpoint of this log: see above.");
     $("window-checks").replaceChildren();
     $("check-window").disabled = true; $("stop-window").disabled = false;
     say("window-said", "wait", "… Reading the log");
     try { worker = began(); } catch (error) { done(); return say("window-said", "bad", `✘ This browser starts no worker: ${error.message}`); }
     worker.onmessage = listen;
     worker.onerror = event => { say("window-said", "bad", `✘ Not checked to the end: ${event.message || "the worker failed"}`); done(); };
-    worker.postMessage({ base: new URL("./", location.href).href, logKey, window: $("window-name").value.trim(),
+    worker.postMessage({ base: new URL("./", location.href).href, logKey: log.key, kept: log.note, window: $("window-name").value.trim(),
       ...(policy ? { policy } : {}) });
   };
   $("stop-window").onclick = () => { done(); say("window-said", "wait", "– Stopped: nothing follows from what is below alone."); };
 
   // --- files that a visitor has
+  const MOST = 2 ** 24;  // bytes of a file
+  let latest = 0;
   const check = async files => {
-    $("file-checks").replaceChildren();
-    const given = await Promise.all([...files].map(async file => ({ name: file.name, data: new Uint8Array(await file.arrayBuffer()) })));
+    const given = [...files], own = ++latest;
     if (!given.length) return;
-    const lines = globalThis.ragsealVerify.checkDropped(given, { logKey: $("vkey").textContent, auditorKey: $("auditor-key").value });
-    for (const line of lines) show("file-checks", line);
-    const bad = lines.filter(line => line.state === "bad").length, open = lines.filter(line => line.state === "open").length;
-    say("file-said", bad ? "bad" : open ? "wait" : "good", bad ? `✘ ${bad} of these checks fail.`
-      : open ? `– What was checked holds; ${open} things were not checked.` : "✔ All of it holds.");
+    $("file-checks").replaceChildren();
+    say("file-said", "wait", "… Checking");
+    try {
+      const read = async file => {
+        if (file.size > MOST) throw new Error(`${file.name} has more than ${MOST} bytes`);
+        return { name: file.name, data: new Uint8Array(await file.arrayBuffer().catch(() => { throw new Error(`${file.name} cannot be read`); })) };
+      };
+      const data = await Promise.all(given.map(read));
+      if (own !== latest) return;  // others were dropped meanwhile
+      const lines = globalThis.ragsealVerify.checkDropped(data, { logKey: $("vkey").textContent, auditorKey: $("auditor-key").value });
+      for (const line of lines) show("file-checks", line);
+      const bad = lines.filter(line => line.state === "bad").length, open = lines.filter(line => line.state === "open").length;
+      say("file-said", bad ? "bad" : open ? "wait" : "good", bad ? `✘ ${bad} of these checks fail.`
+        : open ? `– What was checked holds; ${open} things were not checked.` : "✔ All of it holds.");
+    } catch (error) {
+      if (own !== latest) return;
+      $("file-checks").replaceChildren();
+      say("file-said", "bad", `✘ Nothing was checked: ${error.message}`);
+    }
   };
   $("files").onchange = () => void check($("files").files);
   const zone = $("drop");

@@ -35,6 +35,7 @@ for (let round = 0, still = 0, before = ""; round < 200 && still < 10; round++) 
 }
 writeFileSync(memory, JSON.stringify(remembered));
 console.log(JSON.stringify({
+  key: element("vkey").text, log: context.checkedLog ?? null,
   headline: element("headline").text, state: element("status").dataset.state,
   checks: element("checks").children.map(c => c.text), facts: element("facts").children.map(c => c.text),
   rows: element("rows").children.map(row => [row.children[0].text, row.children[1].text, row.children[3].text]),

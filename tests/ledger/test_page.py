@@ -108,6 +108,9 @@ async def test_a_browser_verifies_an_honest_log_and_remembers_it(world: World) -
     assert second["state"] == "good"
     assert "the 60 records that this browser remembers are still the beginning" in second["checks"][1]
     assert second["facts"][0] == "67 records"
+    status = json.loads((world.out / "status.json").read_text())
+    assert second["log"] == {"key": second["key"], "note": status["checkpoint"]}
+    assert second["key"] == LOG.verifier.vkey()
 
 
 def change(name: str, action: Callable[[dict[str, Any]], None]) -> Callable[[World], None]:
@@ -169,6 +172,9 @@ async def test_a_browser_that_was_here_before_is_not_fooled(
     assert seen["state"] == "bad"
     assert re.search(message, seen["headline"])
     assert (world.folder / "memory.json").read_text() == memory  # what it remembers is still the good one
+    # what whole windows and files are checked against: no key that is not the remembered one, no log that is not its
+    assert seen["key"] in (LOG.verifier.vkey(), "")
+    assert (seen["log"] is None) == ("two logs" not in message)
 
 
 @pytest.mark.asyncio

@@ -80,6 +80,12 @@ if (task === "window") {
   await page.waitForFunction(() => document.querySelectorAll("#file-checks > li").length > 0);
   out.dropped = await shown("file-checks");
   out.fetched = requests.slice(before);
+  await page.evaluate(() => {
+    File.prototype.arrayBuffer = () => Promise.reject(new Error("a folder")); // as a browser has it
+    document.getElementById("files").dispatchEvent(new Event("change"));
+  });
+  await page.waitForFunction(() => !/All of it|…/.test(document.getElementById("file-said").textContent));
+  out.unreadable = { ...(await state("file-said")), checks: await shown("file-checks") };
 } else if (task === "faces") {
   await page.click("#check-window");
   await ended();

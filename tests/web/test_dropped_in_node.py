@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,13 +94,39 @@ def test_a_receipt_for_another_record(world: World, exported: dict[str, Path]) -
     assert other.body.record_digest != world.answers[2].record.digest()
 
 
+def test_a_record_that_nothing_is_about_is_not_passed_over(world: World, exported: dict[str, Path]) -> None:
+    """A forged one beside the true one, whose receipt and proof hold."""
+    key = world.signer.verifier.vkey()
+    forged = exported["record"].with_name("forged.record")
+    forged.write_bytes(replace(world.answers[1].record, seq=7).encode())
+    whole = [forged, *(exported[name] for name in ("receipt", "record", "tlog-proof", "manifest"))]
+    lines = said(whole, key)
+    assert [text for state, text in lines if state == "open"] == [
+        "a record that no other file here is about: drop its receipt or its .tlog-proof with it"
+    ]
+    assert states(said([one for one in whole if one != exported["tlog-proof"]], key)) == {"good", "open"}
+    assert states(said([one for one in whole if one != exported["receipt"]], key)) == {"good", "open"}
+    assert states(said([forged, exported["answer"], exported["manifest"]], key)) == {"good", "open"}
+
+
+def test_an_answer_with_anothers_receipt(world: World, exported: dict[str, Path]) -> None:
+    """Also where the receipt's own record lies beside it."""
+    one, other = world.answers[1], world.answers[2]
+    exported["answer"].write_bytes(replace(other, receipt=one.receipt, openings=one.openings).encode())
+    lines = said([exported["answer"], exported["record"], exported["manifest"]], world.signer.verifier.vkey())
+    assert ("bad", "the receipt is for another record than the answer's") in lines
+
+
 def test_a_verdict_and_whose_it_is(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(honest[0])
     lines = said([path], LOG.vkey(), AUDITOR)
     assert [state for state, _ in lines] == ["good", "good", "good", "open"]
     assert lines[2][1].startswith("it says: PASS epsilon_audit=")
-    named = said([path])
+    assert "good" not in states(said([path]))  # whoever signed it, and whatever log it names
+    named = said([path], LOG.vkey())
+    assert [state for state, _ in named] == ["open", "good", "open", "open"]
+    assert named[2][1].startswith("it says, whoever has signed it: PASS epsilon_audit=")
     assert named[0] == (
         "open",
         f"signed by the auditor key {AUDITOR}: compare it with the key that the auditor published",
@@ -137,13 +164,31 @@ def test_what_a_verdict_says_cannot_be_another(honest: tuple[bytes, bytes], tmp_
         assert said([path], LOG.vkey(), AUDITOR)[0][0] == "bad"
 
 
-@pytest.mark.parametrize("given", [[None], [{}], [{"keyid": 3, "sig": None}], []])
+@pytest.mark.parametrize(
+    "given", [[None], [{}], [{"keyid": 3, "sig": None}], [{"keyid": {"toString": 0}, "sig": "AA=="}], []]
+)
 def test_an_envelope_without_proper_signatures(
     given: list[object], honest: tuple[bytes, bytes], tmp_path: Path
 ) -> None:
     path = tmp_path / FILE_NAME
     path.write_text(json.dumps({**json.loads(honest[0]), "signatures": given}))
     assert states(said([path])) == states(said([path], LOG.vkey(), AUDITOR)) == {"bad"}
+
+
+def test_envelopes_of_many_signatures_are_not_tried_forever(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    (own,) = json.loads(honest[0])["signatures"]
+    stranger = {**own, "keyid": "ab" * 32}
+    for count, state in ((63, "open"), (64, "bad")):
+        path.write_text(json.dumps({**json.loads(honest[0]), "signatures": [stranger] * count + [own]}))
+        assert said([path])[0][0] == state
+
+
+@pytest.mark.parametrize("key", ["ab", "AB" * 32, "zz" * 32, "ab" * 33])
+def test_what_is_no_auditors_key(key: str, honest: tuple[bytes, bytes], tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    path.write_bytes(honest[0])
+    assert said([path], LOG.vkey(), key) == [("bad", "the auditor's key is 64 hexadecimal digits, in lower case")]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"not ragseal's", b"\x06policy\x00\x01", bytes(40)])

@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from ragseal.client import receipts
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.__main__ import main as observer
+from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.note import NoteSigner
 from ragseal.prover.administration.remote import Remote
 from tests.simulator.live import live
 from tests.web.published import NODE, ROOT, Published
@@ -82,7 +86,7 @@ def test_a_whole_window_is_checked_by_keyboard_alone(site: Path) -> None:
     assert "2 of 2 records proven" in seen["said"]["text"]
     assert seen["focused"] == "window-said"  # a screen reader goes on where the result is
     marks = [line.split(":")[0] for line in seen["checks"]]
-    assert marks.count("✔ holds") == 13
+    assert marks.count("✔ holds") == 14
     assert marks.count("– not checked") == 7
     assert seen["troubles"] == []
     assert {path.split("/")[1] for path in seen["requests"] if path.endswith(".bin")} >= {"columns", "proofs"}
@@ -110,6 +114,20 @@ def test_a_changed_entry_and_a_missing_key_are_seen(copied: Path) -> None:
     assert any("the entries do not hash to the signed root" in line for line in seen["checks"])
 
 
+def test_a_window_of_another_log_under_the_same_key_is_seen(copied: Path, site: Path) -> None:
+    """The page's own log holds; beside it lie files of a fork."""
+    key = load_pem_private_key((site.parent / "scene" / "provider" / "log.pem").read_bytes(), None)
+    assert isinstance(key, Ed25519PrivateKey)
+    origin, size, _ = (copied / "checkpoint").read_text().split("\n")[:3]
+    (copied / "checkpoint").write_bytes(Checkpoint(origin, int(size), bytes(32)).sign(NoteSigner(origin, key)))
+    seen = visit(copied, "window")
+    assert seen["headline"]["kind"] == "good"
+    assert seen["said"]["kind"] == "bad"
+    (line,) = [line for line in seen["checks"] if line.startswith("✘")]
+    assert "kept checkpoint: the log has signed another history" in line
+    assert line.endswith("Save note 1 Save note 2")
+
+
 def test_files_are_checked_without_a_network(site: Path) -> None:
     exported = sorted((site.parent / "receipts").iterdir())
     seen = visit(site, "files", *exported)
@@ -117,6 +135,9 @@ def test_files_are_checked_without_a_network(site: Path) -> None:
     assert seen["checks"] == seen["dropped"]
     assert len(seen["checks"]) == 6
     assert seen["fetched"] == []
+    assert seen["unreadable"]["kind"] == "bad"  # and what was said before of others stands there no longer
+    assert seen["unreadable"]["text"].startswith("✘ Nothing was checked: ")
+    assert seen["unreadable"]["checks"] == []
     assert seen["troubles"] == []
 
 

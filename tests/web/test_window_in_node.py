@@ -19,6 +19,7 @@ from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner, NoteVerifier
 from tests.attacks.test_batches import rerandomised
 from tests.attacks.world import AttackWorld, machine, make_tenant, policy, queried
@@ -236,6 +237,59 @@ def test_a_window_that_is_still_open_has_no_proofs(tmp_path: Path) -> None:
     assert said.of("open")["proofs"] == "proofs are published once the window is closed"
 
 
+# --- a checkpoint that the reader has ---------------------------------------------------------------------------------
+
+
+def kept(folder: Path, published: Published, size: int, fork: bool = False) -> str:
+    """A file with a note of the log's key over the first entries, or over others."""
+    (path,) = files(published, BUNDLE)
+    data, entries = path.read_bytes(), []
+    while data:
+        length = 2 + int.from_bytes(data[:2], "big")
+        entries.append(data[2:length])
+        data = data[length:]
+    root = bytes(32) if fork else MerkleTree(entries).range_root(0, size)
+    path = folder / "kept.note"
+    path.write_bytes(Checkpoint("test.example/log", size, root).sign(NoteSigner("test.example/log", key_of("log"))))
+    return str(path)
+
+
+@pytest.mark.parametrize("size", [1, 7, 12])
+def test_files_that_continue_a_kept_checkpoint(size: int, honest: Published, tmp_path: Path) -> None:
+    said = honest.check("--kept", kept(tmp_path, honest, size))
+    assert (said.state, said.exit) == ("good", 0)
+    assert said.of("good")["kept checkpoint"].endswith(f"checkpoint of {size} entries was kept")
+
+
+@pytest.mark.parametrize("size", [1, 7, 12])
+def test_files_of_another_history_under_the_same_key(size: int, honest: Published, tmp_path: Path) -> None:
+    """A host shows one log where it is remembered, and another one here: nothing of the other is said to hold."""
+    note = kept(tmp_path, honest, size, fork=True)
+    said = honest.check("--kept", note)
+    assert (said.state, said.exit, list(said.bad), said.whose) == ("bad", 1, ["kept checkpoint"], ["log"])
+    assert "manifest" not in said.of("good")
+    (line,) = [line for line in said.lines if line["state"] == "bad"]
+    assert list(line["notes"]) == [Path(note).read_text(), (honest.folder / "checkpoint").read_text()]
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_files_that_end_before_a_kept_checkpoint(fork: bool, honest: Published, tmp_path: Path) -> None:
+    """Whether they are of its log does not show."""
+    path = tmp_path / "kept.note"
+    signer = NoteSigner("test.example/log", key_of("log"))
+    path.write_bytes(Checkpoint(signer.name, 13, bytes([fork]) * 32).sign(signer))
+    said = honest.check("--kept", str(path))
+    assert (said.state, said.exit, said.bad, said.proven) == ("open", 3, {}, 3)
+    assert said.of("open")["kept checkpoint"].startswith("these files end at 12 entries")
+
+
+def test_a_kept_checkpoint_of_another_key_is_none(honest: Published, tmp_path: Path) -> None:
+    path = tmp_path / "kept.note"
+    path.write_bytes(Checkpoint("test.example/log", 12, bytes(32)).sign(NoteSigner("test.example/log", key_of("bob"))))
+    with pytest.raises(AssertionError, match="has no signature of"):
+        honest.check("--kept", str(path))
+
+
 # --- witnesses -------------------------------------------------------------------------------------------------------
 
 
@@ -265,9 +319,35 @@ def test_a_quorum_of_witnesses(copied: Published, tmp_path: Path) -> None:
     assert copied.check("--policy", policy_of("2")).of("good")["witnesses"] == (
         "a quorum cosigned this checkpoint: a.example, c.example"
     )
-    assert "no quorum" in copied.check("--policy", policy_of("3")).bad["witnesses"]
-    alone = copied.check("--witness", witnesses["a.example"].verifier.vkey())
-    assert alone.of("good")["witnesses"].startswith("cosigned by a.example")
+    short = copied.check("--policy", policy_of("3"))  # that convicts nobody (D.1.4), and is not what was asked for
+    assert (short.state, short.exit, short.bad, short.proven) == ("open", 3, {}, 3)
+    assert "no quorum" in short.of("open")["witnesses"]
+
+
+def test_keys_of_witnesses_that_are_asked_for(copied: Published) -> None:
+    witnesses = cosigned(copied, "a.example", "c.example")
+    a, b, c = (["--witness", witnesses[f"{name}.example"].verifier.vkey()] for name in "abc")
+    both = copied.check(*a, *c)
+    assert both.exit == 0
+    assert both.of("good")["witnesses"].startswith("cosigned by a.example, c.example")
+    for missing in (copied.check(*b), copied.check(*a, *b)):
+        assert (missing.state, missing.exit) == ("open", 3)
+        assert missing.of("open")["witnesses"] == "this checkpoint has no line of b.example"
+    with pytest.raises(AssertionError, match="is no witness's"):
+        copied.check("--witness", copied.key)
+
+
+def test_a_policy_that_asks_nobody_or_is_for_other_logs(copied: Published, tmp_path: Path) -> None:
+    path = tmp_path / "policy"
+    path.write_text("quorum none\n")
+    nobody = copied.check("--policy", str(path))
+    assert (nobody.state, nobody.exit) == ("good", 0)
+    assert "witnesses" not in nobody.of("good")
+    assert "asks nobody" in nobody.of("open")["witnesses"]
+    other = NoteSigner("other.example/log", key_of("log")).verifier.vkey()
+    path.write_text(f"log {other}\nquorum none\n")
+    with pytest.raises(AssertionError, match="has log lines, and none for test"):
+        copied.check("--policy", str(path))
 
 
 def test_a_witness_line_that_is_false(copied: Published, tmp_path: Path) -> None:

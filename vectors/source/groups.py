@@ -16,15 +16,15 @@ from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import P, R
 from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.squarednorm import SquaredNorm
+from ragseal.kernel.transcript import tagged_hash
 from ragseal.ledger.note import COSIGNATURE, NoteVerifier, encode_base64, key_id
-from vectors.source import messages
+from vectors.source import edwards, messages
 from vectors.source.book import Book
 from vectors.source.trapdoor import GROUP, Trapdoor, g2
 from vectors.source.values import digest, flipped, packed, point, points, public, scalar, scalars, signing, stream
 
 _Y8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 _U8 = 0x57119FD0DD4E22D8868E1C58C45C44045BEF839C55B1D0B1248C50A3BC959C5F
-ORDER = 2**252 + 27742317777372353535851937790883648493  #: of Ed25519's prime subgroup
 
 
 def add(book: Book) -> None:
@@ -122,7 +122,7 @@ def _signatures(book: Book) -> None:
         (
             "s-not-reduced",
             "S plus the group's order: a second signature.",
-            {"signature": made[:32] + _little(s + ORDER)},
+            {"signature": made[:32] + _little(s + edwards.ORDER)},
         ),
         ("another-body", "The body has another byte.", {"body": b"the bodY"}),
         ("another-purpose", "A signature of one purpose is none for another.", {"purpose": "tesu"}),
@@ -133,10 +133,30 @@ def _signatures(book: Book) -> None:
     ):
         values = {**base, **changes}
         book.refused(f"signatures/{name}", "signature", "G.4", about, "AttestationError", "does not hold", **values)
+    _small_components(book, base)
     book.refused(
         "signatures/small-order-key", "signature", "G.4", "A key of order 1, under which R = 1, S = 0 fits every body.",
         "AttestationError", "small order", **{**base, "public_key": _little(1), "signature": identity},
     )  # fmt: skip
+
+
+def _small_components(book: Book, base: dict[str, Any]) -> None:
+    """Verifiers that multiply by the cofactor take all of these; others refuse some."""
+    message = tagged_hash("sign/test", base["body"])
+    for name, about, holds, parts in (
+        ("small-order-part-of-r", "R has a part of order 8: multiplied by the cofactor it would hold.", False, (0, 1)),
+        ("small-order-part-of-key", "The key has a part of order 8, the challenge is odd.", False, (1, 0, 1)),
+        ("small-order-part-vanishes", "The key has a part of order 8, the challenge is its multiple.", True, (1, 0, 0)),
+        ("small-order-parts-agree", "Key and R have parts of order 8 that make up for each other.", True, (1, None, 1)),
+    ):
+        key, made = edwards.signed(message, *parts)
+        values = {**base, "public_key": key, "signature": made}
+        if holds:
+            book.valid(f"signatures/{name}", "signature", "G.4.2", about, **values)
+        else:
+            book.refused(
+                f"signatures/{name}", "signature", "G.4.2", about, "AttestationError", "does not hold", **values
+            )
 
 
 def _signed_messages(book: Book) -> None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Checks a window of a log from a folder of static files, or from a web server that offers one.
-// usage: node verify-window.mjs FOLDER|URL --log-key KEY [--window NAME] [--policy FILE] [--witness KEY]... [--json]
+// usage: node verify-window.mjs FOLDER|URL --log-key KEY [--window NAME] [--policy FILE] [--witness KEY]... [--kept NOTE] [--json]
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -19,12 +19,13 @@ const { values, positionals } = parseArgs({
     window: { type: "string" },
     policy: { type: "string" },
     witness: { type: "string", multiple: true },
+    kept: { type: "string" },
     json: { type: "boolean" },
   },
 });
 const [from] = positionals;
 if (from === undefined || values["log-key"] === undefined) {
-  console.error("usage: verify-window FOLDER|URL --log-key KEY [--window NAME] [--policy FILE] [--witness KEY]... [--json]");
+  console.error("usage: verify-window FOLDER|URL --log-key KEY [--window NAME] [--policy FILE] [--witness KEY]... [--kept NOTE] [--json]");
   process.exit(2);
 }
 
@@ -56,8 +57,9 @@ const MARKS = { good: "ok      ", bad: "FAILS   ", open: "not seen" };
 const report = await checked(/^https?:/.test(from) ? onServer : onDisk, {
   logKey: values["log-key"],
   window: values.window,
-  policy: values.policy === undefined ? undefined : await readFile(values.policy, "utf8"),
+  policy: values.policy === undefined ? undefined : new Uint8Array(await readFile(values.policy)),
   witnesses: values.witness,
+  kept: values.kept === undefined ? undefined : await readFile(values.kept, "utf8"),
   tell: values.json ? undefined : (line) => console.log(`${MARKS[line.state]}  ${line.step}: ${line.text}`),
 });
 if (values.json) console.log(JSON.stringify(report));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Files that a visitor has: receipts with their records and manifests, tlog proofs, signed verdicts. Nothing is fetched. */
-import { Refusal, fromBase64, fromHex, hex, join, need, refuse, same, utf8 } from "./bytes.js";
+import { Refusal, fromBase64, fromHex, hex, need, refuse, same, utf8 } from "./bytes.js";
 import { decodeAny, peekTag } from "./decoder.js";
-import type { Receipt, Record as LedgerRecord, SignedManifest } from "./generated/messages.js";
+import type { Answer, Receipt, Record as LedgerRecord, SignedManifest } from "./generated/messages.js";
 import { checkInclusion, leafHash } from "./merkle.js";
-import { type NoteKey, openCheckpoint, parseKey } from "./note.js";
-import { checkSignature, signatureHolds } from "./signature.js";
+import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
+import { checkSignature } from "./signature.js";
 import { taggedHash } from "./transcript.js";
+import { readVerdict } from "./verdict.js";
 import type { Line, State } from "./verify.js";
 import { manifestDigest, recordDigest } from "./window.js";
 
@@ -23,21 +24,21 @@ export interface DroppedOptions {
 }
 
 const PROOF = "c2sp.org/tlog-proof@v1\n";
-const PAYLOAD_TYPE = "application/vnd.in-toto+json";
-const STATEMENT = "https://in-toto.io/Statement/v1";
+const MAX_BYTES = 1 << 24; // of a file
 const KINDS = ["receipt", "record", "signed-manifest", "answer"] as const;
 
 type Known =
-  | { readonly kind: "proof"; readonly name: string; readonly text: string }
-  | { readonly kind: "verdict"; readonly name: string; readonly text: string }
+  | { readonly kind: "proof"; readonly name: string; readonly data: Uint8Array }
+  | { readonly kind: "verdict"; readonly name: string; readonly data: Uint8Array }
   | { readonly kind: "message"; readonly name: string; readonly message: ReturnType<typeof message> };
 
 const message = (data: Uint8Array) => decodeAny(data, KINDS);
 
 function recognised({ name, data }: Dropped): Known {
+  need(data.length <= MAX_BYTES, `more than ${MAX_BYTES} bytes`);
   const begins = new TextDecoder().decode(data.subarray(0, 64));
-  if (begins.startsWith(PROOF)) return { kind: "proof", name, text: new TextDecoder().decode(data) };
-  if (begins.trimStart().startsWith("{")) return { kind: "verdict", name, text: new TextDecoder().decode(data) };
+  if (begins.startsWith(PROOF)) return { kind: "proof", name, data };
+  if (begins.trimStart().startsWith("{")) return { kind: "verdict", name, data };
   let tag: string;
   try {
     tag = peekTag(data);
@@ -60,32 +61,41 @@ export function parseProof(text: string): { readonly index: number; readonly pat
   return { index: Number(index), path, note: utf8(text.slice(at + 2)) };
 }
 
-/** Where an entry stands, by a path under a signed note. */
+/** Where an entry stands, by a path under a checkpoint that is signed. */
+function placed(entry: Uint8Array, index: number, path: readonly Uint8Array[], { origin, size, root }: Checkpoint): string {
+  checkInclusion(leafHash(entry), index, size, path, root);
+  return `entry ${index} of the log ${origin}, under a checkpoint of ${size} entries that it signed`;
+}
+
+/** The same, under a note. */
 export function included(entry: Uint8Array, index: number, path: readonly Uint8Array[], note: Uint8Array, log: NoteKey): string {
-  const { checkpoint } = openCheckpoint(note, log);
-  checkInclusion(leafHash(entry), index, checkpoint.size, path, checkpoint.root);
-  return `entry ${index} of the log ${checkpoint.origin}, under a checkpoint of ${checkpoint.size} entries that it signed`;
+  return placed(entry, index, path, openCheckpoint(note, log).checkpoint);
 }
 
 class Checker {
   readonly lines: Line[] = [];
   private readonly log: NoteKey | undefined;
-  private readonly records: LedgerRecord[] = [];
+  private readonly auditor: Uint8Array | undefined;
   private readonly manifests: SignedManifest[] = [];
-  /** Nothing came that says anything of a record. */
-  private readonly alone: boolean;
+  /** Records that were dropped, alone or within answers, by their digests. */
+  private readonly records = new Map<string, LedgerRecord>();
+  /** Digests of those that something else here is about. */
+  private readonly used = new Set<string>();
 
   constructor(
     known: readonly Known[],
     private readonly options: DroppedOptions,
   ) {
-    this.log = options.logKey ? parseKey(options.logKey) : undefined;
-    this.alone = !known.some((one) => one.kind === "proof" || (one.kind === "message" && /^(receipt|answer)$/.test(one.message.tag)));
+    this.log = options.logKey ? parseKey(options.logKey.trim()) : undefined;
+    const auditor = options.auditorKey?.trim();
+    need(!auditor || /^[0-9a-f]{64}$/.test(auditor), "the auditor's key is 64 hexadecimal digits, in lower case");
+    this.auditor = auditor ? fromHex(auditor) : undefined;
     for (const one of known) {
       if (one.kind !== "message") continue;
-      if (one.message.tag === "record") this.records.push(one.message);
-      if (one.message.tag === "answer") this.records.push(one.message.record);
-      if (one.message.tag === "signed-manifest") this.manifests.push(one.message);
+      const { message } = one;
+      if (message.tag === "signed-manifest") this.manifests.push(message);
+      const record = message.tag === "record" ? message : message.tag === "answer" ? message.record : undefined;
+      if (record !== undefined) this.records.set(hex(recordDigest(record)), record);
     }
   }
 
@@ -93,19 +103,22 @@ class Checker {
     this.lines.push({ step, state, text });
   }
 
+  all(known: readonly Known[]): void {
+    for (const one of known) this.file(one);
+    for (const one of known) {
+      if (one.kind !== "message" || one.message.tag !== "record" || this.used.has(hex(recordDigest(one.message)))) continue;
+      this.say(one.name, "open", "a record that no other file here is about: drop its receipt or its .tlog-proof with it");
+    }
+  }
+
   /** One file; what does not hold is said of it. */
-  file(one: Known): void {
+  private file(one: Known): void {
     try {
-      if (one.kind === "proof") this.proof(one.name, one.text);
-      else if (one.kind === "verdict") this.verdict(one.name, one.text);
+      if (one.kind === "proof") this.proof(one.name, one.data);
+      else if (one.kind === "verdict") this.verdict(one.name, one.data);
       else if (one.message.tag === "receipt") this.receipt(one.name, one.message);
-      else if (one.message.tag === "answer") {
-        const openings = taggedHash("openings", one.message.openings.raw);
-        need(same(openings, one.message.receipt.body.openings_digest), "the receipt is for other openings");
-        this.receipt(one.name, one.message.receipt);
-        this.say(one.name, "open", "slots and texts of the answer: the account's own program checks them");
-      } else if (one.message.tag === "signed-manifest") this.manifest(one.name, one.message);
-      else if (this.alone) this.say(one.name, "open", "a record: drop its receipt or its .tlog-proof with it");
+      else if (one.message.tag === "answer") this.answer(one.name, one.message);
+      else if (one.message.tag === "signed-manifest") this.manifest(one.name, one.message);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       this.say(one.name, "bad", error.message);
@@ -118,22 +131,32 @@ class Checker {
     this.say(name, "good", `the manifest of window ${manifest.window} is signed by the provider key ${hex(manifest.provider_key)} that it names`);
   }
 
+  private answer(name: string, answer: Answer): void {
+    const { body } = answer.receipt;
+    need(same(taggedHash("openings", answer.openings.raw), body.openings_digest), "the receipt is for other openings");
+    need(same(recordDigest(answer.record), body.record_digest), "the receipt is for another record than the answer's");
+    this.receipt(name, answer.receipt);
+    this.say(name, "open", "slots and texts of the answer: the account's own program checks them");
+  }
+
   private receipt(name: string, receipt: Receipt): void {
     const { body } = receipt;
-    const record = this.records.find((one) => same(recordDigest(one), body.record_digest));
+    const digest = hex(body.record_digest);
+    const record = this.records.get(digest);
     if (record === undefined) {
-      need(this.records.length === 0, "none of the records that were dropped is the receipt's");
+      need(this.records.size === 0, "none of the records that were dropped is the receipt's");
       this.say(name, "open", "the record that the receipt is for: drop its .record file with it");
     } else {
       const { request } = record.signed;
       need(same(taggedHash("request", request.raw), body.request_digest), "the receipt is for another request");
       need(record.seq === body.seq, "the receipt states another number than the record has");
+      this.used.add(digest);
       this.say(name, "good", `a receipt for record ${body.seq} of window ${request.window}, request ${request.ctr} of account ${request.account}`);
       if (this.log === undefined) this.say(name, "open", "the log's signature: give the log's key");
       else {
         const { checkpoint } = openCheckpoint(body.checkpoint, this.log);
         need(BigInt(checkpoint.size) === body.index + 1n, "the record is not the last entry of the receipt's checkpoint");
-        this.say(name, "good", included(record.raw, Number(body.index), receipt.path, body.checkpoint, this.log));
+        this.say(name, "good", placed(record.raw, Number(body.index), receipt.path, checkpoint));
       }
     }
     const signed = this.manifests.find((one) => record !== undefined && same(manifestDigest(one.manifest), record.manifest));
@@ -142,67 +165,47 @@ class Checker {
     this.say(name, "good", `signed by the provider key ${hex(signed.manifest.provider_key)} of the manifest`);
   }
 
-  private proof(name: string, text: string): void {
-    const { index, path, note } = parseProof(text);
+  private proof(name: string, data: Uint8Array): void {
+    const { index, path, note } = parseProof(strict(data));
     if (this.log === undefined) return this.say(name, "open", "the log's signature: give the log's key");
     const { checkpoint } = openCheckpoint(note, this.log);
     this.say(name, "good", `its checkpoint of ${checkpoint.size} entries is signed by the log ${checkpoint.origin}`);
-    if (this.records.length === 0) return this.say(name, "open", `entry ${index} itself: drop its .record file with it`);
-    for (const record of this.records) {
+    if (this.records.size === 0) return this.say(name, "open", `entry ${index} itself: drop its .record file with it`);
+    for (const [digest, record] of this.records) {
+      let where: string;
       try {
-        return this.say(name, "good", `record ${record.seq} is ${included(record.raw, index, path, note, this.log)}`);
+        where = placed(record.raw, index, path, checkpoint);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
+        continue;
       }
+      this.used.add(digest);
+      return this.say(name, "good", `record ${record.seq} is ${where}`); // no other one hashes to the same leaf
     }
     refuse(`none of the records that were dropped is entry ${index} of that log`);
   }
 
-  private verdict(name: string, text: string): void {
-    const envelope = parsed(text, "envelope");
-    const { payloadType, payload, signatures } = envelope as { payloadType?: unknown; payload?: unknown; signatures?: unknown };
-    need(payloadType === PAYLOAD_TYPE && typeof payload === "string" && Array.isArray(signatures), "not a signed in-toto statement");
-    const data = fromBase64(payload.replaceAll("-", "+").replaceAll("_", "/"), "payload");
-    const signed = join(utf8(`DSSEv1 ${utf8(PAYLOAD_TYPE).length} ${PAYLOAD_TYPE} ${data.length} `), data);
-    const wanted = this.options.auditorKey?.trim();
-    const keys = wanted ? [wanted] : signatures.map((one: { keyid?: unknown } | null) => String(one?.keyid));
-    const signer = keys.find((key) => {
-      const bytes = fromHex(key);
-      return signatures.some((one: { sig?: unknown } | null) => signatureHolds(bytes, signed, fromBase64(String(one?.sig), "sig")));
-    });
-    need(signer !== undefined, wanted ? `no signature is by the auditor's key ${wanted}` : "no signature is by a key that it names");
-    const statement = parsed(new TextDecoder().decode(data), "statement") as { [name: string]: unknown };
-    need(statement["_type"] === STATEMENT, "the signed payload is no in-toto statement");
-    const said = statement["predicate"] as { verdict?: unknown; line?: unknown; log?: { key?: unknown; checkpoint?: unknown } };
-    need(typeof said?.verdict === "string" && typeof said.line === "string", "the signed statement is no verdict");
-    need(said.line.startsWith(`${said.verdict} `), "the signed verdict and its line contradict each other");
-    this.say(name, wanted ? "good" : "open", `signed by the auditor key ${signer}${wanted ? "" : ": compare it with the key that the auditor published"}`);
-    this.checkpoint(name, said.log, statement["subject"]);
-    this.say(name, "good", `it says: ${said.line}`);
+  private verdict(name: string, data: Uint8Array): void {
+    const { signer, line, log, checkpoint } = readVerdict(data, this.auditor);
+    const known = this.auditor !== undefined;
+    this.say(name, known ? "good" : "open", `signed by the auditor key ${signer}${known ? "" : ": compare it with the key that the auditor published"}`);
+    const given = this.options.logKey?.trim();
+    if (given) need(given === log, `it is about another log, with the key ${log}`);
+    if (checkpoint === undefined) this.say(name, "open", "the log that was audited: the verdict has no checkpoint of it");
+    else if (given) this.say(name, "good", `about this log, whose first ${checkpoint.size} entries it has signed`);
+    else this.say(name, "open", `about a log whose first ${checkpoint.size} entries the key ${log} has signed: compare it with the log's own`);
+    // Whoever typed no key was told nothing about whose word this is.
+    this.say(name, known ? "good" : "open", known ? `it says: ${line}` : `it says, whoever has signed it: ${line}`);
     this.say(name, "open", "the numbers are the auditor's word: check the window above, or audit it yourself");
-  }
-
-  /** The log that a verdict is about has signed the checkpoint in it, and its root is a subject. */
-  private checkpoint(name: string, log: { key?: unknown; checkpoint?: unknown } | undefined, subjects: unknown): void {
-    need(typeof log?.key === "string", "the verdict does not name its log");
-    if (typeof log.checkpoint !== "string") return this.say(name, "open", "the log that was audited: the verdict has no checkpoint of it");
-    const { checkpoint } = openCheckpoint(utf8(log.checkpoint), parseKey(log.key));
-    const roots = Array.isArray(subjects) ? subjects.map((one: { digest?: { sha256?: unknown } } | null) => one?.digest?.sha256) : [];
-    need(roots.includes(hex(checkpoint.root)), "the checkpoint's root is not a subject of the statement");
-    if (this.options.logKey) need(this.options.logKey.trim() === log.key, `it is about another log, with the key ${log.key}`);
-    const same = this.options.logKey ? "this log" : `the log with the key ${log.key}`;
-    this.say(name, "good", `about ${same}, whose first ${checkpoint.size} entries it has signed`);
   }
 }
 
-function parsed(text: string, what: string): object {
+function strict(data: Uint8Array): string {
   try {
-    const found: unknown = JSON.parse(text);
-    if (typeof found === "object" && found !== null) return found;
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
   } catch {
-    // said below
+    return refuse("not UTF-8");
   }
-  return refuse(`the ${what} is not a JSON object`);
 }
 
 /** Check files that belong together, as they lie on a visitor's disk. Never throws for what they hold. */
@@ -219,11 +222,11 @@ export function checkDropped(files: readonly Dropped[], options: DroppedOptions 
   }
   try {
     const checker = new Checker(known, options);
-    for (const one of known) checker.file(one);
+    checker.all(known);
     lines.push(...checker.lines);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    lines.push({ step: "log key", state: "bad", text: error.message });
+    lines.push({ step: "keys", state: "bad", text: error.message });
   }
   return lines;
 }

@@ -9,4 +9,5 @@ export { Equations, checkOpening } from "./opening.js";
 export { meets, parsePolicy } from "./quorum.js";
 export { checkPublicKey, checkSealKey, checkSignature } from "./signature.js";
 export { challenge, nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
+export { readVerdict } from "./verdict.js";
 export { VerifyingKey, decodeProof } from "./verifying_key.js";

@@ -55,8 +55,16 @@ function unbundled(data: Uint8Array, count: number, path: string): Uint8Array[] 
   return out;
 }
 
-export async function readNote(files: Files, key: NoteKey): Promise<{ checkpoint: Checkpoint; note: Note }> {
-  return openCheckpoint(await file(files, "checkpoint"), key);
+/** The signed checkpoint, and its file. */
+export interface Signed {
+  readonly checkpoint: Checkpoint;
+  readonly note: Note;
+  readonly data: Uint8Array;
+}
+
+export async function readNote(files: Files, key: NoteKey): Promise<Signed> {
+  const data = await file(files, "checkpoint");
+  return { ...openCheckpoint(data, key), data };
 }
 
 /** Every entry hashed to the signed root. */

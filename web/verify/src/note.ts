@@ -4,7 +4,7 @@ import { sha256 } from "@noble/hashes/sha2.js";
 import { fromBase64, hex, join, need, refuse, same, toNumber, utf8 } from "./bytes.js";
 import { checkPublicKey, signatureHolds } from "./signature.js";
 
-const ED25519 = 1;
+export const ED25519 = 1;
 export const COSIGNATURE = 4;
 const MAX_NOTE = 64 * 1024;
 const MAX_SIGNATURES = 128;
@@ -23,7 +23,7 @@ function checkName(name: string): string {
 
 /** `name+hexadecimal id+base64(kind || key)`. */
 export function parseKey(text: string): NoteKey {
-  const [name = "", id = "", ...rest] = text.trim().split("+");
+  const [name = "", id = "", ...rest] = text.split("+");
   const data = fromBase64(rest.join("+"), "log or witness key");
   const [kind = 0, key] = [data[0], data.slice(1)];
   need(kind === ED25519 || kind === COSIGNATURE, `key ${name}: type ${kind} is not known here`);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What the fields of a message must say together: each kernel message's validate(). SPEC A, B, C. */
 import { compare, hex, need, same, utf8 } from "./bytes.js";
-import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Seat, Tag, TenantLinks } from "./generated/messages.js";
+import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Seat, Tag, TenantLinks, VerdictEntry } from "./generated/messages.js";
 import { checkSealKey } from "./signature.js";
 
 function gcd(a: bigint, b: bigint): bigint {
@@ -74,7 +74,7 @@ function seat(s: Seat): void {
   need(/^auditor(-.+)?$/su.test(s.owner), "an auditor is called auditor, or auditor-<name>");
 }
 
-function verdict(v: AuditVerdict): void {
+function verdict(v: AuditVerdict | VerdictEntry): void {
   const passed = v.outcome === "PASS" || v.outcome === "SAMPLED-PASS";
   need(passed || v.outcome === "FAIL" || v.outcome === "NO-VERDICT", "a verdict is one of four outcomes");
   const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u.test(v.epsilon);
@@ -108,6 +108,7 @@ export function checkRules(message: Messages[Tag]): void {
     case "manifest":
       return manifest(message);
     case "audit-verdict":
+    case "verdict-entry":
       return verdict(message);
     case "auditor-seat":
       return seat(message);

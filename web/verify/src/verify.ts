@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A whole window from static files: what was checked and what was not, line by line. SPEC G.15. */
-import { Refusal, Unknown, hex, need } from "./bytes.js";
+import { Refusal, Unknown, hex, need, same, utf8 } from "./bytes.js";
 import { checkBeacon } from "./beacon.js";
 import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinned } from "./coins.js";
 import { type G1Point, generators } from "./curve.js";
@@ -8,10 +8,11 @@ import { decode } from "./decoder.js";
 import { type AttestationClass, CLASSES } from "./generated/classes.js";
 import { type Versions, checkUpdates, readColumns } from "./indices.js";
 import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree } from "./log.js";
-import { type Note, type NoteKey, parseKey, signedBy } from "./note.js";
+import { leafHash, merkleRoot } from "./merkle.js";
+import { COSIGNATURE, type Checkpoint, type Note, type NoteKey, openCheckpoint, parseKey, signedBy } from "./note.js";
 import { Equations } from "./opening.js";
 import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } from "./proofs.js";
-import { type Policy, meets, parsePolicy } from "./quorum.js";
+import { type Policy, asksNobody, isFor, meets, parsePolicy } from "./quorum.js";
 import { type Placed, checkRecords } from "./records.js";
 import { VerifyingKey } from "./verifying_key.js";
 import { type Entered, type Span, checkLife, checkManifest, classOf, findWindow, thrownBy } from "./window.js";
@@ -26,6 +27,8 @@ export interface Line {
   readonly text: string;
   /** Of what does not hold: who could have made it so. */
   readonly whose?: Refusal["whose"];
+  /** Notes of one log that contradict each other: the evidence, to be kept. */
+  readonly notes?: readonly string[];
 }
 
 export interface Report {
@@ -42,10 +45,12 @@ export interface Options {
   readonly logKey: string;
   /** By name; the newest that was opened if there is none. */
   readonly window?: string | undefined;
-  /** Text of a C2SP tlog-policy: then its quorum must have cosigned. */
-  readonly policy?: string | undefined;
-  /** Keys of witnesses that are looked for, where no policy is given. */
+  /** A C2SP tlog-policy, as text or as the octets of its file: then its quorum must have cosigned. */
+  readonly policy?: string | Uint8Array | undefined;
+  /** Keys of witnesses that must have cosigned, where no policy is given. */
   readonly witnesses?: readonly string[] | undefined;
+  /** A signed checkpoint of this log that the reader has from elsewhere: the files must be of a log that continues it. */
+  readonly kept?: string | undefined;
   readonly classes?: { readonly [name: string]: AttestationClass } | undefined;
   readonly random?: ((count: number) => Uint8Array) | undefined;
   /** Told every line as it is found. */
@@ -56,6 +61,13 @@ export interface Options {
 
 class Stop extends Error {}
 
+/** Two notes under one key that no log can have both of. */
+class Fork extends Refusal {
+  constructor(readonly notes: readonly string[]) {
+    super("the log has signed another history than the one whose checkpoint was kept: keep both notes", "log");
+  }
+}
+
 const randomBytes = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));
 
 class Run {
@@ -64,6 +76,9 @@ class Run {
   private readonly key: NoteKey;
   private readonly policy: Policy | undefined;
   private readonly known: readonly NoteKey[];
+  private readonly kept: Checkpoint | undefined;
+  /** What the reader asked for is not shown: a quorum, or that the log is the one whose checkpoint was kept. */
+  short = false;
   window: Entered | undefined;
   placed: readonly Placed[] = [];
   proven = 0;
@@ -73,13 +88,17 @@ class Run {
     private readonly options: Options,
   ) {
     this.random = options.random ?? randomBytes;
-    this.key = parseKey(options.logKey);
-    this.policy = options.policy === undefined ? undefined : parsePolicy(options.policy);
-    this.known = (options.witnesses ?? []).map(parseKey);
+    this.key = parseKey(options.logKey.trim());
+    const { policy } = options;
+    this.policy = policy === undefined ? undefined : parsePolicy(typeof policy === "string" ? utf8(policy) : policy);
+    need(this.policy === undefined || isFor(this.policy, this.key), `the policy has log lines, and none for ${this.key.name}: add one, or remove them`);
+    this.known = (options.witnesses ?? []).map((one) => parseKey(one.trim()));
+    for (const one of this.known) need(one.kind === COSIGNATURE, `the key of ${one.name} is no witness's: those have type 4`);
+    this.kept = options.kept === undefined ? undefined : openCheckpoint(utf8(options.kept), this.key).checkpoint;
   }
 
-  private say(step: string, state: State, text: string, whose?: Refusal["whose"]): void {
-    const line = whose === undefined ? { step, state, text } : { step, state, text, whose };
+  private say(step: string, state: State, text: string, whose?: Refusal["whose"], notes?: readonly string[]): void {
+    const line: Line = { step, state, text, ...(whose && { whose }), ...(notes && { notes }) };
     this.lines.push(line);
     this.options.tell?.(line);
   }
@@ -93,6 +112,7 @@ class Run {
       return found;
     } catch (error) {
       if (error instanceof Missing || error instanceof Unknown) this.say(step, "open", error.message);
+      else if (error instanceof Fork) this.say(step, "bad", error.message, "log", error.notes);
       else if (error instanceof Refusal) this.say(step, "bad", error.message, error.whose);
       else throw error;
       throw new Stop();
@@ -113,27 +133,58 @@ class Run {
     const signed = await this.step("checkpoint", () => readNote(this.files, key),
       ({ checkpoint }) => `the log ${checkpoint.origin} has signed ${checkpoint.size} entries`);
     await this.aside("witnesses", () => this.witnesses(signed.note, key), (text) => text);
+    await this.step("kept checkpoint", () => this.sameSize(signed.checkpoint, signed.data), () => "");
     const tree = await this.step("entries", () => readTree(this.files, signed),
       ({ entries }) => `all ${entries.length} entries hash to the signed root`);
+    await this.step("kept checkpoint", () => this.continues(tree, signed.data), (text) => text);
     await this.aside("tiles", () => checkTiles(this.files, tree),
       (count) => `the ${count} files of hashes are those of the entries`);
     await this.inside(tree);
   }
 
-  private witnesses(note: Note, log: NoteKey): string {
-    const policy = this.policy;
-    if (policy !== undefined) {
-      need(policy.logs.some((one) => hex(one.key) === hex(log.key) && one.name === log.name), "the policy is for other logs");
-      const { signed, quorum } = meets(note, policy);
-      need(quorum, `no quorum: of the policy's witnesses ${signed.join(", ") || "none"} cosigned this checkpoint`);
-      return `a quorum cosigned this checkpoint: ${signed.join(", ") || "none is asked for"}`;
+  /** Of two notes of one size no entry is needed. */
+  private sameSize({ size, root }: Checkpoint, note: Uint8Array): void {
+    if (this.kept?.size === size && !same(this.kept.root, root)) this.forked(note);
+  }
+
+  /** The log whose entries these are is the one whose checkpoint the reader has, as far as both go. */
+  private continues({ entries, checkpoint }: Tree, note: Uint8Array): string {
+    const kept = this.kept;
+    if (kept === undefined) return "";
+    if (checkpoint.size < kept.size) {
+      this.short = true;
+      this.say("kept checkpoint", "open", `these files end at ${checkpoint.size} entries, the checkpoint that was kept has ${kept.size}: only `
+        + "newer files show whether they are of the same log");
+      return "";
     }
-    const found = this.known.filter((one) => signedBy(note, one).length > 0).map((one) => one.name);
-    if (found.length > 0) return `cosigned by ${found.join(", ")}; no policy says whether that is enough`;
+    if (!same(merkleRoot(entries.slice(0, kept.size).map(leafHash)), kept.root)) this.forked(note);
+    return `the files are of the log whose checkpoint of ${kept.size} entries was kept`;
+  }
+
+  private forked(note: Uint8Array): never {
+    throw new Fork([this.options.kept ?? "", new TextDecoder().decode(note)]);
+  }
+
+  private witnesses(note: Note, log: NoteKey): string {
+    const open = (text: string): "" => (this.say("witnesses", "open", text), "");
+    const short = (text: string): never => {
+      this.short = true;
+      throw new Unknown(text);
+    };
+    if (this.policy !== undefined) {
+      const { signed, quorum } = meets(note, this.policy);
+      const who = signed.join(", ") || "none";
+      if (asksNobody(this.policy)) return open(`that others were shown the same log: the policy asks nobody (${who} of its witnesses cosigned)`);
+      return quorum ? `a quorum cosigned this checkpoint: ${who}` : short(`no quorum: of the policy's witnesses ${who} cosigned this checkpoint`);
+    }
+    if (this.known.length > 0) {
+      const missing = this.known.filter((one) => signedBy(note, one).length === 0).map((one) => one.name);
+      if (missing.length > 0) short(`this checkpoint has no line of ${missing.join(", ")}`);
+      return `cosigned by ${this.known.map((one) => one.name).join(", ")}; no policy says whether that is enough`;
+    }
     const names = note.signatures.map((one) => one.name).filter((name) => name !== log.name);
     const known = names.length > 0 ? `there are lines of ${names.join(", ")}, whose keys were not given` : "no line of any";
-    this.say("witnesses", "open", `that others were shown the same log: ${known}`);
-    return "";
+    return open(`that others were shown the same log: ${known}`);
   }
 
   private async inside(tree: Tree): Promise<void> {
@@ -258,7 +309,8 @@ export async function verifyWindow(files: Files, options: Options): Promise<Repo
     if (!(error instanceof Stop)) throw error;
   }
   const found = run.lines.some((line) => line.state === "bad");
-  const state = found ? "bad" : run.window !== undefined && run.lines.some((line) => line.step === "openings") ? "good" : "open";
+  const whole = run.window !== undefined && !run.short && run.lines.some((line) => line.step === "openings");
+  const state = found ? "bad" : whole ? "good" : "open";
   const lines = [...run.lines];
   for (const [step, text] of NOT_CHECKED) {
     const line: Line = { step, state: "open", text };

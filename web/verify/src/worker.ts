@@ -9,6 +9,8 @@ export interface Order {
   readonly window?: string;
   readonly policy?: string;
   readonly witnesses?: readonly string[];
+  /** The checkpoint that the page has checked. */
+  readonly kept?: string;
 }
 
 export type News = { readonly line: Line } | { readonly progress: readonly [number, number] } | { readonly report: Report } | { readonly error: string };

@@ -586,6 +586,21 @@ export interface UpdatedIndex {
   readonly text_root: Uint8Array;
 }
 
+export interface VerdictEntry {
+  readonly tag: "verdict-entry";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly auditor: Uint8Array;
+  readonly digest: Uint8Array;
+  readonly log: Uint8Array;
+  readonly origin: string;
+  readonly window: string;
+  readonly manifest: readonly Uint8Array[];
+  readonly outcome: string;
+  readonly epsilon: string;
+  readonly time: bigint;
+}
+
 export interface WindowClose {
   readonly tag: "window-close";
   /** The whole encoding, tag and version included. */
@@ -660,6 +675,7 @@ export interface Messages {
   readonly "thinned-index": ThinnedIndex;
   readonly "thinning": Thinning;
   readonly "updated-index": UpdatedIndex;
+  readonly "verdict-entry": VerdictEntry;
   readonly "window-close": WindowClose;
   readonly "window-open": WindowOpen;
 }
@@ -1020,6 +1036,17 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["opening_digest", ["fixed", 32]],
     ["proof_digests", ["many", ["fixed", 32], 1]],
     ["text_root", ["fixed", 32]],
+  ],
+  "verdict-entry": [
+    ["auditor", ["key"]],
+    ["digest", ["fixed", 32]],
+    ["log", ["fixed", 32]],
+    ["origin", ["text", 255]],
+    ["window", ["text", 128]],
+    ["manifest", ["many", ["fixed", 32], 1]],
+    ["outcome", ["name", 128]],
+    ["epsilon", ["text", 24]],
+    ["time", ["uint", 8]],
   ],
   "window-close": [
     ["manifest", ["fixed", 32]],

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Witness policies as the page reads them: it takes what ledger/policy.py takes, with the same quorums.  SPEC G.6.9."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.kernel.errors import AuditError, EncodingError
+from ragseal.ledger.policy import Policy, QuorumError
+from tests.ledger import test_policy as of_python
+from tests.ledger.test_policy import EXAMPLE, LOG, ONE, TWO, cosigned, vkey
+from tests.web.published import NODE
+
+SCRIPT = Path(__file__).with_name("policies.mjs")
+REFUSED: list[tuple[str, int, str]] = of_python.test_what_is_refused_in_which_line.pytestmark[0].args[1]  # type: ignore[attr-defined]
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
+
+
+def by_node(cases: Sequence[tuple[bytes, bytes]]) -> list[dict[str, Any]]:
+    """Of each policy with a note."""
+    assert NODE is not None
+    lines = [{"policy": base64.b64encode(p).decode(), "note": base64.b64encode(n).decode()} for p, n in cases]
+    done = subprocess.run(
+        [NODE, str(SCRIPT), LOG.verifier.vkey()],
+        input="".join(json.dumps(line) + "\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def by_python(policy: bytes, note: bytes) -> bool | None:
+    """Whether the note meets the policy; None where the policy or the note is refused."""
+    try:
+        Policy.parse(policy).open(note, LOG.verifier)
+    except QuorumError:
+        return False
+    except AuditError:
+        return None
+    return True
+
+
+ODD = {
+    "no log lines": f"{ONE}\nquorum w",
+    "one key under two names": f"{ONE}\nwitness v {vkey(5)}\ngroup g 2 w v\nquorum g",
+    "one name in two groups": f"{ONE}\ngroup x any w\ngroup y any w\ngroup g all x y\nquorum g",
+    "a comment behind a line": f"{ONE} # url\nquorum w # end",
+    "hexadecimal": f"{TWO}\ngroup g 0x2 w v\nquorum g",
+    "an exponent": f"{TWO}\ngroup g 1e0 w v\nquorum g",
+    "a leading zero": f"{TWO}\ngroup g 01 w v\nquorum g",
+    "five digits": f"{TWO}\ngroup g 00001 w v\nquorum g",
+    "a fraction": f"{TWO}\ngroup g 1.0 w v\nquorum g",
+    "a plus sign": f"{TWO}\ngroup g +1 w v\nquorum g",
+    "a no-break space": f"{TWO}\u00a0\nquorum w",
+    "a comment in a comment": f"## x\n #\n{ONE}\n\n \t\nquorum w",
+    "a name with a number sign": f"witness w#1 {vkey(5)}\nquorum w#1",
+    "a quorum above its lines": f"{ONE}\nquorum w\n{ONE.replace(' w ', ' v ')}",
+    "a member of a later group": f"{TWO}\ngroup g all w\nquorum g\ngroup h any w",
+    "none": "quorum none",
+    "a group of groups": f"{TWO}\ngroup g any w\ngroup h all g v\nquorum h",
+    "the prototype's": f"witness __proto__ {vkey(5)}\nquorum __proto__",
+    "not defined": f"{ONE}\nquorum toString",
+}
+
+
+def test_what_one_refuses_the_other_refuses() -> None:
+    cases = [text.encode() for text, _, _ in REFUSED] + [text.encode() for text in ODD.values()]
+    cases += [b"witness \xff %s\nquorum \xff" % vkey(5).encode(), b"witness \xff %s\nquorum \xfe" % vkey(5).encode()]
+    note = cosigned(5)
+    for policy, said in zip(cases, by_node([(one, note) for one in cases]), strict=True):
+        wanted = by_python(policy, note)
+        assert said.get("quorum") == wanted, (policy[:300], said)
+        try:
+            Policy.parse(policy)
+        except EncodingError:
+            assert "error" in said
+    taken = [by_python(text.encode(), note) for text in ODD.values()]
+    assert (taken.count(True), taken.count(False), taken.count(None)) == (6, 1, 12)
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_the_same_quorums(log: bool) -> None:
+    text = EXAMPLE if log else EXAMPLE.replace("log ", "# log ")
+    numbers = (11, 12, 13, 21, 22, 77)
+    chosen = [some for count in range(7) for some in itertools.combinations(numbers, count)]
+    notes = [cosigned(*some) for some in chosen]
+    found = by_node([(text.encode(), note) for note in notes])
+    assert [one["quorum"] for one in found] == [by_python(text.encode(), note) for note in notes]
+    assert {one["logs"] for one in found} == {int(log)}
+    assert {one["quorum"] for one in found} == {True, False}
