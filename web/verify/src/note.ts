@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Signed notes, checkpoints and cosignatures as C2SP has them, strictly parsed. SPEC G.6. */
 import { sha256 } from "@noble/hashes/sha2.js";
-import { fromBase64, hex, join, need, refuse, same, toNumber, utf8 } from "./bytes.js";
+import { base64, fromBase64, hex, join, need, refuse, same, toNumber, utf8 } from "./bytes.js";
 import { checkPublicKey, signatureHolds } from "./signature.js";
 
 export const ED25519 = 1;
@@ -31,6 +31,11 @@ export function parseKey(text: string): NoteKey {
   const own = sha256(join(utf8(`${checkName(name)}\n`), data)).slice(0, 4);
   need(hex(own) === id, `key ${name}: its id is not its own`);
   return { name, id: own, kind, key };
+}
+
+/** What a manifest calls the log with this key: SHA-256 of the key as text. SPEC A.1. */
+export function keyDigest({ name, id, kind, key }: NoteKey): Uint8Array {
+  return sha256(utf8(`${name}+${hex(id)}+${base64(join(Uint8Array.of(kind), key))}`));
 }
 
 interface Signature {

@@ -9,7 +9,7 @@ import { type AttestationClass, CLASSES } from "./generated/classes.js";
 import { type Versions, checkUpdates, readColumns } from "./indices.js";
 import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree } from "./log.js";
 import { leafHash, merkleRoot } from "./merkle.js";
-import { COSIGNATURE, type Checkpoint, type Note, type NoteKey, openCheckpoint, parseKey, signedBy } from "./note.js";
+import { COSIGNATURE, type Checkpoint, type Note, type NoteKey, keyDigest, openCheckpoint, parseKey, signedBy } from "./note.js";
 import { Equations } from "./opening.js";
 import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } from "./proofs.js";
 import { type Policy, asksNobody, isFor, meets, parsePolicy } from "./quorum.js";
@@ -192,7 +192,7 @@ class Run {
     const window = await this.step("window", () => findWindow(log, this.options.window ?? ""), () => "");
     this.window = window;
     const { manifest } = window;
-    await this.step("manifest", () => checkManifest(log, window),
+    await this.step("manifest", () => checkManifest(log, window, keyDigest(this.key)),
       () => `the provider ${hex(manifest.provider_key).slice(0, 16)}... has signed the manifest of window ${manifest.window}`);
     const life = await this.step("opening and closing", () => checkLife(log, window),
       ({ close }) => (close ? "the window was opened and closed once, in its turn" : "the window was opened, and is not closed yet"));

@@ -42,12 +42,13 @@ export function findWindow(log: Log, name: string): Entered {
 }
 
 /** Signed by the key that it names, of this log, and with nothing in it that another manifest had. */
-export function checkManifest(log: Log, window: Entered): void {
+export function checkManifest(log: Log, window: Entered, logKey: Uint8Array): void {
   const { manifest } = window;
   const signed = log.of("signed-manifest").find(([index]) => index === window.index)?.[1];
   if (signed === undefined) return refuse("no such manifest");
   checkSignature(manifest.provider_key, "manifest", manifest.raw, signed.signature);
   need(manifest.origin === log.tree.checkpoint.origin, `the manifest is of the log ${manifest.origin}`, "log");
+  need(same(manifest.log, logKey), `the manifest is of a log ${manifest.origin} with another key than this one's`, "log");
   const period = (one: Entered): Uint8Array => one.coin?.thrown_by[0] ?? one.digest;
   for (const other of manifests(log)) {
     if (other.index === window.index) continue;
