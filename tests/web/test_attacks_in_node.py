@@ -18,6 +18,7 @@ import pytest
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.params import R
+from ragseal.ledger.note import NoteSigner
 from tests.attacks import test_auditors as of_auditors
 from tests.attacks import test_columns as of_columns
 from tests.attacks import test_hints as of_hints
@@ -25,7 +26,7 @@ from tests.attacks import test_link as of_links
 from tests.attacks import test_records as of_records
 from tests.attacks import test_windows as of_windows
 from tests.attacks.world import AttackWorld, Cheat, machine, queried
-from tests.simulator import World
+from tests.simulator import ORIGIN, World, key_of
 from tests.simulator.entries import beacon_seal
 from tests.web.published import NODE, Published, export_log, publish
 
@@ -120,6 +121,11 @@ def unreadable(world: World) -> None:
     world.raw[world.at(Record)] = world.messages[world.at(Record)].encode() + b"\x00"
 
 
+def under_another_key(world: World) -> None:
+    """The same entries in a log of the same name, under another key."""
+    world.signer = NoteSigner(ORIGIN, key_of("another key of the log"))
+
+
 def another_time(seq: int, by: int) -> Callable[[World], None]:
     def change(world: World) -> None:
         record = world.records()[seq]
@@ -130,6 +136,7 @@ def another_time(seq: int, by: int) -> Callable[[World], None]:
 
 LIES: dict[str, tuple[Callable[[World], None], str, str]] = {
     "an entry that is no message": (unreadable, "messages", "entry 8 is no message"),
+    "a manifest of another log": (under_another_key, "manifest", "with another key than this one's"),
     "an unsigned manifest": (edit(SignedManifest, signature=bytes(64)), "manifest", "signature does not hold"),
     "an unsigned seal": (edit(BeaconSeal, signature=bytes(64)), "beacon", "signature does not hold"),
     "an unsigned commitment": (edit(BeaconCommit, 1, signature=bytes(64)), "beacon", "signature does not hold"),
