@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A whole window from static files: what was checked and what was not, line by line. SPEC G.15. */
 import { Refusal, Unknown, hex, need, same, utf8 } from "./bytes.js";
-import { checkBeacon } from "./beacon.js";
+import { type Beacon, checkBeacon } from "./beacon.js";
 import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinned } from "./coins.js";
 import { type G1Point, generators } from "./curve.js";
 import { decode } from "./decoder.js";
@@ -199,7 +199,7 @@ class Run {
     const beacon = await this.step("beacon", () => this.beacon(log, window, life),
       ({ owners }) => `the randomness is what ${owners.join(", ")} drew, the auditor last`);
     const versions = await this.step("index versions", () => {
-      checkThinningEntry(log, window, beacon.complete, life);
+      checkThinningEntry(log, window, beacon.last, life);
       return checkUpdates(log, window, life);
     }, ({ known }) => `${known.size} index versions are named, each in its turn`);
     const { found: placed } = await this.step("records", () => checkRecords(log, window, life, versions),
@@ -209,7 +209,7 @@ class Run {
     await this.proofs(log, window, versions, beacon.value);
   }
 
-  private beacon(log: Log, window: Entered, life: Span): { value: bigint; owners: readonly string[]; complete: number } {
+  private beacon(log: Log, window: Entered, life: Span): Beacon {
     const found = checkBeacon(log, window);
     need(found.complete < life.openIndex, "the window was opened before its beacon was complete", "log");
     need(found.value === life.open.beacon, "the opened window's beacon is not what the nonces give", "log");
