@@ -85,7 +85,7 @@
     } catch (error) {
       if (own !== latest) return;
       $("file-checks").replaceChildren();
-      say("file-said", "bad", `✘ Nothing was checked: ${error.message}`);
+      say("file-said", "bad", `✘ Nothing was checked: ${globalThis.ragsealVerify.printable(error.message)}`);
     }
   };
   $("files").onchange = () => void check($("files").files);

@@ -178,6 +178,21 @@ async def test_a_browser_that_was_here_before_is_not_fooled(
 
 
 @pytest.mark.asyncio
+async def test_names_steer_no_line(world: World) -> None:
+    """A witness may be called anything, with characters that turn a line round too."""
+    world.grow(3)
+    await world.publish()
+    change(
+        "status.json",
+        lambda status: status["witnesses"].append({"name": "w\u202e\u200b\u00adx", "vkey": "", "note": ""}),
+    )(world)
+    change("entries-0.json", lambda data: data["entries"][0]["view"].update(type="a\u202eb"))(world)
+    seen = world.visit()
+    assert seen["checks"][-1].startswith("✘ FAILED: witness w\\u{202e}\\u{200b}\\u{ad}x: ")
+    assert seen["rows"][0][1] == "a\\u{202e}b"
+
+
+@pytest.mark.asyncio
 async def test_a_browser_sees_a_wrong_record(world: World) -> None:
     world.grow(7)
     await world.publish()

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.commitment import Thinning
+from ragseal.kernel.beacon import BeaconOpening, beacon_value
+from ragseal.kernel.commitment import BeaconSeal, SignedManifest, Thinning, WindowClose
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -21,8 +22,12 @@ from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.proof_files import columns_path, write_files
 from ragseal.prover import publishing
 from ragseal.prover.storage.window_secrets import thinned_index
+from tests.attacks.test_coins_of_a_period import window
+from tests.simulator import OPENS
+from tests.simulator.coined import CoinedWorld
+from tests.simulator.entries import beacon_seal
 from tests.simulator.live import live
-from tests.web.published import NODE, Published, export_log
+from tests.web.published import NODE, Published, Said, export_log
 from tests.web.test_window_in_node import other_response
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
@@ -129,3 +134,56 @@ def test_a_thinning_before_the_beacon_is_complete_is_seen(scene: Scene) -> None:
     scene.log.all.insert(at - 1, scene.log.all.pop(at))
     said = scene.published().check()
     assert "thinned before the beacon was complete" in said.bad["index versions"]
+
+
+# --- in the log alone: a key that stands for one is in no file, and these end before it is looked for -----------------
+
+
+def logged(world: CoinedWorld, folder: Path) -> Said:
+    export_log(world, folder)
+    return Published(folder, world.signer.verifier.vkey()).check()
+
+
+def left_out(late: bool) -> CoinedWorld:
+    """An observer commits, is left out by a second seal, and opens all the same: before the thinning, or behind it."""
+    world = CoinedWorld()
+    world.commit()
+    nonces = {one.owner: one.nonce for one in world.messages if isinstance(one, BeaconOpening)}
+    opening = world.messages.pop(world.at(BeaconOpening, 1))
+    owners = ("provider", "auditor")
+    world.messages.insert(world.at(BeaconSeal) + 1, beacon_seal(world.digest, owners, world.provider))
+    world.messages.insert(world.at(Thinning) + late, opening)
+    beacon = beacon_value(world.digest, [(owner, nonces[owner]) for owner in owners])
+    world.messages[-1] = replace(world.messages[-1], beacon=beacon)  # type: ignore[type-var]
+    return world
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_thinning_before_any_opening_is_seen(late: bool, tmp_path: Path) -> None:
+    """As the auditor has it, also where the nonce does not count."""
+    said = logged(left_out(late), tmp_path)
+    assert list(said.bad) == (["index versions"] if late else []), said.lines
+    assert not late or "thinned before the beacon was complete" in said.bad["index versions"]
+
+
+def carried(*, signed: bool = True, **changes: Any) -> CoinedWorld:
+    """A window that carries on the coins of one whose manifest is unsigned, or has ``changes``."""
+    world = CoinedWorld()
+    window(world, 0)
+    at = world.at(SignedManifest)
+    if changes:
+        world.messages.clear()
+        world.commit("w0", policy_=world.manifest.policy, **changes)
+        world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
+    if not signed:
+        world.messages[at] = replace(world.messages[at], signature=bytes(64))  # type: ignore[type-var]
+    window(world, 1, carries=world.digest)
+    return world
+
+
+def test_coins_are_carried_on_of_a_signed_manifest_of_this_log(tmp_path: Path) -> None:
+    assert logged(carried(), tmp_path / "honest").bad == {}
+    unsigned = logged(carried(signed=False), tmp_path / "unsigned")
+    assert unsigned.bad == {"manifest": "the manifest signature does not hold"}
+    elsewhere = logged(carried(origin="other.example/log"), tmp_path / "elsewhere")
+    assert elsewhere.bad == {"manifest": "the manifest carries on coins that are not its own to carry on"}

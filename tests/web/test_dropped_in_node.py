@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragseal.kernel.attestation import Receipt
+from ragseal.kernel.printable import printable
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.verifier.signed.statement import FILE_NAME
 from tests.simulator import World
@@ -137,6 +138,18 @@ def test_a_verdict_and_whose_it_is(honest: tuple[bytes, bytes], tmp_path: Path) 
 
 def other_line(statement: dict[str, dict[str, str]]) -> None:
     statement["predicate"]["line"] = "FAIL"
+
+
+def test_text_of_others_steers_no_line(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
+    """What would turn a line round, hide in it or end it is shown as the Python programs show it."""
+    odd = "".join(map(chr, [0x202E, 0x200B, 0xAD, 0xA0, 0x85, 0x1B, 9, 10, 13, 0x2028, 0xFEFF, 0xE0001, 0x1F600, 0xE9]))
+    path = tmp_path / f"v\u202e.{FILE_NAME}"
+    path.write_bytes(resigned(honest[0], lambda s: s["predicate"].update(line=f"PASS {odd}")))
+    assert ("good", f"it says: PASS {printable(odd)}") in said([path], LOG.vkey(), AUDITOR)
+    assert NODE is not None
+    command = [NODE, str(SCRIPT), LOG.vkey(), AUDITOR, str(path)]
+    steps = {line["step"] for line in json.loads(subprocess.run(command, capture_output=True, check=True).stdout)}
+    assert steps == {f"v\\u202e.{FILE_NAME}"}
 
 
 def other_subject(statement: dict[str, object]) -> None:

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import subprocess
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +29,7 @@ from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner, NoteVerifier
 from tests.attacks.test_batches import rerandomised
 from tests.attacks.world import AttackWorld, machine, make_tenant, policy, queried
 from tests.simulator import key_of
-from tests.web.published import NODE, Published, publish
+from tests.web.published import NODE, PROGRAM, ROOT, Published, publish
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
 
@@ -348,6 +353,82 @@ def test_a_policy_that_asks_nobody_or_is_for_other_logs(copied: Published, tmp_p
     path.write_text(f"log {other}\nquorum none\n")
     with pytest.raises(AssertionError, match="has log lines, and none for test"):
         copied.check("--policy", str(path))
+
+
+def test_a_witness_is_called_nothing_that_steers_a_line(copied: Published) -> None:
+    path = copied.folder / "checkpoint"
+    text = path.read_text().partition("\n\n")[0] + "\n"
+    line = NoteSigner("w\u202e.example", key_of("bob"), COSIGNATURE).sign(text, 1_800_000_000).line()
+    path.write_text(path.read_text() + line)
+    assert "there are lines of w\\u202e.example," in copied.check().of("open")["witnesses"]
+
+
+# --- how much is read ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "size", "step"),
+    [
+        ("checkpoint", 2**16, "checkpoint"),
+        (BUNDLE, 256 * 65_537, "entries"),
+        (HASHES, 8192, "tiles"),
+        (KEY, 2**26, "verifying key"),
+        (COLUMNS, 2**26, "columns"),
+        (BATCH, 2**26, "proofs"),
+    ],
+)
+def test_a_file_that_is_too_long_is_not_read(pattern: str, size: int, step: str, copied: Published) -> None:
+    with files(copied, pattern)[0].open("r+b") as file:
+        file.truncate(size + 1)  # a hole, which takes no room
+    said = copied.check()
+    assert list(said.bad) == [step]
+    assert said.bad[step].endswith(f"more than {size} bytes")
+
+
+def test_a_log_beyond_what_is_read_convicts_nobody(copied: Published) -> None:
+    """The page reads 1 GiB of entries; here less."""
+    assert NODE is not None
+    script = """
+      const { readFileSync } = require("node:fs");
+      const [bundle, folder, logKey] = process.argv.slice(1);
+      const files = async (path) => new Uint8Array(readFileSync(`${folder}/${path}`));
+      require(bundle).verifyWindow(files, { logKey, most: 1000 }).then((report) => console.log(JSON.stringify(report)));
+    """
+    command = [NODE, "-e", script, str(ROOT / "ledger" / "web" / "verify.js"), str(copied.folder), copied.key]
+    report = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+    assert report["state"] == "open"
+    (line,) = [line for line in report["lines"] if line["step"] == "entries"]
+    assert line["state"] == "open"
+    assert line["text"].startswith("the entries have more than 1000 bytes together")
+
+
+def test_a_server_that_does_not_end_is_left(copied: Published) -> None:
+    """Its body has no length that it says beforehand."""
+    sent = 0
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            nonlocal sent
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while sent < 2**28:
+                    sent += self.wfile.write(bytes(2**16))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    assert NODE is not None
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    command = [NODE, str(PROGRAM), address, "--log-key", copied.key, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    server.shutdown()
+    server.server_close()
+    assert done.returncode == 1, done.stderr
+    assert "checkpoint: more than 65536 bytes" in done.stdout
+    assert sent < 2**27
 
 
 def test_a_witness_line_that_is_false(copied: Published, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Checks a window of a log from a folder of static files, or from a web server that offers one.
 // usage: node verify-window.mjs FOLDER|URL --log-key KEY [--window NAME] [--policy FILE] [--witness KEY]... [--kept NOTE] [--json]
-import { existsSync } from "node:fs";
+import { createReadStream, existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 
 // In the repository the bundle is the one that the observer's page has; in the package it lies beside this file.
 const bundles = ["../../../ledger/web/verify.js", "../dist/verify.cjs"].map((path) => new URL(path, import.meta.url));
-const { verifyWindow } = createRequire(import.meta.url)(bundles.find((one) => existsSync(one)).pathname);
+const { printable, readBody, verifyWindow } = createRequire(import.meta.url)(bundles.find((one) => existsSync(one)).pathname);
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -31,7 +31,7 @@ if (from === undefined || values["log-key"] === undefined) {
 
 const onDisk = async (path) => {
   try {
-    return new Uint8Array(await readFile(join(from, path)));
+    return await readBody(path, createReadStream(join(from, path)));
   } catch (error) {
     if (error.code === "ENOENT" || error.code === "ENOTDIR") return null;
     throw error;
@@ -41,14 +41,14 @@ const onServer = async (path) => {
   const answer = await fetch(new URL(path, from.endsWith("/") ? from : `${from}/`));
   if (answer.status === 404) return null;
   if (!answer.ok) throw new Error(`${path}: the server answers ${answer.status}`);
-  return new Uint8Array(await answer.arrayBuffer());
+  return readBody(path, answer.body);
 };
 
 async function checked(...given) {
   try {
     return await verifyWindow(...given);
   } catch (error) {
-    console.error(`verify-window: ${error.message}`);
+    console.error(`verify-window: ${printable(error.message)}`);
     process.exit(2);
   }
 }

@@ -16,6 +16,8 @@ export interface Beacon {
   readonly owners: readonly string[];
   /** The place of the last opening, an auditor's. */
   readonly complete: number;
+  /** The place of the last opening of all, also of an owner whom a later seal left out. */
+  readonly last: number;
 }
 
 function once<T>(seen: Map<string, T>, owner: string, value: T): void {
@@ -92,5 +94,6 @@ export function checkBeacon(log: Log, window: Entered): Beacon {
     need(own === undefined || same(own, seat.public_key), `${seat.owner} in the beacon has another key than in the manifest`, "log");
   }
   const nonces = owners.flatMap((owner) => [utf8(owner), (openings.get(owner) as [number, BeaconOpening])[1].nonce]);
-  return { value: taggedElement("beacon", digest, ...nonces), owners, complete };
+  const every = [...openings.values()].map(([at]) => at);
+  return { value: taggedElement("beacon", digest, ...nonces), owners, complete, last: Math.max(...every) };
 }

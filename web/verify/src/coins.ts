@@ -50,13 +50,16 @@ export interface CoinBasis {
   readonly thrown: Throw;
 }
 
-/** One thinning, of all tenants, between the beacon's last opening and the window's; none where there is no coin. */
-export function checkThinningEntry(log: Log, window: Entered, complete: number, life: Span): void {
+/**
+ * One thinning, of all tenants, between the beacon's last opening, whether a later seal left its owner out or not, and the
+ * window's; none where there is no coin.
+ */
+export function checkThinningEntry(log: Log, window: Entered, last: number, life: Span): void {
   const found = log.of("thinning").filter(([, one]) => same(one.manifest, window.digest));
   if (window.coin === undefined) return need(found.length === 0, "a window without coins was thinned", "log");
   const [index, entry] = found[0] ?? refuse("the window's indices were not thinned", "log");
   need(found.length === 1, "the window's indices were thinned more than once", "log");
-  need(index > complete && index < life.openIndex, "the indices were thinned before the beacon was complete, or too late", "log");
+  need(index > last && index < life.openIndex, "the indices were thinned before the beacon was complete, or too late", "log");
   const names = entry.tenants.map((one) => one.tenant).join(" ");
   need(names === window.manifest.tenants.map((one) => one.tenant).join(" "), "the thinning is not of the manifest's tenants", "log");
 }

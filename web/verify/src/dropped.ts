@@ -7,6 +7,7 @@ import { checkInclusion, leafHash } from "./merkle.js";
 import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
 import { checkSignature } from "./signature.js";
 import { taggedHash } from "./transcript.js";
+import { printable } from "./printable.js";
 import { readVerdict } from "./verdict.js";
 import type { Line, State } from "./verify.js";
 import { manifestDigest, recordDigest } from "./window.js";
@@ -100,7 +101,7 @@ class Checker {
   }
 
   say(step: string, state: State, text: string): void {
-    this.lines.push({ step, state, text });
+    this.lines.push({ step: printable(step), state, text: printable(text) });
   }
 
   all(known: readonly Known[]): void {
@@ -217,7 +218,7 @@ export function checkDropped(files: readonly Dropped[], options: DroppedOptions 
       known.push(recognised(one));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      lines.push({ step: one.name, state: "bad", text: error.message });
+      lines.push({ step: printable(one.name), state: "bad", text: printable(error.message) });
     }
   }
   try {
@@ -226,7 +227,7 @@ export function checkDropped(files: readonly Dropped[], options: DroppedOptions 
     lines.push(...checker.lines);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    lines.push({ step: "keys", state: "bad", text: error.message });
+    lines.push({ step: "keys", state: "bad", text: printable(error.message) });
   }
   return lines;
 }

@@ -3,6 +3,7 @@
 import { Unknown, need, same, split } from "./bytes.js";
 import { decodeAny, isForeign } from "./decoder.js";
 import { ENTRIES, type Messages, type Tag } from "./generated/messages.js";
+import { MOST_OF_A_LOG, limitOf } from "./limits.js";
 import { leafHash, merkleRoot, subtrees } from "./merkle.js";
 import { type Checkpoint, type Note, type NoteKey, openCheckpoint } from "./note.js";
 
@@ -32,6 +33,7 @@ export class Missing extends Error {
 export async function file(files: Files, path: string): Promise<Uint8Array> {
   const found = await files(path);
   if (found === null) throw new Missing(path);
+  need(found.length <= limitOf(path), `${path}: more than ${limitOf(path)} bytes`);
   return found;
 }
 
@@ -67,15 +69,19 @@ export async function readNote(files: Files, key: NoteKey): Promise<Signed> {
   return { ...openCheckpoint(data, key), data };
 }
 
-/** Every entry hashed to the signed root. */
-export async function readTree(files: Files, signed: { checkpoint: Checkpoint; note: Note }): Promise<Tree> {
+/** Every entry hashed to the signed root, of a log of at most so many bytes. */
+export async function readTree(files: Files, signed: Signed, most = MOST_OF_A_LOG): Promise<Tree> {
   const { size, root } = signed.checkpoint;
-  need(size <= MAX_ENTRIES, `the log has ${size} entries, at most ${MAX_ENTRIES} are read here`);
+  if (size > MAX_ENTRIES) throw new Unknown(`the log has ${size} entries, at most ${MAX_ENTRIES} are read here`);
   const entries: Uint8Array[] = [];
+  let bytes = 0;
   for (let at = 0; at < size; at += WIDTH) {
     const count = Math.min(WIDTH, size - at);
     const path = tilePath("entries", at / WIDTH, count);
-    entries.push(...unbundled(await file(files, path), count, path));
+    const data = await file(files, path);
+    bytes += data.length;
+    if (bytes > most) throw new Unknown(`the entries have more than ${most} bytes together: that is not read here`);
+    entries.push(...unbundled(data, count, path));
   }
   need(same(merkleRoot(entries.map(leafHash)), root), "the entries do not hash to the signed root: one was changed");
   return { ...signed, entries };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A whole window from static files: what was checked and what was not, line by line. SPEC G.15. */
 import { Refusal, Unknown, hex, need, same, utf8 } from "./bytes.js";
-import { checkBeacon } from "./beacon.js";
+import { type Beacon, checkBeacon } from "./beacon.js";
 import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinned } from "./coins.js";
 import { type G1Point, generators } from "./curve.js";
 import { decode } from "./decoder.js";
@@ -13,6 +13,7 @@ import { COSIGNATURE, type Checkpoint, type Note, type NoteKey, keyDigest, openC
 import { Equations } from "./opening.js";
 import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } from "./proofs.js";
 import { type Policy, asksNobody, isFor, meets, parsePolicy } from "./quorum.js";
+import { printable } from "./printable.js";
 import { type Placed, checkRecords } from "./records.js";
 import { VerifyingKey } from "./verifying_key.js";
 import { type Entered, type Span, checkLife, checkManifest, classOf, findWindow, thrownBy } from "./window.js";
@@ -52,6 +53,8 @@ export interface Options {
   /** A signed checkpoint of this log that the reader has from elsewhere: the files must be of a log that continues it. */
   readonly kept?: string | undefined;
   readonly classes?: { readonly [name: string]: AttestationClass } | undefined;
+  /** Bytes of the log's entries that are read at most. */
+  readonly most?: number | undefined;
   readonly random?: ((count: number) => Uint8Array) | undefined;
   /** Told every line as it is found. */
   readonly tell?: ((line: Line) => void) | undefined;
@@ -98,7 +101,7 @@ class Run {
   }
 
   private say(step: string, state: State, text: string, whose?: Refusal["whose"], notes?: readonly string[]): void {
-    const line: Line = { step, state, text, ...(whose && { whose }), ...(notes && { notes }) };
+    const line: Line = { step, state, text: printable(text), ...(whose && { whose }), ...(notes && { notes }) };
     this.lines.push(line);
     this.options.tell?.(line);
   }
@@ -134,7 +137,7 @@ class Run {
       ({ checkpoint }) => `the log ${checkpoint.origin} has signed ${checkpoint.size} entries`);
     await this.aside("witnesses", () => this.witnesses(signed.note, key), (text) => text);
     await this.step("kept checkpoint", () => this.sameSize(signed.checkpoint, signed.data), () => "");
-    const tree = await this.step("entries", () => readTree(this.files, signed),
+    const tree = await this.step("entries", () => readTree(this.files, signed, this.options.most),
       ({ entries }) => `all ${entries.length} entries hash to the signed root`);
     await this.step("kept checkpoint", () => this.continues(tree, signed.data), (text) => text);
     await this.aside("tiles", () => checkTiles(this.files, tree),
@@ -199,7 +202,7 @@ class Run {
     const beacon = await this.step("beacon", () => this.beacon(log, window, life),
       ({ owners }) => `the randomness is what ${owners.join(", ")} drew, the auditor last`);
     const versions = await this.step("index versions", () => {
-      checkThinningEntry(log, window, beacon.complete, life);
+      checkThinningEntry(log, window, beacon.last, life);
       return checkUpdates(log, window, life);
     }, ({ known }) => `${known.size} index versions are named, each in its turn`);
     const { found: placed } = await this.step("records", () => checkRecords(log, window, life, versions),
@@ -209,7 +212,7 @@ class Run {
     await this.proofs(log, window, versions, beacon.value);
   }
 
-  private beacon(log: Log, window: Entered, life: Span): { value: bigint; owners: readonly string[]; complete: number } {
+  private beacon(log: Log, window: Entered, life: Span): Beacon {
     const found = checkBeacon(log, window);
     need(found.complete < life.openIndex, "the window was opened before its beacon was complete", "log");
     need(found.value === life.open.beacon, "the opened window's beacon is not what the nonces give", "log");

@@ -41,12 +41,16 @@ export function findWindow(log: Log, name: string): Entered {
   return found ?? refuse(name ? `the log holds no window ${JSON.stringify(name)}` : "the log holds no opened window");
 }
 
+/** Under an entered manifest. */
+function signatureOf(log: Log, window: Entered): Uint8Array {
+  const found = log.of("signed-manifest").find(([index]) => index === window.index)?.[1];
+  return found?.signature ?? refuse("no such manifest");
+}
+
 /** Signed by the key that it names, of this log, and with nothing in it that another manifest had. */
 export function checkManifest(log: Log, window: Entered, logKey: Uint8Array): void {
   const { manifest } = window;
-  const signed = log.of("signed-manifest").find(([index]) => index === window.index)?.[1];
-  if (signed === undefined) return refuse("no such manifest");
-  checkSignature(manifest.provider_key, "manifest", manifest.raw, signed.signature);
+  checkSignature(manifest.provider_key, "manifest", manifest.raw, signatureOf(log, window));
   need(manifest.origin === log.tree.checkpoint.origin, `the manifest is of the log ${manifest.origin}`, "log");
   need(same(manifest.log, logKey), `the manifest is of a log ${manifest.origin} with another key than this one's`, "log");
   const period = (one: Entered): Uint8Array => one.coin?.thrown_by[0] ?? one.digest;
@@ -74,12 +78,14 @@ export function thrownBy(log: Log, window: Entered): Entered {
     return refuse("the manifest carries on coins of a manifest that the log does not hold before it", "log");
   }
   const [a, b] = [window.manifest, found.manifest];
+  checkSignature(b.provider_key, "manifest", b.raw, signatureOf(log, found));
   const fits =
     found.coin.thrown_by.length === 0 &&
     found.coin.c_coin === window.coin?.c_coin &&
     a.policy.hidden === b.policy.hidden &&
     a.policy.period_start === b.policy.period_start &&
     seats(a) === seats(b) &&
+    a.origin === b.origin &&
     same(a.provider_key, b.provider_key);
   need(fits, "the manifest carries on coins that are not its own to carry on", "log");
   return found;

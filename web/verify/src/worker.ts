@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** In a worker: check a window of the site that the page is on, and tell the page line by line. */
+import { readBody } from "./limits.js";
+import { printable } from "./printable.js";
 import { type Line, type Report, verifyWindow } from "./verify.js";
 
 export interface Order {
@@ -20,7 +22,7 @@ async function work(order: Order, tell: (news: News) => void): Promise<void> {
     const answer = await fetch(new URL(path, order.base), { cache: "no-store" });
     if (answer.status === 404) return null;
     if (!answer.ok) throw new Error(`${path}: the server answers ${answer.status}`);
-    return new Uint8Array(await answer.arrayBuffer());
+    return readBody(path, answer.body);
   };
   try {
     const report = await verifyWindow(files, {
@@ -30,7 +32,7 @@ async function work(order: Order, tell: (news: News) => void): Promise<void> {
     });
     tell({ report });
   } catch (error) {
-    tell({ error: error instanceof Error ? error.message : String(error) });
+    tell({ error: printable(error instanceof Error ? error.message : String(error)) });
   }
 }
 
