@@ -22,10 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from ragseal.backends.group import default_group
-from ragseal.circuits.circuit import class_digest
 from ragseal.client.window import windows_of
-from ragseal.groth16.keys import load_key
-from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError, ProofError
 from ragseal.kernel.inquiry import LinksAsk, ProofsAsk
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
@@ -39,7 +36,6 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import slot_salt
 from ragseal.runtime.metadata import committed
 from ragseal.runtime.rpc import open_channel
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from ragseal.verifier.findings import Environment
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
@@ -49,7 +45,6 @@ from tests.attacks.world import machine
 from tests.simulator import key_of
 from tests.simulator import live as _live
 from tests.simulator import provider as scene
-from tests.simulator.keys import ESTIMATE, keys_of
 
 QUERIES = ("canary-query-7f3a about the merger of 1997", "canary-query-b1c2 who signed", "canary-query-e94d budget")
 log = logging.getLogger("ragseal.provider")
@@ -283,34 +278,10 @@ def _broken_provider(live: _live.Live, fails: Callable[[Callable[[], Any]], None
 
 def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Callable[[], Any]], None]) -> Verdict:
     """The auditor over the recording proxy; a proof that fails first."""
-    tools = machine()
     live.clock.now += 600
     fails(lambda: live.call(live.server.serving.close_window(live.window.digest, bytes(64))))
-    key = live.provider.state.key
-    live.call(live.server.serving.close_window(live.window.digest, signature.sign(key, "close", live.window.digest)))
-    digest = class_digest(tools.cls)
-    configured = ConfiguredKey(
-        tools.key.digest, "tiny", digest, "auditor", lambda: load_key(tools.paths.directory, tools.cls)
-    )
-    auditor = Auditor(
-        live.log,
-        {"tiny": (tools.cls, digest)},
-        {tools.key.digest: configured},
-        live.auditor,
-        {live.window.digest: b"a" * 32},
-        {live.window.digest: live.window.beacon},
-        {live.window.digest: 0},
-        estimates=(
-            ConfiguredKey(
-                keys_of(ESTIMATE).digest,
-                ESTIMATE.name,
-                class_digest(ESTIMATE),
-                "auditor",
-                lambda: load_key(keys_of(ESTIMATE).directory, ESTIMATE),
-            ),
-        ),
-        sign=lambda ask: ask.sign(scene.AUDITOR_KEY),
-    )
+    live.end_window()
+    auditor = live.auditor()
     around = Environment(default_group(), int(live.clock.now) + 60, lambda: 0.0, random.Random(1).randbytes)
     now = int(live.clock.now)
 
