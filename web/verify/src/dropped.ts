@@ -195,7 +195,7 @@ class Checker {
     if (checkpoint === undefined) this.say(name, "open", "the log that was audited: the verdict has no checkpoint of it");
     else if (given) this.say(name, "good", `about this log, whose first ${checkpoint.size} entries it has signed`);
     else this.say(name, "open", `about a log whose first ${checkpoint.size} entries the key ${log} has signed: compare it with the log's own`);
-    // Whoever typed no key was told nothing about whose word this is.
+    // Whoever typed no key was told nothing about whose word this is. SPEC D.18.1.
     this.say(name, known ? "good" : "open", known ? `it says: ${line}` : `it says, whoever has signed it: ${line}`);
     this.say(name, "open", "the numbers are the auditor's word: check the window above, or audit it yourself");
   }

@@ -80,7 +80,7 @@ class Run {
   private readonly policy: Policy | undefined;
   private readonly known: readonly NoteKey[];
   private readonly kept: Checkpoint | undefined;
-  /** What the reader asked for is not shown: a quorum, or that the log is the one whose checkpoint was kept. */
+  /** What the reader asked for is not shown: a quorum, or that the log is the one whose checkpoint was kept. SPEC G.15.6. */
   short = false;
   window: Entered | undefined;
   placed: readonly Placed[] = [];
@@ -150,7 +150,7 @@ class Run {
     if (this.kept?.size === size && !same(this.kept.root, root)) this.forked(note);
   }
 
-  /** The log whose entries these are is the one whose checkpoint the reader has, as far as both go. */
+  /** The log whose entries these are is the one whose checkpoint the reader has, as far as both go. SPEC G.15.5. */
   private continues({ entries, checkpoint }: Tree, note: Uint8Array): string {
     const kept = this.kept;
     if (kept === undefined) return "";
