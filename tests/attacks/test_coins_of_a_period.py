@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import noise
+from ragseal.kernel import noise, signature
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.beacon import BeaconOpening
+from ragseal.kernel.beacon import BeaconOpening, Seat
 from ragseal.kernel.commitment import (
     SignedManifest,
     WindowClose,
@@ -119,6 +119,32 @@ def _forgotten() -> CoinedWorld:
     return world
 
 
+def of_two_auditors(*opened: str, released: bool, sealed: bool = True) -> CoinedWorld:
+    """Window w0 names another auditor beside this one and never opens; these have opened their nonces.
+
+    Args:
+        released: whether this auditor's nonce left its folder.
+        sealed: whether the seal names this auditor, else it had not committed.
+    """
+    world, other = CoinedWorld(), key_of("another auditor")
+    own = Seat("auditor", signature.public_bytes(world.auditor_key))
+    world.enter_manifest("w0", auditors=(own, Seat("auditor-b", signature.public_bytes(other))))
+    nonces = {
+        "provider": world.provider_nonce, "observer-1": bytes(range(32)), "auditor": world.nonces[world.digest],
+        "auditor-b": b"b" * 32,
+    }  # fmt: skip
+    owners = tuple(owner for owner in nonces if sealed or owner != "auditor")
+    keys = {"observer-1": key_of("observer"), "auditor": world.auditor_key, "auditor-b": other}
+    world.messages += [world.commit_entry(owner, nonces[owner], keys[owner]) for owner in owners[1:]]
+    world.messages.append(world.seal_entry(*owners))
+    world.messages += [
+        BeaconOpening(world.digest, owner, nonces[owner]) for owner in ("provider", "observer-1", *opened)
+    ]
+    if released:
+        world.release(*((owner, nonces[owner]) for owner in owners))
+    return world
+
+
 THROWN: dict[str, Callable[[], CoinedWorld]] = {
     "the auditor's opening is in the log": lambda: begun(opened=True),
     "the auditor's opening is in the log, its folder has no record of it": _only_the_log_knows,
@@ -126,10 +152,14 @@ THROWN: dict[str, Callable[[], CoinedWorld]] = {
     "the auditor's folder does not know what became of its nonce": _forgotten,
     "of another auditor, complete but for its opening": of_another_auditor,
     "of another auditor, complete": lambda: of_another_auditor(opened=True),
+    "of two auditors, the other one withholds": lambda: of_two_auditors("auditor", released=True),
+    "of two auditors, both nonces withheld": lambda: of_two_auditors(released=True),
+    "of two auditors, this one had no part": lambda: of_two_auditors(released=False, sealed=False),
     "of another auditor, sealed again": lambda: _sealed_again(of_another_auditor()),
 }
 NOT_THROWN: dict[str, Callable[[], CoinedWorld]] = {
     "the auditor never released its nonce": _unreleased,
+    "of two auditors, this one's nonce never left": lambda: of_two_auditors("auditor-b", released=False),
     "of another auditor, without the provider's opening": lambda: _without(of_another_auditor(), "provider"),
     "of another auditor, without an observer's opening": lambda: _without(of_another_auditor(), "observer-1"),
     "no beacon at all": lambda: (world := CoinedWorld(), world.enter_manifest("w0"))[0],
