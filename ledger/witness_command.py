@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.options import json_option, open_witness, plain_errors, state_option
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.runtime.http_server import HttpServer
+from ragseal.runtime.stopping import asked_to_stop
 from ragseal.runtime.terminal import log_to_stderr, server_tls
 from ragseal.runtime.tls import ServerTls
 
@@ -48,10 +48,7 @@ def witness(listen: str, logs: tuple[str, ...], state: Path, own: ServerTls, as_
                 said = f"listening on {address}\nwitness key {vkey}"
                 click.echo(json.dumps({"listening": address, "vkey": vkey}) if as_json else said)
                 sys.stdout.flush()
-                stopping = asyncio.Event()
-                for number in (signal.SIGINT, signal.SIGTERM):
-                    asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-                await stopping.wait()
+                await asked_to_stop().wait()
             finally:
                 await server.stop()
                 site.close()

@@ -237,7 +237,7 @@ class Provider:
             seats,
             self.environment.draw,
             progress,
-            self._thinning_keys().newest() if policy.coined else None,
+            self.thinning_keys().newest() if policy.coined else None,
             None if first is None else CarriedCoins(first.digest, self._coin_seed(first)),
         )
         self.journal.history.check_manifest(made.signed)
@@ -283,7 +283,8 @@ class Provider:
             )
         return bytes(found[0])
 
-    def _thinning_keys(self) -> ThinningKeys:
+    def thinning_keys(self) -> ThinningKeys:
+        """Raises ConfigurationError: there are none."""
         keys = self.backends.thinning_keys
         if keys is None:
             raise ConfigurationError("this provider has no keys of the thinning circuit: `ragseal-provider fetch-keys`")
@@ -292,7 +293,7 @@ class Provider:
     def load_thinning_key(self, window: Window) -> None:
         """Load what thins a window, if its claim has a coin.  Raises ConfigurationError: no key."""
         if window.manifest.policy.coined:
-            self._thinning_keys().backend(window.manifest.coin.key_digest)
+            self.thinning_keys().backend(window.manifest.coin.key_digest)
 
     def thin(self, window: Window) -> Thinning:
         """Empty the slots that a window's coins hide, by its complete beacon.  Blocks.
@@ -310,7 +311,7 @@ class Provider:
                 self.state,
                 backends.group,
                 backends.keys.view(window.manifest.key_digest),
-                self._thinning_keys().backend(coin.key_digest),
+                self.thinning_keys().backend(coin.key_digest),
                 self.window_secrets(window.digest),
                 self._throw(window),
                 self.environment.draw,
@@ -334,7 +335,7 @@ class Provider:
         tools = UpdateTools(
             backends.group,
             backends.keys.view(manifest.key_digest),
-            None if coin is None else self._thinning_keys().backend(coin.key_digest),
+            None if coin is None else self.thinning_keys().backend(coin.key_digest),
             self.environment.draw,
         )
         secrets = self.window_secrets(window.digest)

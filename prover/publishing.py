@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.proofs import ASKED_TOGETHER
 from ragseal.ledger.proof_files import batch_path, columns_path, key_path, write_files
 from ragseal.prover.administration.operations import Progress
@@ -68,12 +68,10 @@ def _closed(provider: Provider, name: str) -> Window:
 
 def _keys(provider: Provider, window: Window) -> dict[str, bytes]:
     """Verifying keys: of attestations, and of thinning where the claim has a coin."""
-    digest, thinning = window.manifest.key_digest, provider.backends.thinning_keys
+    digest = window.manifest.key_digest
     found = {key_path(digest): provider.backends.keys.view(digest).vk.to_bytes()}
     for coin in window.manifest.coins:
-        if thinning is None:
-            raise ConfigurationError("this provider has no keys of the thinning circuit: `ragseal-provider fetch-keys`")
-        found[key_path(coin.key_digest)] = thinning.view(coin.key_digest).vk.to_bytes()
+        found[key_path(coin.key_digest)] = provider.thinning_keys().view(coin.key_digest).vk.to_bytes()
     return found
 
 

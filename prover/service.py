@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
 from ragseal.runtime.limits import DEFAULT
 from ragseal.runtime.rpc import answers, bind, new_server, streams
+from ragseal.runtime.stopping import asked_to_stop
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
 
@@ -280,11 +280,7 @@ async def run(
     """Serve until SIGINT or SIGTERM; ``ready`` is told the address, and that of the tiles, once calls are taken."""
     server = Server(provider, serve_options, listening, schedule)
     await server.start()
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, stopping.set)
+    stopping = asked_to_stop()
     try:
         ready(server.address, server.public_address)
         if provider.journal.history.newest is None and schedule is None:

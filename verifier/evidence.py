@@ -33,9 +33,14 @@ def of_auditor(public_key: bytes) -> str:
     return f"{AUDITOR}:{public_key.hex()}"
 
 
+def is_anothers(made_by: str) -> bool:
+    """Whether another auditor made a key."""
+    return made_by.startswith(of_auditor(b""))
+
+
 def binds(made_by: str) -> bool:
     """Whether a key binds the provider: this auditor's own, a ceremony's, or another auditor's that it relies on."""
-    return made_by in (AUDITOR, CEREMONY) or made_by.startswith(AUDITOR + ":")
+    return made_by in (AUDITOR, CEREMONY) or is_anothers(made_by)
 
 
 # Ways out of a missing verdict.

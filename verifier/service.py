@@ -13,7 +13,6 @@ import contextlib
 import functools
 import logging
 import secrets
-import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -29,6 +28,7 @@ from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, E
 from ragseal.runtime import health
 from ragseal.runtime.peers import machine_of
 from ragseal.runtime.rpc import answers, bind, new_server, streams
+from ragseal.runtime.stopping import asked_to_stop
 from ragseal.runtime.tls import ServerTls
 from ragseal.runtime.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
@@ -308,10 +308,7 @@ async def run(
     if reflect:
         reflection.enable_server_reflection((SERVICE, health.SERVICE, reflection.SERVICE_NAME), server)
     port = bind(server, listen, own.credentials(), own.plain)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = asked_to_stop()
     await server.start()
     healthy.say(True)
     tasks = [asyncio.create_task(servicer.work())]

@@ -17,7 +17,7 @@ from ragseal.kernel.policy import EVERY_LIST
 from ragseal.kernel.slot_text import Number
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.metadata import plain_value
-from ragseal.verifier.evidence import PROVIDER, UNKNOWN, of_auditor
+from ragseal.verifier.evidence import PROVIDER, UNKNOWN, is_anothers
 from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
 from ragseal.verifier.report import claim, guess
 from ragseal.verifier.steps.epsilon import PeriodBudget
@@ -65,7 +65,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
     makers = {verdict.keys, verdict.coin_keys, verdict.estimation.made_by if verdict.estimation else ""}
     if makers & {PROVIDER, UNKNOWN} and window:
         notes.insert(0, claim.UNSAFE)
-    if any(made_by.startswith(of_auditor(b"")) for made_by in makers):
+    if any(map(is_anothers, makers)):
         notes.insert(0, claim.ANOTHERS_KEYS)
     if verdict.beacon_of:
         notes.insert(0, claim.anothers_beacon(verdict.beacon_of))

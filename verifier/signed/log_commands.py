@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +23,7 @@ from ragseal.runtime import health
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.face import when
 from ragseal.runtime.rpc import bind, new_server
+from ragseal.runtime.stopping import asked_to_stop
 from ragseal.runtime.terminal import JSON, log_to_stderr, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
 from ragseal.verifier.signed.log import FOLDER, VerdictLog
@@ -173,10 +172,7 @@ async def run(
         healthy = health.Health(SERVICE)
         healthy.mount(server)
         port = bind(server, listen, own.credentials(), own.plain)
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        stop = asked_to_stop()
         await server.start()
         healthy.say(True)
         ready(f"{listen.rpartition(':')[0]}:{port}")
