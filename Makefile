@@ -10,6 +10,7 @@ QUERIES ?=
 EMBEDDER ?= minilm
 OTHER := $(filter-out minilm,$(EMBEDDER))
 export PYTHONUNBUFFERED := 1
+unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes: each would compile the whole source again
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
 .PHONY: setup demo check test test-fast test-extras lint package docs bench protos clean
