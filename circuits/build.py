@@ -100,20 +100,20 @@ def find_compiler() -> Compiler:
     """
     native = shutil.which("circom")
     if native:
-        command: tuple[str, ...] = (native,)
-    else:
-        node = shutil.which("node")
-        if not node:
-            raise ConfigurationError("compiling circuits needs Node.js 18 or newer, or circom: put one on the PATH")
-        script = node_modules(HERE) / "circom2" / "cli.js"
-        if not script.exists():
-            raise ConfigurationError(f"the circuit compiler is not installed: {way_out(HERE)}")
-        command = (node, str(script))
-    try:
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=120, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigurationError(f"the circuit compiler does not run ({error}): {way_out(HERE)}") from None
-    return Compiler(command, ", ".join(done.stdout.split("\n")).strip(", "))
+        try:
+            done = subprocess.run([native, "--version"], capture_output=True, text=True, timeout=120, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ConfigurationError(f"the circuit compiler does not run ({error}): {way_out(HERE)}") from None
+        return Compiler((native,), done.stdout.strip())
+    node = shutil.which("node")
+    if not node:
+        raise ConfigurationError("compiling circuits needs Node.js 18 or newer, or circom: put one on the PATH")
+    package = node_modules(HERE) / "circom2"
+    try:  # read, not run: each program asks whether its circuits are built, and Node starts slowly
+        version = json.loads((package / "package.json").read_text(encoding="utf-8"))["version"]
+    except (OSError, ValueError, KeyError):
+        raise ConfigurationError(f"the circuit compiler is not installed: {way_out(HERE)}") from None
+    return Compiler((node, str(package / "cli.js")), f"circom2 npm package {version}")
 
 
 def _constants() -> Path:

@@ -171,17 +171,24 @@ def true_outcome(w: tuple[int, ...], coarse: tuple[int, ...], gain: tuple[tuple[
     return slot, digits[slot] >= 1
 
 
-PLACES = {entry: list(lists(entry)) for entry in range(-2, 6)}
+ENTRIES = range(-2, 6)
+
+
+@cache
+def places_of() -> dict[int, list[tuple[Record, ...]]]:
+    """Every list by its entry."""
+    return {entry: list(lists(entry)) for entry in ENTRIES}
+
 
 NOISE = [((0, 1), (0, 1), (0, 1)), ((-1, 1), (0, 0), (0, 1)), ((0, 0), (-1, 1), (0, 1))]
 
 
 def test_the_toy_has_provers_of_every_kind() -> None:
     kinds = {
-        (one.full, one.slot < 0, one.slot >= N, one.k < 0) for places in PLACES.values() for p in places for one in p
+        (one.full, one.slot < 0, one.slot >= N, one.k < 0) for places in places_of().values() for p in places for one in p
     }
     assert len(kinds) >= 8
-    assert sum(map(len, PLACES.values())) > 10_000
+    assert sum(map(len, places_of().values())) > 10_000
 
 
 COARSE = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 1), (1, 1, 0, 0), (0, 1, 0, 1), (1, 1, 1, 0), (1, 1, 1, 1)]
@@ -199,7 +206,7 @@ def test_whatever_is_accepted_is_true(coarse: tuple[int, ...]) -> None:
     plain = [*scores((-2, 1, 3)), *scores((0, 1))]
     wild = [w for x in range(coarse[0], P, 41) for w in ((x, 4, 5, 1), (4, 0, x, 13))]
     provable = 0
-    tried = {entry: candidates(some, coarse) for entry, some in PLACES.items()}
+    tried = {entry: candidates(some, coarse) for entry, some in places_of().items()}
     for w in [*plain, *wild]:
         fit = fitting(tuple(x % P for x in w), coarse, tried)
         for gain in NOISE[: 2 if w in plain else 1]:
@@ -217,7 +224,7 @@ def test_whatever_is_accepted_is_true(coarse: tuple[int, ...]) -> None:
 )
 def test_every_rule_is_needed(dropped: str) -> None:
     """Live: without it something false is accepted.  A few lists at a time: one false proof is enough."""
-    for entry in sorted(PLACES, key=lambda entry: abs(entry - 1)):
+    for entry in sorted(ENTRIES, key=lambda entry: abs(entry - 1)):
         some = lists(entry, dropped)
         while places := list(itertools.islice(some, 5000)):
             for coarse in COARSE[::-1]:
