@@ -9,6 +9,8 @@ CORPUS ?= stdlib
 QUERIES ?=
 EMBEDDER ?= minilm
 OTHER := $(filter-out minilm,$(EMBEDDER))
+# Tests wait for processes and for each other's answers: two workers for a core keep the cores busy.
+WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes: each would compile the whole source again
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
@@ -25,11 +27,11 @@ demo:  ## one audit window end to end; CORPUS=beir:PATH, QUERIES=300, EMBEDDER=s
 check: lint test-fast  ## linters and the fast tests: before each commit
 
 test-fast: setup  ## the tests that take seconds: what runs while one works
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
 
 test: setup  ## the whole test suite, Python and Rust
 	@cd native && cargo test --release --quiet
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
 	@$(PYTHON) scripts/setup.py --extras
