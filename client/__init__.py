@@ -19,18 +19,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragseal.client.account import AccountKey as AccountKey
     from ragseal.client.account import AccountState as AccountState
+    from ragseal.client.asynchronous import AsyncClient as AsyncClient
+    from ragseal.client.asynchronous import Pool as Pool
     from ragseal.client.client import Client as Client
     from ragseal.client.result import Owed as Owed
     from ragseal.client.result import Ranked as Ranked
     from ragseal.client.result import Result as Result
     from ragseal.client.result import Resumed as Resumed
+    from ragseal.client.retries import Retries as Retries
 
 _HOME = {
-    "AccountKey": "account", "AccountState": "account", "Client": "client", "Owed": "result", "Ranked": "result",
-    "Result": "result", "Resumed": "result",
+    "AccountKey": "account", "AccountState": "account", "AsyncClient": "asynchronous", "Client": "client",
+    "Owed": "result", "Pool": "asynchronous", "Ranked": "result", "Result": "result", "Resumed": "result",
+    "Retries": "retries",
 }  # fmt: skip
 
-__all__ = ["AccountKey", "AccountState", "Client", "Owed", "Ranked", "Result", "Resumed"]
+__all__ = [
+    "AccountKey", "AccountState", "AsyncClient", "Client", "Owed", "Pool", "Ranked", "Result", "Resumed", "Retries",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

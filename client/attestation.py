@@ -102,7 +102,8 @@ def check_budget(window: Window, ctr: int) -> None:
     if ctr > policy.n_max:
         raise BudgetError(
             f"account {window.account.name!r} has used its {policy.n_max} queries of window "
-            f"{window.manifest.window!r}: ask again when the next window is open"
+            f"{window.manifest.window!r}: ask again when the next window is open",
+            renews_at=policy.closes,
         )
 
 

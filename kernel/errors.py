@@ -47,6 +47,11 @@ class LedgerError(AuditError):
 class BudgetError(AuditError):
     """An account asks for more than n_max queries, or a window for more than its policy allows."""
 
+    def __init__(self, *arguments: object, renews_at: int | None = None) -> None:
+        """``renews_at``: seconds since 1970 from when there may be a budget again, where that is known."""
+        super().__init__(*arguments)
+        self.renews_at = renews_at
+
 
 class UnprovableError(AuditError):
     """A query that the circuit class cannot prove: a named completeness failure of SPEC M.8."""

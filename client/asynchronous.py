@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A Client for programs with an event loop, and several accounts of one owner as one.
+
+    async with await AsyncClient.open(PROVIDER, STATE, log_key=LOG_KEY, embedder="minilm") as client:
+        result = await client.ask("How do I parse JSON?", timeout=10)
+        async for result in client.ask_many(questions):
+            ...
+
+Checks, signatures and the folder are the :class:`ragseal.client.client.Client`'s own; they and the embedder run in one
+thread of this account, so the loop is never held up.  An account's questions go one after another, since each signed
+request acknowledges the receipt before it: who wants more at once takes more accounts (:class:`Pool`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from ragseal.client.client import Client
+from ragseal.client.result import Result, Resumed
+from ragseal.client.retries import ONCE, Retries
+from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+
+T = TypeVar("T")
+
+MAX_LEFT = 64  #: answers that are kept for somebody who stopped waiting, of one account
+
+
+class AsyncClient:
+    """One account's connection to one provider, awaited.  Belongs to the loop that uses it first."""
+
+    def __init__(self, client: Client, retries: Retries = ONCE) -> None:
+        """
+        Args:
+            client: is closed with this.
+            retries: of transport errors alone; the signed request that is pending goes out again, byte for byte.
+        """
+        self._client, self._retries = client, retries
+        self._thread = ThreadPoolExecutor(1, "ragseal-client")
+        self._left: dict[str, asyncio.Future[Result]] = {}  #: questions that are asked on though nobody waits
+        self._closed = False
+
+    @classmethod
+    async def open(cls, *arguments: Any, retries: Retries = ONCE, **options: Any) -> AsyncClient:
+        """As :class:`ragseal.client.client.Client` is made, its embedder loaded outside the loop's thread."""
+        return cls(await asyncio.to_thread(lambda: Client(*arguments, **options)), retries)
+
+    @property
+    def client(self) -> Client:
+        """The blocking face, for what is not asked here."""
+        return self._client
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close connections and release the folder, after the question under way; again is harmless."""
+        if self._closed:
+            return
+        self._closed = True
+        for one in self._left.values():
+            with suppress(AuditError, asyncio.CancelledError):
+                await one
+        self._left.clear()
+        await asyncio.to_thread(self._client.close)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        if self._closed:
+            raise ConfigurationError("this client is closed: make a new one on the same folder")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    async def ask(self, text: str, timeout: float | None = None) -> Result:
+        """Ask one question, as :meth:`ragseal.client.client.Client.ask` does.
+
+        Args:
+            timeout: seconds to wait, its turn and its retries included.  The question is asked on all the same, for
+                its request may be signed already: asked again it costs nothing more and gives that answer.
+
+        Raises:
+            TransportError: nothing came in time, or the provider cannot be reached; ask the same again.
+            Whatever Client.ask raises.
+        """
+        task = self._left.pop(text, None)
+        if task is None:
+            task = asyncio.ensure_future(self._persist(text))
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), timeout)
+        except TimeoutError:
+            self._leave(text, task)
+            raise TransportError(
+                f"no answer within {timeout:g} s: ask the same question again to get the one that is under way"
+            ) from None
+        except asyncio.CancelledError:
+            self._leave(text, task)
+            raise
+
+    def _leave(self, text: str, task: asyncio.Future[Result]) -> None:
+        while len(self._left) >= MAX_LEFT:  # the account's folder has that answer all the same
+            del self._left[next(iter(self._left))]
+        self._left[text] = task
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # told when it is asked for again
+
+    def left(self, text: str) -> bool:
+        """Whether this question is under way, or was answered, though nobody waited for it."""
+        return text in self._left
+
+    def under_way(self) -> list[asyncio.Future[Result]]:
+        """Of such questions, those without an answer yet."""
+        return [one for one in self._left.values() if not one.done()]
+
+    async def _persist(self, text: str) -> Result:
+        for wait in self._retries.waits():
+            try:
+                return await self._run(lambda: self._client.ask(text))
+            except AuditError as error:
+                if not Retries.helps(error):
+                    raise
+            await asyncio.sleep(wait)
+        return await self._run(lambda: self._client.ask(text))
+
+    async def ask_many(self, texts: Iterable[str], timeout: float | None = None) -> AsyncIterator[Result]:
+        """The questions in their order, each result as it comes; ``timeout`` is of each.
+
+        Raises: what :meth:`ask` raises of the question at which it happens; the results before it were given.
+        """
+        for text in texts:
+            yield await self.ask(text, timeout)
+
+    async def resume(self, *, again: bool = False) -> Resumed:
+        """As :meth:`ragseal.client.client.Client.resume`."""
+        return await self._run(lambda: self._client.resume(again=again))
+
+    async def owing(self) -> list[str]:
+        """As :meth:`ragseal.client.client.Client.owing`."""
+        return await self._run(self._client.owing)
+
+
+class Pool:
+    """Several accounts of one owner, asked as one: as many questions at a time as there are accounts.
+
+    For the provider's guarantee they are what they are, a coalition: each counts towards k_max, and what is promised to
+    one account is not promised to a pool (:attr:`coalition`).  Take accounts of one tenant: each sees its own index.
+    """
+
+    def __init__(self, clients: Sequence[AsyncClient]) -> None:
+        """Raises ConfigurationError: no accounts."""
+        if not clients:
+            raise ConfigurationError("a pool needs at least one account")
+        self._clients = tuple(clients)
+        self._idle: asyncio.Queue[AsyncClient] = asyncio.Queue()
+        for client in clients:
+            self._idle.put_nowait(client)
+
+    @property
+    def coalition(self) -> int:
+        """Accounts here: what an estimate of coalitions should find, and a window's k_max has to cover."""
+        return len(self._clients)
+
+    async def __aenter__(self) -> Pool:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self._clients:
+            await client.close()
+
+    async def ask(self, text: str, timeout: float | None = None) -> Result:
+        """Ask with the account that has been idle longest; ``timeout`` counts from when there is one.
+
+        A question that somebody stopped waiting for stays with its account: asked again it costs nothing more.
+        """
+        for client in self._clients:
+            if client.left(text):
+                return await client.ask(text, timeout)
+        client = await self._idle.get()
+        try:
+            return await client.ask(text, timeout)
+        finally:
+            self._release(client)
+
+    def _release(self, client: AsyncClient) -> None:
+        """Idle again, once what it was asked in vain is over, too."""
+        for one in client.under_way():
+            one.add_done_callback(lambda _: self._release(client))
+            return
+        self._idle.put_nowait(client)
+
+    async def ask_many(self, texts: Iterable[str], timeout: float | None = None) -> list[Result]:
+        """All questions at once, results in their order.
+
+        Raises: the first error by order; what was under way is waited for, and its answers are kept by their accounts.
+        """
+        found = await asyncio.gather(*(self.ask(text, timeout) for text in texts), return_exceptions=True)
+        results: list[Result] = []
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+            results.append(one)
+        return results

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asking again after a peer could not be reached: the same signed bytes go out, so no query is spent twice.
+
+Only transport errors are met like this.  Whatever a provider says is an answer, and is not argued with.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ragseal.kernel.errors import ConfigurationError, MismatchError, TransportError
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often, and after how long.  Waits double up to ``most`` and are drawn from [0, wait], seconds (full jitter:
+    accounts that a provider dropped together do not come back together)."""
+
+    attempts: int = 4  #: calls in all
+    first: float = 0.5
+    most: float = 15.0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1 or not 0 <= self.first <= self.most:
+            raise ConfigurationError(
+                f"retries need attempts >= 1 and 0 <= first <= most, not {self.attempts}, {self.first}, {self.most}"
+            )
+
+    def waits(self) -> Iterator[float]:
+        """Seconds to wait before each call but the first."""
+        wait = self.first
+        for _ in range(self.attempts - 1):
+            yield random.uniform(0, wait)  # noqa: S311 - no secret
+            wait = min(2 * wait, self.most)
+
+    @staticmethod
+    def helps(error: Exception) -> bool:
+        """Whether the same call may go better later."""
+        return isinstance(error, TransportError) and not isinstance(error, MismatchError)
+
+
+ONCE = Retries(attempts=1)

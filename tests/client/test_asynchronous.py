@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""AsyncClient and Pool: a loop that is never held up, the same signed bytes after a lost connection, no query twice."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragseal.client import AsyncClient, Pool, Retries
+from ragseal.client import retries as retrying
+from ragseal.kernel.errors import (
+    AttestationError,
+    BudgetError,
+    ConfigurationError,
+    MismatchError,
+    TransportError,
+)
+
+FAST = Retries(attempts=3, first=0.0, most=0.0)
+
+
+def hold(bench: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """The provider answers no request before the event is set."""
+    go, real = threading.Event(), bench.provider.retrieve
+
+    def slow(*sent: Any) -> Any:
+        assert go.wait(20)
+        return real(*sent)
+
+    monkeypatch.setattr(bench.provider, "retrieve", slow)
+    return go
+
+
+def test_questions_are_answered_in_order(bench: Any) -> None:
+    async def run() -> None:
+        async with AsyncClient(bench.client()) as client:
+            first = await client.ask("json")
+            found = [one async for one in client.ask_many(["xml", "yaml"])]
+            assert [one.receipt.body.seq for one in (first, *found)] == [0, 1, 2]
+            assert await client.owing() == []
+            assert (await client.resume()).results == ()
+
+    asyncio.run(run())
+
+
+def test_the_loop_runs_on_while_a_question_is_asked(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = hold(bench, monkeypatch)
+
+    async def run() -> None:
+        async with AsyncClient(bench.client()) as client:
+            asking = asyncio.ensure_future(client.ask("json"))
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            assert not asking.done()
+            go.set()
+            assert (await asking).receipt.body.seq == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("call", ["prepare", "retrieve"])
+def test_a_lost_connection_sends_the_same_bytes_again(bench: Any, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+    real, failures = bench.provider.retrieve, [2]
+
+    def retrieve(canonical: bytes, *rest: Any) -> Any:
+        sent.append(canonical)
+        if call == "retrieve" and failures[0]:
+            failures[0] -= 1
+            raise TransportError("the connection broke")
+        return real(canonical, *rest)
+
+    def prepare(*rest: Any) -> Any:
+        if call == "prepare" and failures[0]:
+            failures[0] -= 1
+            raise TransportError("nobody answers")
+        return prepared(*rest)
+
+    prepared = bench.provider.prepare
+    monkeypatch.setattr(bench.provider, "retrieve", retrieve)
+    monkeypatch.setattr(bench.provider, "prepare", prepare)
+
+    async def run() -> None:
+        async with AsyncClient(bench.client(), FAST) as client:
+            assert (await client.ask("json")).receipt.body.seq == 0
+            assert (await client.ask("xml")).receipt.body.seq == 1
+
+    asyncio.run(run())
+    assert failures == [0]
+    assert len(set(sent)) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "calls"),
+    [(AttestationError("no"), 1), (MismatchError("another protocol"), 1), (TransportError("away"), 3)],
+)
+def test_only_transport_errors_are_met_with_another_call(bench: Any, error: Exception, calls: int) -> None:
+    client, count = bench.client(), 0
+
+    def ask(text: str) -> Any:
+        nonlocal count
+        count += 1
+        raise error
+
+    async def run() -> None:
+        async with AsyncClient(client, FAST) as waiting:
+            with pytest.raises(type(error)):
+                await waiting.ask("json")
+
+    client.ask = ask
+    asyncio.run(run())
+    assert count == calls
+
+
+@pytest.mark.parametrize("how", ["time", "cancel"])
+def test_nobody_pays_twice_for_what_he_stopped_waiting_for(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    go = hold(bench, monkeypatch)
+
+    async def run() -> None:
+        async with AsyncClient(bench.client()) as client:
+            if how == "time":
+                with pytest.raises(TransportError, match="ask the same question again"):
+                    await client.ask("json", timeout=0.01)
+            else:
+                asking = asyncio.ensure_future(client.ask("json"))
+                await asyncio.sleep(0.01)
+                asking.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asking
+            assert client.left("json")
+            go.set()
+            assert (await client.ask("json")).receipt.body.seq == 0
+            assert not client.left("json")
+            assert (await client.ask("json")).receipt.body.seq == 1, "the next one is a new question"
+
+    asyncio.run(run())
+
+
+def test_closing_waits_for_what_is_under_way(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = hold(bench, monkeypatch)
+
+    async def run() -> None:
+        client = AsyncClient(bench.client())
+        with pytest.raises(TransportError):
+            await client.ask("json", timeout=0.01)
+        threading.Timer(0.05, go.set).start()
+        await client.close()
+        await client.close()
+        with pytest.raises(ConfigurationError, match="closed"):
+            await client.ask("json")
+
+    asyncio.run(run())
+    kept = bench.client()
+    assert kept.owing() == []
+    assert kept.ask("xml").receipt.body.seq == 1
+
+
+def test_a_spent_budget_says_when_it_renews(bench: Any) -> None:
+    async def run() -> None:
+        async with AsyncClient(bench.client()) as client:
+            window = client.client.ask("json").record.signed.request.window
+            assert window == "w1"
+            with pytest.raises(BudgetError) as spent:
+                [one async for one in client.ask_many(["json"] * 9)]
+            assert spent.value.renews_at == bench.provider.manifest.policy.closes
+
+    asyncio.run(run())
+
+
+class Account:
+    """Stands for a client with one thread: counts who asks at the same time."""
+
+    def __init__(self, together: list[int], go: threading.Event | None = None) -> None:
+        self.asked: list[str] = []
+        self._together, self._go = together, go
+
+    def ask(self, text: str) -> Any:
+        self._together[0] += 1
+        self._together[1] = max(self._together)
+        if self._go is not None:
+            assert self._go.wait(20)
+        else:
+            time.sleep(0.02)
+        self.asked.append(text)
+        self._together[0] -= 1
+        return text
+
+    def close(self) -> None:
+        pass
+
+
+def pool_of(*accounts: Any) -> Pool:
+    return Pool([AsyncClient(one) for one in accounts])
+
+
+def test_a_pool_asks_as_many_at_a_time_as_it_has_accounts() -> None:
+    together = [0, 0]
+    accounts = [Account(together) for _ in range(3)]
+    texts = [f"question {i}" for i in range(9)]
+
+    async def run() -> None:
+        async with pool_of(*accounts) as pool:
+            assert pool.coalition == 3
+            assert await pool.ask_many(texts) == texts
+
+    asyncio.run(run())
+    assert together == [0, 3]
+    assert sorted(t for a in accounts for t in a.asked) == texts
+    with pytest.raises(ConfigurationError, match="at least one"):
+        Pool([])
+
+
+def test_a_pool_keeps_a_question_with_its_account() -> None:
+    go, together = threading.Event(), [0, 0]
+    accounts = [Account(together, go), Account(together, go)]
+
+    async def run() -> None:
+        async with pool_of(*accounts) as pool:
+            with pytest.raises(TransportError):
+                await pool.ask("json", timeout=0.01)
+            waiting = [asyncio.ensure_future(pool.ask(text)) for text in ("json", "xml")]
+            await asyncio.sleep(0.01)
+            go.set()
+            assert await asyncio.gather(*waiting) == ["json", "xml"]
+
+    asyncio.run(run())
+    assert sorted(len(one.asked) for one in accounts) == [1, 1], "the account under way was not given a second one"
+
+
+def test_waits_double_and_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying.random, "uniform", lambda low, high: high)
+    assert list(Retries(5, 1.0, 3.0).waits()) == [1.0, 2.0, 3.0, 3.0]
+    assert list(Retries(1).waits()) == []
+    refused: list[Callable[[], Retries]] = [lambda: Retries(0), lambda: Retries(2, -1.0), lambda: Retries(2, 5.0, 1.0)]
+    for make in refused:
+        with pytest.raises(ConfigurationError, match="attempts >= 1"):
+            make()
