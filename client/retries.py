@@ -32,7 +32,7 @@ class Retries:
         """Seconds to wait before each call but the first."""
         wait = self.first
         for _ in range(self.attempts - 1):
-            yield random.uniform(0, wait)  # noqa: S311 - no secret
+            yield random.uniform(0, wait)
             wait = min(2 * wait, self.most)
 
     @staticmethod
