@@ -5,36 +5,27 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name
 from ragseal.client.folder import need
+from ragseal.client.gateway.commands import gateway, mcp
+from ragseal.client.options import STATE, connected, connection, key_of
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
-from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, state_folder, tell_result, version
+from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
 
 if TYPE_CHECKING:
-    from ragseal.client.client import Client
     from ragseal.client.result import Opened, Owed, Result
     from ragseal.runtime.metadata import Plain
 
 BREAKS = "\n\t"  #: that a text may hold when it is shown
-PATIENCE = 2.0  #: seconds of silence before progress is shown
-
-STATE = state_folder("RAGSEAL_CLIENT_STATE", "account", "This account's folder: key, pins, receipts, evidence")
-LOG_KEY = click.option(
-    "--log-key", metavar="NAME+ID+BASE64", help="The log's verifier key as the provider publishes it; pinned once."
-)
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
@@ -86,53 +77,6 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
     )
 
 
-def connection(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of commands that talk to a provider."""
-    options: list[Callable[..., Any]] = [
-        STATE,
-        click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves."),
-        click.option("--ledger", metavar="HOST:PORT", help="Where the ledger is read; by default at the provider."),
-        LOG_KEY,
-        click.option("--provider-key", metavar="HEX", help="The provider's public key; else the first seen is pinned."),
-        click.option("--auditor-key", metavar="HEX", help="Ask only in windows that name this auditor; else in any."),
-        click.option(
-            "--witness-policy",
-            type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            metavar="FILE",
-            help="Ask only in windows whose opening a quorum of this file's witnesses cosigned (C2SP tlog-policy).",
-        ),
-        click.option(
-            "--embedder",
-            default="minilm",
-            show_default=True,
-            help='"minilm", "sentence-transformers:NAME", "declared:PROVIDER/MODEL@DIMENSION", or "none": the provider '
-            "embeds, and records say unchecked.",
-        ),
-        client_tls,
-        click.option("--timeout", default=60.0, show_default=True, help="Seconds for one call."),
-        JSON,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-@contextmanager
-def _connected(
-    directory: Path, provider: str, provider_key: str | None, auditor_key: str | None, embedder: str, **rest: Any
-) -> Iterator[Client]:
-    from ragseal.client.client import Client  # loads numpy and gRPC: only where they are needed
-
-    expected = None if provider_key is None else _key(provider_key)
-    auditor = None if auditor_key is None else _key(auditor_key)
-    model = None if embedder == "none" else embedder
-    with (
-        _progress(f"asking {provider}"),
-        Client(provider, directory, embedder=model, provider_key=expected, auditor_key=auditor, **rest) as client,
-    ):
-        yield client
-
-
 @main.command()
 @click.argument("text")
 @connection
@@ -140,7 +84,7 @@ def ask(text: str, as_json: bool, **where: Any) -> None:
     """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
-    with _connected(**where) as client:
+    with connected(**where) as client:
         result = client.ask(text)
         owing = client.owing()
     _show(result, as_json)
@@ -166,7 +110,7 @@ def resume(again: bool, as_json: bool, **where: Any) -> None:
     A request that the provider refuses after the end of its window is given up: the provider has no record of it, or
     says so. Ask the question again in a later window; the signed request is kept.
     """
-    with _connected(**where) as client:
+    with connected(**where) as client:
         found = client.resume(again=again)
     for result in found.results:
         _show(result, as_json)
@@ -340,7 +284,7 @@ def _pins(directory: Path, log_key: str | None, provider_key: str | None) -> tup
         raise ConfigurationError("give --log-key, or --state with an account that has pinned one")
     if provider_key is None and (directory / "provider.pub").exists():
         provider_key = need(directory / "provider.pub").decode("utf-8", "replace").strip()
-    return NoteVerifier.from_vkey(log_key), None if provider_key is None else _key(provider_key)
+    return NoteVerifier.from_vkey(log_key), None if provider_key is None else key_of(provider_key)
 
 
 def _manifest_of(file: Path) -> Path:
@@ -354,37 +298,8 @@ def _manifest_of(file: Path) -> Path:
     return max(beside, key=lambda path: len(path.stem))
 
 
-def _key(text: str) -> bytes:
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != 32:
-        raise ConfigurationError("--provider-key: expected 64 hexadecimal digits")
-    return key
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[None]:
-    """After two seconds of silence say on stderr that work goes on, and for how long."""
-    done, began = Event(), time.monotonic()
-
-    def watch() -> None:
-        if done.wait(PATIENCE):
-            return
-        console = Console(stderr=True)
-        with console.status(what) as status:
-            while not done.wait(1.0):
-                status.update(f"{what}: {time.monotonic() - began:.0f} s")
-
-    watcher = Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-
+main.add_command(gateway)
+main.add_command(mcp)
 
 if __name__ == "__main__":
     main()

@@ -137,6 +137,10 @@ class AsyncClient:
         """As :meth:`ragseal.client.client.Client.resume`."""
         return await self._run(lambda: self._client.resume(again=again))
 
+    async def tenant(self) -> str:
+        """As :meth:`ragseal.client.client.Client.tenant`."""
+        return await self._run(self._client.tenant)
+
     async def owing(self) -> list[str]:
         """As :meth:`ragseal.client.client.Client.owing`."""
         return await self._run(self._client.owing)

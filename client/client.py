@@ -172,6 +172,12 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def tenant(self) -> str:
+        """Whose documents this account searches in the window of now.  Raises as :meth:`ask`, but asks nothing."""
+        with self._mutex:
+            self._check_open()
+            return self._window()[0].account.tenant
+
     # --- asking ---
 
     def ask(self, text: str) -> Result:

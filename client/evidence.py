@@ -47,13 +47,16 @@ class Evidence:
         except (ConfigurationError, TransportError):
             raise
         except AuditError as error:
+            name = ""
             try:
                 where = self._save(error)
             except OSError as trouble:
                 note = f"the evidence could NOT be saved: {trouble.strerror}"
             else:
-                note = f"evidence saved in {where}"
-            raise type(error)(f"{error} ({note})") from error
+                note, name = f"evidence saved in {where}", where.name
+            refused = type(error)(f"{error} ({note})")
+            refused.evidence = name
+            raise refused from error
 
     def _save(self, error: AuditError) -> Path:
         now = datetime.fromtimestamp(self._clock(), UTC)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gateway's routes (Starlette) and who may call them.
+
+Every request shows the gateway's key (``Authorization: Bearer``), names this machine as its host and comes from no web
+page: else any page that is open in a browser on this machine could ask with the account's key.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ragseal.client.gateway.search import Search, openai_form, own_form
+from ragseal.client.receipts import KeptReceipt
+from ragseal.client.result import Result
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
+
+MAX_BODY = 1 << 20  #: bytes of a request
+MOST_WAITING = 64  #: searches under way; a further one is told to come back
+SOON = 5  #: seconds after which to come back where nothing better is known
+
+OWN = frozenset({"query", "max_num_results", "filters", "ranking_options"})
+OPENAI = OWN | {"rewrite_query"}
+
+log = logging.getLogger("ragseal.gateway")
+
+
+class Asks(Protocol):
+    """An AsyncClient, or a pool of them."""
+
+    async def ask(self, text: str, timeout: float | None = None) -> Result: ...
+
+
+class Gateway:
+    """What the routes need of the account."""
+
+    def __init__(
+        self,
+        asks: Asks,
+        tenant: str,
+        receipts: Callable[[str | None], list[KeptReceipt]],
+        timeout: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """
+        Args:
+            tenant: of the account; the only vector store that there is.
+            receipts: the kept answers of a window, of every window where it is None.
+            timeout: seconds that one query may take.
+        """
+        self.asks, self.tenant, self.receipts, self.timeout, self.clock = asks, tenant, receipts, timeout, clock
+        self._waiting = 0
+
+    async def search(self, search: Search) -> list[Result]:
+        """Ask its queries, one after another."""
+        if self._waiting >= MOST_WAITING:
+            raise TransportError(f"{MOST_WAITING} searches are under way: try again in {SOON} s")
+        self._waiting += 1
+        try:
+            return [await self.asks.ask(query, self.timeout) for query in search.queries]
+        finally:
+            self._waiting -= 1
+
+    def refusal(self, error: AuditError) -> JSONResponse:
+        """An error in OpenAI's form, which this gateway's own routes use as well."""
+        status, kind, headers = 502, "check_failed", {}
+        if isinstance(error, EncodingError) and not error.evidence:
+            status, kind = 400, "invalid_request_error"
+        elif isinstance(error, ConfigurationError):
+            status, kind = 500, "configuration_error"
+        elif isinstance(error, BudgetError):
+            wait = SOON if error.renews_at is None else max(1, int(error.renews_at - self.clock()) + 1)
+            status, kind, headers = 429, "insufficient_quota", {"Retry-After": str(wait)}
+        elif isinstance(error, TransportError):
+            status, kind, headers = 503, "provider_unreachable", {"Retry-After": str(SOON)}
+        body = {"message": str(error), "type": kind, "code": type(error).__name__, "param": None}
+        if error.evidence:
+            body["evidence"] = error.evidence
+        return JSONResponse({"error": body}, status, headers)
+
+
+async def _json(request: Request) -> object:
+    """A body of at most MAX_BODY bytes as JSON."""
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > MAX_BODY:
+            raise EncodingError(f"a request has at most {MAX_BODY} bytes")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise EncodingError("the body is not JSON") from None
+
+
+class Guard:
+    """Refuses who may not ask, before anything is read."""
+
+    def __init__(self, app: ASGIApp, key: str, hosts: frozenset[str]) -> None:
+        """``hosts``: values of the Host header under which this gateway is called."""
+        self._app, self._key, self._hosts = app, key.encode(), hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise ConfigurationError("this gateway speaks HTTP only")
+        headers = Headers(scope=scope)
+        refused = self._refused(headers)
+        if refused is None:
+            await self._app(scope, receive, send)
+            return
+        status, message = refused
+        challenge = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        body = {"message": message, "type": "invalid_request_error", "code": "refused", "param": None}
+        await JSONResponse({"error": body}, status, challenge)(scope, receive, send)
+
+    def _refused(self, headers: Headers) -> tuple[int, str] | None:
+        if headers.get("host", "").lower() not in self._hosts:
+            return 421, "this gateway does not go by that name: call it as it was told to listen, or add --host NAME"
+        if "origin" in headers or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return 403, "this gateway answers programs, not web pages"
+        kind, _, shown = headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not hmac.compare_digest(shown.strip().encode(), self._key):
+            return 401, "show the gateway's key, in gateway.key of the account's folder: Authorization: Bearer KEY"
+        return None
+
+
+def make_app(
+    gateway: Gateway,
+    key: str,
+    hosts: frozenset[str],
+    mcp: tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[Any]]] | None = None,
+) -> ASGIApp:
+    """The application.
+
+    Args:
+        key: that every request has to show.
+        hosts: Host headers that are served.
+        mcp: the application behind ``/mcp``, and what has to be open while it serves.
+    """
+
+    async def refusing(call: Callable[[Request], Any], request: Request) -> JSONResponse:
+        try:
+            return JSONResponse(await call(request))
+        except AuditError as error:
+            return gateway.refusal(error)
+        except ClientDisconnect:
+            return JSONResponse({}, 400)
+        except Exception as error:  # what is asked and answered stays out of logs
+            log.error("a request failed: %s", type(error).__name__)
+            return gateway.refusal(ConfigurationError("the gateway failed: see its log"))
+
+    async def own(request: Request) -> dict[str, Any]:
+        search = Search.of(await _json(request), OWN)
+        return own_form(search, await gateway.search(search))
+
+    async def openai(request: Request) -> dict[str, Any]:
+        search = Search.of(await _json(request), OPENAI)
+        return openai_form(search, await gateway.search(search))
+
+    async def search(request: Request) -> JSONResponse:
+        return await refusing(own, request)
+
+    async def store(request: Request) -> JSONResponse:
+        if request.path_params["tenant"] != gateway.tenant:
+            body = {
+                "message": f"this account searches {gateway.tenant!r} alone", "type": "invalid_request_error",
+                "code": "not_found", "param": "vector_store_id",
+            }  # fmt: skip
+            return JSONResponse({"error": body}, 404)
+        answer = await refusing(openai, request)
+        # said where OpenAI's clients show it: these options choose among what came back, and find nothing else
+        answer.headers["Ragseal-Filters"] = "applied-to-the-answer"
+        return answer
+
+    def receipt(request: Request) -> JSONResponse:
+        """Blocking, and so called in a thread: receipts are files."""
+        seq, window = request.path_params["seq"], request.query_params.get("window")
+        try:
+            found = [one for one in gateway.receipts(window) if one.answer.receipt.body.seq == seq]
+        except AuditError as error:
+            return gateway.refusal(error)
+        if not found:
+            body = {"message": "no such receipt", "type": "invalid_request_error", "code": "not_found", "param": "seq"}
+            return JSONResponse({"error": body}, 404)
+        one = found[-1]
+        return JSONResponse(
+            {
+                "window": one.window.manifest.window,
+                "seq": seq,
+                "ledger_index": one.answer.receipt.body.index,
+                "digest": one.answer.receipt.digest().hex(),
+                **{
+                    name: base64.b64encode(data).decode()
+                    for name, data in (
+                        ("receipt", one.answer.receipt.encode()),
+                        ("record", one.answer.record.encode()),
+                        ("manifest", one.window.signed.encode()),
+                    )
+                },
+            }
+        )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if mcp is None:
+            yield
+            return
+        async with mcp[1]():
+            yield
+
+    routes = [
+        Route("/v1/search", search, methods=["POST"]),
+        Route("/v1/vector_stores/{tenant}/search", store, methods=["POST"]),
+        Route("/v1/receipts/{seq:int}", receipt, methods=["GET"]),
+    ]
+    if mcp is not None:
+        routes.append(Mount("/", app=mcp[0]))
+    return Guard(Starlette(routes=routes, lifespan=lifespan), key, hosts)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-client gateway`` and ``ragseal-client mcp``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ragseal.client.folder import need
+from ragseal.client.options import connection, make_client
+from ragseal.client.receipts import KeptReceipt, kept
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.durable import write_durably
+from ragseal.runtime.terminal import server_tls
+from ragseal.runtime.tls import ServerTls, is_loopback
+
+if TYPE_CHECKING:
+    from ragseal.client.gateway.app import Gateway
+
+KEY_FILE = "gateway.key"
+KEY_VARIABLE = "RAGSEAL_GATEWAY_KEY"
+LEAST_KEY = 20  #: characters
+WAY_OUT = "the gateway needs more packages: pip install 'ragseal[gateway]'"
+
+
+def gateway_key(directory: Path) -> tuple[str, str]:
+    """The key that callers show, made at first, and where it stands.
+
+    Raises:
+        ConfigurationError: a key that is too short to be secret, or a folder that cannot be written.
+    """
+    named = os.environ.get(KEY_VARIABLE)
+    path = directory / KEY_FILE
+    if named is None and not path.exists():
+        write_durably(path, f"{secrets.token_urlsafe(32)}\n".encode(), mode=0o600)
+    key = (need(path).decode("ascii", "replace") if named is None else named).strip()
+    where = str(path) if named is None else f"${KEY_VARIABLE}"
+    if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable():
+        raise ConfigurationError(f"the key in {where} needs at least {LEAST_KEY} printable ASCII characters: remove it")
+    return key, where
+
+
+def _listening(address: str, own: ServerTls) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigurationError(f"{address!r} is not an address: expected host:port, such as 127.0.0.1:7805")
+    own.credentials()  # says what is wrong with the files
+    if own.certificate is None and not own.plain and not is_loopback(host):
+        raise ConfigurationError(
+            f"will not serve {address} in the clear: queries, answers and the key would be read on the way; give TLS "
+            "files, use a loopback address, or say --listen-plain"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def hosts_of(host: str, port: int, named: Sequence[str]) -> frozenset[str]:
+    """Host headers under which a gateway at this address is called."""
+    own = [f"[{host}]" if ":" in host else host, *named]
+    if is_loopback(host):
+        own += ["localhost", "127.0.0.1", "[::1]"]
+    return frozenset(name.lower() for one in own for name in (one, f"{one}:{port}"))
+
+
+@asynccontextmanager
+async def _gateway(where: dict[str, Any], directory: Path, timeout: float) -> AsyncIterator[Gateway]:
+    try:
+        from ragseal.client.gateway.app import Gateway
+    except ImportError as error:
+        raise ConfigurationError(f"{WAY_OUT} ({error})") from None
+    from ragseal.client.asynchronous import AsyncClient
+    from ragseal.client.retries import Retries
+
+    def receipts(window: str | None) -> list[KeptReceipt]:
+        return kept(directory, window)
+
+    client = await asyncio.to_thread(lambda: make_client(directory=directory, timeout=timeout, **where))
+    async with AsyncClient(client, Retries()) as asks:
+        yield Gateway(asks, await asks.tenant(), receipts, 2 * timeout)
+
+
+@click.command()
+@click.option("--listen", default="127.0.0.1:7805", show_default=True, metavar="HOST:PORT")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name that this gateway is called by.")
+@server_tls
+@connection
+def gateway(
+    listen: str, hosts: tuple[str, ...], own: ServerTls, directory: Path, timeout: float, as_json: bool, **where: Any
+) -> None:
+    """Serve checked retrieval to programs on this machine: OpenAI's vector stores, a plain form, and MCP.
+
+    \b
+      POST /v1/vector_stores/TENANT/search    as OpenAI's clients call it (base_url=http://127.0.0.1:7805/v1)
+      POST /v1/search                         {"query": "...", "max_num_results": 10}
+      GET  /v1/receipts/SEQ?window=W          the signed receipt of an answer
+      /mcp                                    the tool `search`, over streamable HTTP
+
+    Callers show the key that is made in the account's folder (gateway.key), as a bearer token.
+    Each query costs one of the account's; filters and thresholds choose among what came back.
+    """
+    name, port = _listening(listen, own)
+    key, kept_in = gateway_key(directory)
+    asyncio.run(_serve(name, port, key, kept_in, hosts, own, directory, timeout, as_json, where))
+
+
+async def _serve(
+    name: str,
+    port: int,
+    key: str,
+    kept_in: str,
+    hosts: tuple[str, ...],
+    own: ServerTls,
+    directory: Path,
+    timeout: float,
+    as_json: bool,
+    where: dict[str, Any],
+) -> None:
+    async with _gateway(where, directory, timeout) as serves:
+        try:
+            import uvicorn
+
+            from ragseal.client.gateway.app import make_app
+            from ragseal.client.gateway.tools import mcp_app
+        except ImportError as error:
+            raise ConfigurationError(f"{WAY_OUT} ({error})") from None
+        import socket
+
+        family = socket.AF_INET6 if ":" in name else socket.AF_INET
+        try:
+            listener = socket.create_server((name, port), family=family)
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen on {name}:{port}: {error.strerror or error}") from None
+        with listener:
+            at = listener.getsockname()[1]
+            scheme = "http" if own.certificate is None else "https"
+            shown = f"[{name}]" if ":" in name else name
+            url = f"{scheme}://{shown}:{at}"
+            if as_json:
+                from ragseal.runtime.terminal import tell_result
+
+                tell_result(True, {"url": url, "tenant": serves.tenant, "key": kept_in}, "")
+            else:
+                click.echo(f"{url} searches {serves.tenant}; callers show the key in {kept_in}; Ctrl-C ends it")
+            allowed = hosts_of(name, at, hosts)
+            config = uvicorn.Config(
+                make_app(serves, key, allowed, mcp_app(serves, allowed)),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                limit_concurrency=256,
+                timeout_keep_alive=30,
+                ssl_certfile=own.certificate,
+                ssl_keyfile=own.key,
+                ssl_ca_certs=None if own.clients is None else str(own.clients),
+                ssl_cert_reqs=0 if own.clients is None else 2,  # ssl.CERT_NONE, ssl.CERT_REQUIRED
+            )
+            await uvicorn.Server(config).serve(sockets=[listener])
+
+
+@click.command()
+@connection
+def mcp(directory: Path, timeout: float, as_json: bool, **where: Any) -> None:
+    """Speak the Model Context Protocol on standard input and output: how agents' hosts start a tool."""
+
+    async def run() -> None:
+        async with _gateway(where, directory, timeout) as serves:
+            try:
+                from ragseal.client.gateway.tools import make_tools
+            except ImportError as error:
+                raise ConfigurationError(f"{WAY_OUT} ({error})") from None
+            await make_tools(serves).run_stdio_async()
+
+    asyncio.run(run())
