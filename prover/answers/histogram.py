@@ -23,7 +23,7 @@ Votes = tuple[frozenset[str], ...]  #: of each document the keywords of its answ
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of keywords and their order statistics; a word that no answer holds counts 0, as does a rank behind all."""
+    """Counts of keywords and their order statistics; a word that no answer holds counts 0, and so do further ranks."""
 
     documents: int  #: N
     counts: tuple[tuple[str, int], ...]  #: by word, each 1 to N
