@@ -37,7 +37,7 @@ def read_questions(path: Path, most: int | None = None) -> tuple[Asked, ...]:
     try:
         if path.stat().st_size > MAX_FILE:
             raise ConfigurationError(f"{path} has more than {MAX_FILE >> 20} MiB: split it")
-        found = []
+        found: list[Asked] = []
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 if most is not None and len(found) == most:

@@ -46,7 +46,9 @@ class Remembering:
                 self._held[role, text] = row
             if progress is not None:
                 progress(at + len(some), len(new))
-        return np.array([self._held[role, text] for text in texts], dtype=np.float32).reshape(len(texts), -1)
+        return np.array([self._held[role, text] for text in texts], dtype=np.float32).reshape(
+            len(texts), self.dimension
+        )
 
 
 class Index:

@@ -61,12 +61,15 @@ class Plan:
         return max(self.ensemble, *self.ensembles)
 
     def cells(self) -> list[Cell]:
-        plain = [{"method": name, "documents": self.ensemble} for name in ("no retrieval", "plain retrieval", "KSA")]
-        private = [
+        plain: list[Cell] = [
+            {"method": name, "documents": self.ensemble} for name in ("no retrieval", "plain retrieval", "KSA")
+        ]
+        private: list[Cell] = [
             {"method": "DP-KSA", "accountant": a, "epsilon": e, "documents": self.ensemble}
             for a in self.accountants for e in self.epsilons
         ]  # fmt: skip
-        sizes = [{"method": "KSA", "documents": n} for n in self.ensembles if n != self.ensemble] + [
+        sizes: list[Cell] = [{"method": "KSA", "documents": n} for n in self.ensembles if n != self.ensemble]
+        sizes += [
             {"method": "DP-KSA", "accountant": self.accountants[-1], "epsilon": EPSILON, "documents": n}
             for n in self.ensembles
         ]
