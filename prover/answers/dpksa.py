@@ -27,9 +27,9 @@ from ragseal.prover.answers.stream import Stream
 #: ``retrieve(question, n)``: the n nearest documents, or all there are.
 Retrieve = Callable[[str, int], Sequence[str]]
 
-#: ``key(account, count)``: of the noise of an account's count-th answer, see
+#: ``key(account, count, question)``: of the noise of an account's count-th answer, see
 #: :func:`ragseal.prover.answers.stream.answer_key`.
-Key = Callable[[str, int], bytes]
+Key = Callable[[str, int, str], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class PrivateAnswers:
         answers = answer_each(self._generator, question, documents, progress)
         histogram = keyword_histogram(question, answers.texts, self._stop_words)
         count = self._budget.spend(account)
-        released = release(histogram, self._policy.ks, self._cost, Stream(self._key(account, count)))
+        released = release(histogram, self._policy.ks, self._cost, Stream(self._key(account, count, question)))
         return PrivateAnswer(final_answer(self._generator, question, released.words, without), released, answers.failed)
 
 

@@ -18,7 +18,7 @@ _LABEL = b"ragseal/private-answer/"
 _BLOCK = 512  #: bits of one HMAC
 
 
-def answer_key(seed: tuple[int, int], beacon: int, window: bytes, account: str, count: int) -> bytes:
+def answer_key(seed: tuple[int, int], beacon: int, window: bytes, account: str, count: int, question: str) -> bytes:
     """The key of one answer, 32 bytes.
 
     Args:
@@ -28,8 +28,9 @@ def answer_key(seed: tuple[int, int], beacon: int, window: bytes, account: str, 
             would be one noise for both.
         account: who asks.
         count: which of its questions this is, counted by its budget: no two have the same.
+        question: what is asked, so that a budget which is forgotten lets nobody see one noise under two questions.
     """
-    ctx = tagged_element("private-answer", window, account.encode(), count.to_bytes(8, "big"))
+    ctx = tagged_element("private-answer", window, account.encode(), count.to_bytes(8, "big"), question.encode())
     return noise_key(seed, beacon, ctx).to_bytes(KEY_BYTES, "big")
 
 

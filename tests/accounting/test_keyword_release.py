@@ -199,7 +199,7 @@ def test_losses_of_the_test_are_those_of_the_worst_neighbours_and_no_more(cost: 
     alike = [(law(g, "a"), law(h, "a")) for g in range(60) for h in range(max(0, g - SHIFT), g + SHIFT + 1)]
     unlike = [(law(g, "a"), law(h, "b")) for g in range(SHIFT + 1) for h in range(SHIFT + 1)]
     atoms = replace(cost, epsilon_k=Fraction(0)).atoms
-    for epsilon in (0.0, 0.3, 1.0, 2.0, 3.0, 5.0):
+    for epsilon in (-3.0, -1.0, -0.05, 0.0, 0.3, 1.0, 2.0, 3.0, 5.0):
         counted = [m * -math.expm1(epsilon - x) for m, x in zip(atoms.mass, atoms.loss, strict=True) if x > epsilon]
         worst = max(delta_between(a, b, epsilon) for a, b in alike + unlike)
         assert worst == pytest.approx(math.fsum(counted) + cost.failure, rel=1e-9)

@@ -38,7 +38,7 @@ class Echo:
         return " ".join([*contexts, *keywords]) or NOTHING
 
 
-def key(account: str, count: int) -> bytes:
+def key(account: str, count: int, question: str = "") -> bytes:
     return hashlib.sha256(f"{account} {count}".encode()).digest()
 
 
@@ -115,16 +115,16 @@ def test_without_agreement_the_answer_is_that_without_documents() -> None:
 
 
 def test_an_answer_draws_noise_of_its_own() -> None:
-    keys: list[tuple[str, int]] = []
+    keys: list[tuple[str, int, str]] = []
 
-    def noted(account: str, count: int) -> bytes:
-        keys.append((account, count))
+    def noted(account: str, count: int, question: str) -> bytes:
+        keys.append((account, count, question))
         return key(account, count)
 
     asked = PrivateAnswers(Echo(), lambda _, n: DOCUMENTS[:n], POLICY, Budget(2), noted)
     for account in ("ann", "bob", "ann"):
         asked.answer(account, "who?")
-    assert keys == [("ann", 1), ("bob", 1), ("ann", 2)]
+    assert keys == [("ann", 1, "who?"), ("bob", 1, "who?"), ("ann", 2, "who?")]
 
 
 def test_a_question_past_the_budget_is_refused_before_anybody_is_asked() -> None:

@@ -67,10 +67,10 @@ def test_integers_below_a_bound_are_uniform() -> None:
 
 
 def test_a_key_differs_with_each_thing_that_it_is_of() -> None:
-    asked = ((1, 2), 3, b"window", "ann", 1)
-    others = [((2, 1), 3, b"window", "ann", 1), ((1, 2), 4, b"window", "ann", 1), ((1, 2), 3, b"windox", "ann", 1),
-              ((1, 2), 3, b"window", "bob", 1), ((1, 2), 3, b"window", "ann", 2),
-              ((1, 2), 3, b"windo", "wann", 1)]  # fmt: skip
+    asked = ((1, 2), 3, b"window", "ann", 1, "who?")
+    others = [((2, 1), *asked[1:]), ((1, 2), 4, *asked[2:]), ((1, 2), 3, b"windox", "ann", 1, "who?"),
+              ((1, 2), 3, b"window", "bob", 1, "who?"), ((1, 2), 3, b"window", "ann", 2, "who?"),
+              ((1, 2), 3, b"windo", "wann", 1, "who?"), ((1, 2), 3, b"window", "ann", 1, "why?")]  # fmt: skip
     keys = {answer_key(*one) for one in [asked, asked, *others]}
     assert len(keys) == 1 + len(others)
     assert {len(key) for key in keys} == {32}
