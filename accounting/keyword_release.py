@@ -225,7 +225,9 @@ def cost_for(
     low = _last(
         low, math.log(max(4 * epsilon, 1e-3)), 24, lambda x: _keeps(at(x).renyi_epsilon, queries, delta, epsilon)
     )
-    if exact:  # which is below the Renyi bound, and not far below
+    if exact:  # which is below the Renyi bound, and not far below; the promise rests on no such experience
+        while not _keeps(at(low).epsilon, queries, delta, epsilon):
+            low -= 0.1
         low = _last(low, low + math.log(4), 8, lambda x: _keeps(at(x).epsilon, queries, delta, epsilon))
     return at(low)
 

@@ -95,6 +95,15 @@ def test_exact_losses_are_below_the_renyi_bound_and_not_far_below(queries: int) 
         assert math.log(moment) / (order - 1) <= cost.renyi(order) * (1 + 1e-9)
 
 
+def test_finite_losses_have_both_masses_but_for_failures() -> None:
+    for cost in (COST, ReleaseCost(Fraction(1, 3), Fraction(59, 8), 9)):
+        atoms, test = cost.atoms, replace(cost, epsilon_k=Fraction(0)).atoms
+        assert atoms.mass.sum() == pytest.approx(1 - cost.failure, rel=1e-9)
+        assert (atoms.mass * [math.exp(-x) for x in atoms.loss]).sum() == pytest.approx(1 - cost.failure, rel=1e-9)
+        assert atoms.loss.max() == pytest.approx(float(cost.epsilon_k) + test.loss.max())
+        assert atoms.loss.min() == pytest.approx(test.loss.min() - float(cost.epsilon_k))
+
+
 def test_failures_that_take_all_of_delta_leave_no_epsilon() -> None:
     cost = ReleaseCost(Fraction(1, 8), Fraction(16), threshold_for(Fraction(16), Fraction(1, 1000)))
     assert cost.failure == pytest.approx(7.6e-4, rel=0.3)
