@@ -29,7 +29,7 @@ def private_answers(texts: Sequence[str], generator: Generator | None = None) ->
 
     The seed lives as long as the process, and so does the budget: to keep them, store the seed and ``Budget.spent()``.
     """
-    embedder = load_embedder()
+    embedder = load_embedder(threads=1)  # sentences of one document at a time: threads would wait for each other
     rows = quantise(embedder.embed(texts)).astype(np.int32)
     index = tagged_hash("example-index", *(text.encode() for text in texts))
     seed = (secrets.randbits(128), secrets.randbits(128))

@@ -37,10 +37,12 @@ def test_one_window_ends_in_pass(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert shown.count(" ok\n") == 11
 
 
-def test_private_answers_are_what_texts_agree_on_and_end_with_the_budget() -> None:
+def test_private_answers_are_what_texts_agree_on_and_end_with_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    from examples import private_answers as example
     from examples.private_answers import POLICY, private_answers
 
-    texts = [f"Week {week}. Ada Tavner was in the chair." for week in range(POLICY.documents - 1)]
+    monkeypatch.setattr(example, "POLICY", replace(POLICY, documents=12, exact=False))  # the same, sooner
+    texts = [f"Week {week}. Ada Tavner was in the chair." for week in range(14)]
     answers = private_answers([*texts, "Week 59. Bo Lindqvist was in the chair."])
     shown = {answers.answer("ann", "Who was in the chair?").text for _ in range(POLICY.n_max)}
     assert shown <= {"Nothing is known about this.", *("ada, tavner", "ada", "tavner", "ada, tavner, week")}
