@@ -10,6 +10,7 @@ import pytest
 
 from examples import audit_offline
 from ragseal.backends.group import available
+from ragseal.kernel.errors import BudgetError
 from ragseal.verifier.evidence import Undecided
 from tests.simulator import NOW, SimulatedEvidence, World
 
@@ -20,7 +21,7 @@ def test_every_example_is_listed_and_tested() -> None:
     found = {path.stem for path in (ROOT / "examples").glob("*.py")}
     listed = (ROOT / "examples" / "README.md").read_text()
     assert all(f"({name}.py)" in listed for name in found)
-    assert found == {"one_window", "in_memory", "ask", "langchain", "audit_offline"}
+    assert found == {"one_window", "in_memory", "ask", "langchain", "audit_offline", "private_answers"}
 
 
 @pytest.mark.slow
@@ -34,6 +35,19 @@ def test_one_window_ends_in_pass(tmp_path: Path, capsys: pytest.CaptureFixture[s
     shown = capsys.readouterr().out
     assert "receipt   record 0" in shown
     assert shown.count(" ok\n") == 11
+
+
+def test_private_answers_are_what_texts_agree_on_and_end_with_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    from examples import private_answers as example
+    from examples.private_answers import POLICY, private_answers
+
+    monkeypatch.setattr(example, "POLICY", replace(POLICY, documents=12, exact=False))  # the same, sooner
+    texts = [f"Week {week}. Ada Tavner was in the chair." for week in range(14)]
+    answers = private_answers([*texts, "Week 59. Bo Lindqvist was in the chair."])
+    shown = {answers.answer("ann", "Who was in the chair?").text for _ in range(POLICY.n_max)}
+    assert shown <= {"Nothing is known about this.", *("ada, tavner", "ada", "tavner", "ada, tavner, week")}
+    with pytest.raises(BudgetError, match="ask again in the next one"):
+        answers.answer("ann", "Who was in the chair?")
 
 
 def test_an_audit_is_replayed_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
