@@ -41,7 +41,8 @@ class Item:
     incorrect: frozenset[str]  #: all others
     golden: tuple[str, ...]  #: contexts that answer the question
     attacks: tuple[str, ...]  #: contexts that the attacker writes
-    keywords: tuple[str, ...]  #: words that only an attack text brings into an answer; none for silver noise
+    keywords: tuple[str, ...]  #: what only an attack text brings into an answer; none for silver noise, or where a
+    #: record has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def _item(record: Any, task: str, where: str) -> Item:
         incorrect=incorrect,
         golden=_texts(record, "enhanced_contexts", where),
         attacks=_texts(record, f"enhanced_{task}_contexts", where),
-        keywords=() if task == NO_KEYWORDS else _texts(record, "attack_kws", where),
+        keywords=() if task == NO_KEYWORDS else _texts(record, "attack_kws", where, least=0),
     )
 
 
@@ -167,9 +168,9 @@ def _one(value: Any, what: str) -> str:
     return value.strip()
 
 
-def _texts(record: dict[str, Any], field: str, where: str) -> tuple[str, ...]:
+def _texts(record: dict[str, Any], field: str, where: str, least: int = 1) -> tuple[str, ...]:
     values = record.get(field)
-    if not isinstance(values, list) or not values:
+    if not isinstance(values, list) or len(values) < least:
         raise EncodingError(f"{where}: {field} is no list of texts")
     return tuple(_one(value, f"{where}: {field}[{i}]") for i, value in enumerate(values))
 

@@ -25,6 +25,11 @@ NEAR = 0.75  #: of the best product: what the stand-ins keep
 _CLAUSE = re.compile(r"(?<=[,;:，；：])\s*|(?<=[.!?])\s+|(?<=[。！？])")
 
 
+def clauses(text: str) -> list[str]:
+    """What commas, colons, semicolons and ends of sentences part, none of it blank."""
+    return [clause.strip() for clause in _CLAUSE.split(text) if clause.strip()]
+
+
 class Filter(Protocol):
     """Takes contexts away, or shortens them."""
 
@@ -74,9 +79,9 @@ class EmbeddedSKR:
     def keep(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
         if not passages:
             return []
-        clauses = [[c.strip() for c in _CLAUSE.split(p.text) if c.strip()] for p in passages]
-        products = iter(_products(self._embedder, question, [c for one in clauses for c in one]))
-        scored = [[(clause, next(products)) for clause in one] for one in clauses]
+        parts = [clauses(p.text) for p in passages]
+        products = iter(_products(self._embedder, question, [clause for one in parts for clause in one]))
+        scored = [[(clause, next(products)) for clause in one] for one in parts]
         best = max(product for one in scored for _, product in one)
         out = []
         for passage, one in zip(passages, scored, strict=True):
@@ -90,8 +95,8 @@ class ModelNLI:
     """Asks a chat model of every context whether it helps to answer."""
 
     SYSTEM = (
-        "You decide whether a text helps to answer a question: whether a part of the answer follows from it. Reply with "
-        "one word, yes or no."
+        "You decide whether a text helps to answer a question: whether a part of the answer follows from it. Reply "
+        "with one word, yes or no."
     )
 
     def __init__(self, chat: Chat) -> None:
@@ -112,8 +117,8 @@ class ModelSKR:
     """Asks a chat model to shorten every context to what the question needs."""
 
     SYSTEM = (
-        "You shorten a text to what is needed to answer a question. Copy the needed words without adding any; if nothing "
-        "is needed, reply with NOTHING."
+        "You shorten a text to what is needed to answer a question. Copy the needed words without adding any; if "
+        "nothing is needed, reply with NOTHING."
     )
 
     def __init__(self, chat: Chat) -> None:

@@ -32,8 +32,8 @@ class Strength:
     def check(self) -> None:
         if self.top < 1 or not 0 < self.share <= 1:
             raise ConfigurationError(
-                f"{self.top} contexts, a share of {self.share} of them the attacker's: at least one context and a share "
-                "above 0, at most 1"
+                f"{self.top} contexts, a share of {self.share} of them the attacker's: at least one context and a "
+                "share above 0, at most 1"
             )
 
 
@@ -55,8 +55,8 @@ def injected(item: Item, strength: Strength) -> tuple[str, ...]:
 
 
 def index_of(task: Task, stage: str, strength: Strength) -> list[str]:
-    """The contexts that are retrieved from: the clean index, and behind it every question's attack contexts if the index
-    is the stage."""
+    """The contexts that are retrieved from: the clean index; behind it every question's attack contexts if the index is
+    the stage."""
     added = [text for item in task.items for text in injected(item, strength)] if stage == INDEX else []
     return list(dict.fromkeys([*task.base, *added]))
 

@@ -77,9 +77,9 @@ class Chat(Protocol):
 
 
 SYSTEM = (
-    "You judge an answer to a question by numbered statements. Go by the answer alone, not by what you know. Reply with "
-    'JSON and nothing else: {"correct": [numbers of the statements that the answer bears out], "incorrect": [numbers of '
-    'those it speaks against]}. Leave out statements that the answer says nothing about.'
+    "You judge an answer to a question by numbered statements. Go by the answer alone, not by what you know. Reply "
+    'with JSON and nothing else: {"correct": [numbers of the statements that the answer bears out], "incorrect": '
+    "[numbers of those it speaks against]}. Leave out statements that the answer says nothing about."
 )
 
 
@@ -95,7 +95,9 @@ class ModelJudge:
 
     def judge(self, item: Item, answer: str) -> Judgement | None:
         statements = "\n".join(f"{number}. {text}" for number, text in item.options)
-        said = self._chat.complete(SYSTEM, f"Question: {item.question}\n\nAnswer: {answer}\n\nStatements:\n{statements}")
+        said = self._chat.complete(
+            SYSTEM, f"Question: {item.question}\n\nAnswer: {answer}\n\nStatements:\n{statements}"
+        )
         return read_judgement(said, {number for number, _ in item.options})
 
 

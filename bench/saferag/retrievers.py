@@ -62,7 +62,8 @@ class Ranked:
         self.contexts, self.scores = check_index(contexts), scores
 
     def order(self, question: str) -> list[int]:
-        return np.argsort(-self.scores(question), kind="stable").tolist()
+        found: list[int] = np.argsort(-self.scores(question), kind="stable").tolist()
+        return found
 
     def top(self, question: str, count: int) -> list[str]:
         check_count(self.contexts, count)
@@ -78,7 +79,7 @@ def check_index(contexts: Sequence[str]) -> Sequence[str]:
 def check_count(contexts: Sequence[str], count: int) -> None:
     if not 1 <= count <= len(contexts):
         raise ConfigurationError(
-            f"{count} contexts are to be retrieved from an index of {len(contexts)}: ask for fewer (--top), or give more"
+            f"{count} contexts are to be retrieved from an index of {len(contexts)}: ask for fewer (--top)"
         )
 
 
@@ -136,7 +137,7 @@ class Reranker(Protocol):
 
 
 class SentenceReranker:
-    """The embedded fall-back for a cross-encoder: the best product of the question with one of a context's sentences."""
+    """The embedded fall-back for a cross-encoder: the best product of the question with a sentence of the context."""
 
     name = "embedded fall-back: best sentence by the embedder"
 
@@ -145,9 +146,7 @@ class SentenceReranker:
 
     def scores(self, question: str, contexts: Sequence[str]) -> Sequence[float]:
         asked = rows_of(self._embedder, [question], "query")[0].astype(np.int64)
-        return [
-            float((rows_of(self._embedder, sentences(text)).astype(np.int64) @ asked).max()) for text in contexts
-        ]
+        return [float((rows_of(self._embedder, sentences(text)).astype(np.int64) @ asked).max()) for text in contexts]
 
 
 class CrossEncoderReranker:

@@ -2,15 +2,15 @@
 """ragseal's own retrieval in place of the dense retriever: noise over every slot, then the K largest, by the engine
 that serves accounts.
 
-Only what a prover needs besides is left out: no record, no proof.  Noise keys come from the bench's generator instead of
-the window's seed, coins too; scores, clip, noise table, selection, flags and the account's own ranking of the texts that
-it may read are those of an answer (SPEC M.5).
+Only what a prover needs besides is left out: no record, no proof.  Noise keys come from the bench's generator instead
+of the window's seed, coins too; scores, clip, noise table, selection, flags and the account's own ranking of the texts
+that it may read are those of an answer (SPEC M.5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
@@ -59,7 +59,7 @@ def mechanism(documents: int, window: tuple[float, float], returned: float = RET
         ConfigurationError: no class holds the documents, or the window is no interval of cosines.
     """
     lo, hi = (round(x * SCORE_UNIT**2) for x in window)
-    if not -SCORE_UNIT**2 <= lo < hi <= SCORE_UNIT**2:
+    if not -(SCORE_UNIT**2) <= lo < hi <= SCORE_UNIT**2:
         raise ConfigurationError(f"a score window is two cosines, the lower one first, not {window}")
     cls = load_classes()[smallest_class(max(LEAST_DOCUMENTS, documents))]
     budget = Budget(N_MAX, K_MAX, DELTA, UNSEEN)
@@ -98,14 +98,20 @@ class SealedIndex:
 
 @dataclass(frozen=True)
 class OpenWindow:
-    """A retriever: one throw of coins, fresh noise for every question."""
+    """A retriever: one throw of coins, fresh noise for every question; a question asked again gets the same answer."""
 
     index: SealedIndex
     hidden: npt.NDArray[np.bool_]
     rng: np.random.Generator
+    answered: dict[str, list[int]] = field(default_factory=dict)
 
     def slots(self, question: str) -> list[int]:
         """Slots whose text the account may read, in its own order: best product first."""
+        if question not in self.answered:
+            self.answered[question] = self._slots(question)
+        return self.answered[question]
+
+    def _slots(self, question: str) -> list[int]:
         made = self.index.made
         y = np.where(self.hidden, 0, self.index.scores(question))
         w = made.gain * (y - made.lo)

@@ -11,23 +11,103 @@ import re
 import unicodedata
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
+_SHORT_NOT = re.compile(r"n['’]t\b")
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 
 #: Words that say nothing of what a sentence is about.  Negations are none of them.
 STOP = frozenset(
-    "a an the this that these those it its they their them he she his her we our you your i my and or but so as than "
-    "then also of in on at by for from to into onto with without within under over about is are was were be been being "
-    "has have had do does did will would can could may might shall should must there here what which who whom whose how "
-    "when where why s".split()
+    [
+        "a",
+        "an",
+        "the",
+        "this",
+        "that",
+        "these",
+        "those",
+        "it",
+        "its",
+        "they",
+        "their",
+        "them",
+        "he",
+        "she",
+        "his",
+        "her",
+        "we",
+        "our",
+        "you",
+        "your",
+        "i",
+        "my",
+        "and",
+        "or",
+        "but",
+        "so",
+        "as",
+        "than",
+        "then",
+        "also",
+        "of",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "to",
+        "into",
+        "onto",
+        "with",
+        "without",
+        "within",
+        "under",
+        "over",
+        "about",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "being",
+        "has",
+        "have",
+        "had",
+        "do",
+        "does",
+        "did",
+        "will",
+        "would",
+        "can",
+        "could",
+        "may",
+        "might",
+        "shall",
+        "should",
+        "must",
+        "there",
+        "here",
+        "what",
+        "which",
+        "who",
+        "whom",
+        "whose",
+        "how",
+        "when",
+        "where",
+        "why",
+        "s",
+    ]
 )
-NEGATIONS = frozenset("no not never none nobody nothing neither nor nowhere cannot".split())
+NEGATIONS = frozenset(("no", "not", "never", "none", "nobody", "nothing", "neither", "nor", "nowhere", "cannot"))
 
 
 def words(text: str) -> list[str]:
     """Lower-case words, numbers and pairs of Chinese characters, in order."""
     out: list[str] = []
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower()):
+    plain = _SHORT_NOT.sub(" not", unicodedata.normalize("NFKC", text).lower())
+    for word in _WORD.findall(plain):
         at = 0
         for run in _HAN.finditer(word):
             if run.start() > at:
