@@ -15,7 +15,7 @@ from typing import Any
 from bench.experiment import pyplot, table
 from bench.saferag.data import TASKS
 from bench.saferag.filters import FILTERS, NLI, OFF, SKR
-from bench.saferag.injection import CLEAN, FILTERED, INDEX, RETRIEVED, STAGES
+from bench.saferag.injection import CLEAN, FILTERED, INDEX, RETRIEVED, STAGES, Strength
 from bench.saferag.pipeline import RETRIEVERS, mean
 from bench.saferag.retrievers import PUBLIC
 
@@ -168,16 +168,17 @@ def report(found: Found) -> str:
     """Everything as Markdown."""
     s = found["setting"]
     filters = "; ".join(name for key, name in s["filters"].items() if key != OFF)
-    items = ", ".join(f"{name} {count} of {s['contexts'][name]} contexts" for name, count in s["items"].items())
+    items = ", ".join(f"{name} {count} over {s['contexts'][name]}" for name, count in s["items"].items())
     lost = sum(c["unjudged"] for c in found["cells"])
     unjudged = f" {lost} answers got no judgement that can be read, and are left out of F1." if lost else ""
     strays = sum(s["strays"].values())
     missing = f" {strays} golden contexts are not in their index." if strays else ""
     strength = ", ".join(
-        f"{name} {of['top']} contexts, {of['share']:g} of them the attacker's" for name, of in s["strength"].items()
+        f"{name} {Strength(**of).injected} of {of['top']}" for name, of in s["strength"].items() if name in s["items"]
     )
     return "\n\n".join([
-        f"Data: {s['data']} ({items} in the index). {strength}. Generator {s['generator']}, judge {s['judge']}. "
+        f"Data: {s['data']}; questions over contexts of the clean index: {items}. Of the contexts that a question gets "
+        f"the attacker writes: {strength}. Generator {s['generator']}, judge {s['judge']}. "
         f"Filters: {filters}. Re-ranker: {s['reranker']}. `ragseal`: {s['mechanism']}, {s['draws']} draws of noise and "
         f"coins.{missing}{unjudged}",
         "Four attacks at three stages, means over four retrievers and three filters:",
