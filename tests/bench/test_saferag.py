@@ -96,6 +96,12 @@ def test_what_is_missing_empty_or_no_text_is_refused_with_a_way_out(tmp_path: Pa
         data.load(tmp_path, ["ICC"])
 
 
+def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "MOST_BYTES", 100)
+    with pytest.raises(ConfigurationError, match="more than 100 bytes"):
+        data.load(written(tmp_path, {"ICC": [RECORD]}), ["ICC"])
+
+
 def test_the_layout_is_read_as_the_original_has_it(tmp_path: Path) -> None:
     folder = tmp_path / "nctd_datasets"
     folder.mkdir()
@@ -315,6 +321,12 @@ def test_bm25_is_named_with_what_to_install_where_it_is_missing(monkeypatch: pyt
 def test_bm25_takes_questions_of_unknown_words_in_the_order_of_the_index() -> None:
     pytest.importorskip("bm25s")
     assert retrievers.bm25(CONTEXTS).top("zebra", 3) == CONTEXTS
+
+
+def test_bm25_finds_chinese_contexts_which_have_no_spaces() -> None:
+    pytest.importorskip("bm25s")
+    contexts = ["昨天下雨了。", "港口大桥于2031年通车。", "图书馆开放了。"]
+    assert retrievers.bm25(contexts).top("大桥何时通车?", 1) == [contexts[1]]
 
 
 def test_a_hybrid_adds_reciprocal_ranks() -> None:
