@@ -15,6 +15,7 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.ledger.auditors import NamedAuditors, is_claim
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
@@ -169,13 +170,16 @@ def show(peer: Peer, index: int | None, start: int | None, count: int, as_json: 
                 click.echo(f"{point.origin}: {point.size} entries, root {point.root.hex()}, signature good")
             tell = progress_lines("checked", "entries")
             end, at = min(first + many, point.size), first
+            auditors = NamedAuditors(peer.log)
             if index is not None and at >= end:
                 raise ConfigurationError(f"there is no entry {index}: the log has {point.size}")
             while at < end:
                 for entry in await remote.entries(at, end - at):
                     path = await remote.inclusion(at, point.size)
                     verify_inclusion(leaf_hash(entry), at, point.size, path, point.root)
-                    view = {"index": at, **describe(entry)}
+                    if is_claim(entry):
+                        await auditors.read(remote, point)
+                    view = {"index": at, **describe(entry, auditors)}
                     click.echo(json.dumps(view) if as_json else entry_lines(view))
                     at += 1
                     tell(at - first, end - first)

@@ -18,6 +18,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.kernel.verdict import AuditVerdict, log_digest
+from ragseal.ledger.auditors import UNKNOWN
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
@@ -111,6 +113,21 @@ async def test_a_browser_verifies_an_honest_log_and_remembers_it(world: World) -
     status = json.loads((world.out / "status.json").read_text())
     assert second["log"] == {"key": second["key"], "note": status["checkpoint"]}
     assert second["key"] == LOG.verifier.vkey()
+
+
+@pytest.mark.asyncio
+async def test_a_verdict_that_no_window_names_is_shown_as_such(world: World) -> None:
+    """In the files and as it is served: the log has no manifest that could name whoever signed."""
+    key = Ed25519PrivateKey.from_private_bytes(b"x" * 32)
+    auditor = key.public_key().public_bytes_raw()
+    about = AuditVerdict(bytes(32), log_digest(LOG.verifier.vkey()), auditor, bytes(32), "FAIL", "", bytes(64))
+    world.log.append_now([lambda index: about.signed(key).encode()])
+    await world.publish()
+    served = await world.site.file("entries-0.json")
+    assert served is not None
+    for data in (served, (world.out / "entries-0.json").read_bytes()):
+        [row] = json.loads(data)["entries"]
+        assert row["view"]["says"] == f"audited: FAIL by {auditor.hex()} ({UNKNOWN})"
 
 
 def change(name: str, action: Callable[[dict[str, Any]], None]) -> Callable[[World], None]:
