@@ -207,8 +207,8 @@ def entry_lines(view: dict[str, Any]) -> str:
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the page to this folder and stop.")
 @click.option("--http", "port", type=click.IntRange(0, 65535), help="Serve it on this port of 127.0.0.1 and follow.")
 @click.option("--files", type=click.Path(path_type=Path, file_okay=False),
-              help="With --http: folder of tiles, kept up to date here, and of proofs (`ragseal-provider proofs export`); "
-                   "both are served beside the page.  [default: public, in the state folder]")  # fmt: skip
+              help="With --http: folder of tiles, kept up to date here, and proofs (`ragseal-provider proofs export`), "
+                   "served beside the page.  [default: public, in the state folder]")  # fmt: skip
 @click.option("--witness", "keys", multiple=True, metavar="KEY", help="Public key of another witness (repeat).")
 @interval_option
 def page(

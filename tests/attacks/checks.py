@@ -55,6 +55,8 @@ from ragseal.verifier.steps import (
     witnesses,
 )
 from ragseal.verifier.steps.records import LoggedRecord
+from tests.attacks import ceremony_checks
+from tests.attacks.ceremony_checks import *  # noqa: F403 - their names are looked for in tests
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
 from tests.simulator import World, account
 
@@ -331,6 +333,7 @@ ENTERED_BY_ITS_AUDITOR = Guard(verdict_log, "check_entered", "is not that of the
 ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_text")
 
 CHECKS: dict[str, Removable] = {
+    **ceremony_checks.CEREMONY_CHECKS,
     "verdict in the ledger: of the manifest's auditor": VERDICT_AUDITOR,
     "verdict in the ledger: signed": VERDICT_SIGNED,
     "verdict in the ledger: about this log": VERDICT_LOG,
