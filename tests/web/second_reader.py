@@ -17,7 +17,7 @@ from typing import Any
 from ragseal.kernel.proofs import ASKED_TOGETHER
 from ragseal.ledger.merkle import leaf_hash
 from ragseal.ledger.proof_files import batch_path, columns_path, key_path
-from ragseal.ledger.tiles import WIDTH, bundle, tile_path
+from ragseal.ledger.tiles import WIDTH, bundle, perfect_root, tile_path
 from ragseal.verifier.outcome import Verdict
 from tests import simulator
 from tests.web.published import NODE
@@ -39,13 +39,14 @@ AUDITORS_OWN = (
 
 
 def tiles(entries: list[bytes]) -> dict[str, bytes]:
-    """The tiles of a log of fewer than 256 entries, by path."""
-    size = len(entries)
-    assert 0 < size < WIDTH, "a log that is written entry by entry is short"
-    return {
-        tile_path("entries", 0, size): bundle(entries),
-        tile_path(0, 0, size): b"".join(map(leaf_hash, entries)),
-    }
+    """The tiles of a log of fewer than 65,536 entries, by path."""
+    hashes, files = [leaf_hash(entry) for entry in entries], {}
+    for first in range(0, len(entries), WIDTH):
+        part, number = entries[first : first + WIDTH], first // WIDTH
+        files[tile_path("entries", number, len(part))] = bundle(part)
+        files[tile_path(0, number, len(part))] = b"".join(hashes[first : first + WIDTH])
+    full = [perfect_root(hashes[at : at + WIDTH]) for at in range(0, len(entries) - WIDTH + 1, WIDTH)]
+    return files | ({tile_path(1, 0, len(full)): b"".join(full)} if full else {})
 
 
 def public_files(world: simulator.World, proofs: bool) -> dict[str, bytes]:
