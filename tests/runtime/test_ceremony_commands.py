@@ -20,7 +20,7 @@ from ragseal.verifier.report import document, page
 from ragseal.verifier.state import State
 from tests.runtime.test_powers_commands import SLOW, told
 from tests.runtime.test_tls_commands import Scene, Served, run
-from tests.simulator import CLS, Tenant
+from tests.simulator import CLS, Tenant, policy
 from tests.verifier.ceremony_scene import NEEDED
 from tests.verifier.test_real_key import SEED, ProvenWorld, Real
 
@@ -35,12 +35,13 @@ def audited(state: State) -> Verdict:
     [line] = [one for one in state.key_entries() if one.class_name == "tiny"]
     backend = open_backend(build(CLS), state.key_path(line), HERE / "node_modules")
     tenants = {name: Tenant.make(name, backend.key) for name in ("north", "south")}
-    world = ProvenWorld(Real(backend, open_engine(CLS), tenants))
-    world.commit(c_seed=seed_commitment(SEED))
+    world, digest = ProvenWorld(Real(backend, open_engine(CLS), tenants)), class_digest(CLS)
+    world.class_digest = digest
+    world.commit(c_seed=seed_commitment(SEED), policy_=policy(class_digest=digest))
     for account in ("alice", "bob"):
         world.ask(account)
     world.close()
-    keys = state.configured({"tiny": (CLS, class_digest(CLS))})
+    keys = state.configured({"tiny": (CLS, digest)})
     return world.audit(auditor=replace(world.auditor(), keys=keys))
 
 
