@@ -40,3 +40,19 @@ def test_a_window_that_does_not_hold_is_not_timed(tmp_path: Path) -> None:
         public.checked(tmp_path, "log+00000000+AAAA", 1)
     wrong = CliRunner().invoke(public.main, ["--records", "2", "--few", "2"])
     assert (wrong.exit_code, "--few is smaller" in wrong.output) == (2, True)
+
+
+def test_the_readme_shows_the_results() -> None:
+    found = json.loads((public.RESULTS / "public.json").read_text())
+    page = (public.ROOT / "bench" / "README.md").read_text().partition("### Checking in public")[2].partition("###")[0]
+    browser, observer = found["browser"], found["observer"]
+    for said in (
+        f"(load {found['machine']['load_average'][0]:.1f} on two cores)",
+        f"| {browser['record_seconds']:.2f} s | {browser['record_cpu_seconds']:.2f} s |",
+        f"| {browser['window_of_1000_seconds']:.0f} s | |",
+        f"| {observer['first_look_seconds']:.1f} s | |",
+        f"After {observer['entries']:,} entries the observer keeps {observer['state_bytes']} bytes",
+    ):
+        assert said in page, said
+    assert found["busy"]
+    assert "The machine was busy" in page
