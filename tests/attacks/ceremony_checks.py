@@ -12,6 +12,7 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.verifier.ceremony import checking, trusting
 from ragseal.verifier.ceremony.attestation import Round
 from ragseal.verifier.ceremony.checking import Checker
+from ragseal.verifier.ceremony.folder import Folder
 from ragseal.verifier.signed import envelope
 from tests.attacks.removal import Both, Check, Guard, Removable
 
@@ -22,18 +23,18 @@ def _whoever_signed(data: bytes, *_: Any) -> bytes:
 
 
 CEREMONY_COUNT = Guard(Checker, "chain", "contributions where")
+CEREMONY_SIZES = Guard(Folder, "take", "it is truncated, oversized or another")
 CEREMONY_CONTINUES = Guard(Checker, "_rounds", "does not list the contributions")
 CEREMONY_TRANSCRIPTS = Guard(contributions, "check_chain", "was not made upon the ones before")
-CEREMONY_DELTA = Both((
-    Guard(Checker, "_rounds", "delta is not the one"), Guard(contributions, "check_chain", "delta is not the one"),
-    Check(PowersFile, "check_key"),  # another delta of the same powers: it looks at nothing but the header's own
-))  # fmt: skip
+CEREMONY_DELTA = Both(
+    (Guard(Checker, "_rounds", "delta is not the one"), Guard(contributions, "check_chain", "delta is not the one"))
+)
 CEREMONY_POINTS = Check(PowersFile, "check_key")
 CEREMONY_COEFFICIENTS = Check(checking, "check_coefficients")
 CEREMONY_BEGINNING = Check(Checker, "check_begin")
 CEREMONY_BEACON = Check(contributions, "_check_beacon")
 CEREMONY_ONE_BEACON = Guard(Checker, "_party", "do not have the same beacon")
-CEREMONY_ATTESTED = Guard(Round, "check", "speaks of something else")
+CEREMONY_ATTESTED = Guard(Round, "check", "than what lies there")
 CEREMONY_SIGNED = Check(envelope, "open_sealed", _whoever_signed)
 CEREMONY_TOOK_PART = Guard(trusting, "who_is_known", "signed no contribution")
 CEREMONY_SOMEBODY_KNOWN = Guard(trusting, "who_is_known", "you know none of the parties")
@@ -44,6 +45,7 @@ POWERS_OPENED_ONCE = Check(PowersFile, "blake2b", lambda powers: checking.file_h
 
 CEREMONY_CHECKS: dict[str, Removable] = {
     "ceremony: as many contributions as rounds": CEREMONY_COUNT,
+    "ceremony: keys of the size of their circuit": CEREMONY_SIZES,
     "ceremony: rounds continue each other": CEREMONY_CONTINUES,
     "ceremony: contributions upon the ones before": CEREMONY_TRANSCRIPTS,
     "ceremony: the delta of its contributions": CEREMONY_DELTA,

@@ -271,11 +271,7 @@ ATTACKS: dict[Callable[[Path], None], tuple[type[AuditError], str, Removable]] =
         checks.CEREMONY_DELTA,
     ),
     swapped_between: (ProofError, "round 0002 of small-one: the key's delta is not the one", checks.CEREMONY_DELTA),
-    own_key_without_a_list: (
-        ProofError,
-        "truncated, oversized or another circuit's|lists 0 contributions",
-        checks.CEREMONY_COUNT,
-    ),
+    own_key_without_a_list: (ProofError, "truncated, oversized or another circuit's", checks.CEREMONY_SIZES),
     wrong_point: (ProofError, r"round 0003 of small-one: .*section 8 \(C\)", checks.CEREMONY_POINTS),
     wrong_point_between: (ProofError, r"round 0001 of small-one: .*section 9 \(H\)", checks.CEREMONY_POINTS),
     wrong_coefficient: (
