@@ -49,7 +49,7 @@ class Acceptance:
         """
         self._state, self._log, self._provider, self._history = state, log, provider, history
         self._embedder, self._class_of, self._auditor_key = embedder, class_of, auditor_key
-        self._witnesses = witnesses
+        self.witnesses = witnesses
 
     def accept(self, announced: Announced, evidence: Evidence) -> tuple[Window, WindowState, Stage]:
         """An announced window, this account's memory of it, and how far it is.
@@ -80,8 +80,8 @@ class Acceptance:
         stage = announced.stage
         if stage == "open" and not memory.opened:
             stage = self._find_opening(announced, window, memory, evidence)
-        if stage == "open" and self._witnesses is not None:
-            self._witnesses.check(memory, evidence)
+        if stage == "open" and self.witnesses is not None:
+            self.witnesses.check(memory, evidence)
         return window, memory, stage
 
     def _membership(self, digest: bytes, evidence: Evidence) -> Membership:

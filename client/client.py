@@ -42,7 +42,7 @@ from ragseal.client.classes import known_class
 from ragseal.client.commitment import ClassOf
 from ragseal.client.evidence import Evidence
 from ragseal.client.history import History, Shown
-from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Retrieved, Stage, refusable
+from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Retrieved, Stage, links, refusable
 from ragseal.client.result import Owed, Ranked, Result, Resumed, make_result
 from ragseal.client.versions import Versions
 from ragseal.client.window import Exchange, WindowState
@@ -123,11 +123,10 @@ class Client:
         self.state = account if isinstance(account, AccountState) else AccountState(Path(account))
         try:
             self._log = self._pinned_log(log_key)
-            policy = Policy.load(Path(witness_policy)) if isinstance(witness_policy, str | Path) else witness_policy
-            policy = None if policy is None else policy.of(self._log)
+            policy = None if witness_policy is None else self._policy(witness_policy)
             if provider_key is not None:
                 self.state.pin_provider(provider_key)
-            self._provider, self._ledger = _links(provider, ledger, tls, timeout)
+            self._provider, self._ledger = links(provider, ledger, tls, timeout)
             self._history = History(self.state, self._log, self._ledger)
             self._versions = Versions(self._history)
             self._acceptance = Acceptance(
@@ -153,6 +152,29 @@ class Client:
                 "no log key is pinned yet: give log_key (--log-key), the line name+id+base64 of the provider's log"
             )
         return pinned
+
+    def _policy(self, given: str | Path | Policy) -> Policy:
+        return (given if isinstance(given, Policy) else Policy.load(Path(given))).of(self._log)
+
+    def require_witnesses(self, witness_policy: str | Path | Policy) -> None:
+        """From the next question on only windows are used of which a quorum of these witnesses cosigned the opening.
+
+        It can be asked for once, here or when the client is made; the same policy again changes nothing.
+
+        Raises:
+            ConfigurationError: another policy is in force, or this one is unreadable or for another log.
+        """
+        policy = self._policy(witness_policy)
+        with self._mutex:
+            self._check_open()
+            known = self._acceptance.witnesses
+            if known is not None and known.policy != policy:
+                raise ConfigurationError(
+                    "this client asks for other witnesses already: make one client for each witness policy"
+                )
+            if known is None:
+                self._acceptance.witnesses = Witnesses(policy, self._log, self._history)
+                self._current = None  # the window at hand is judged again
 
     def close(self) -> None:
         """Close connections and release the folder, after the query under way; again is harmless."""
@@ -426,18 +448,3 @@ class Client:
         if memory is not None:
             evidence.add("manifest", memory.signed.encode())
         return evidence
-
-
-def _links(
-    provider: str | ProviderLink, ledger: str | LedgerLink | None, tls: ClientTls, timeout: float
-) -> tuple[ProviderLink, LedgerLink]:
-    if ledger is None:
-        if not isinstance(provider, str):
-            raise ConfigurationError("a provider given as a link needs a ledger too")
-        ledger = provider
-    if isinstance(provider, str) or isinstance(ledger, str):
-        from ragseal.client import remote  # gRPC only where an address is given
-
-        provider = remote.ProviderOverGrpc(provider, tls, timeout) if isinstance(provider, str) else provider
-        ledger = remote.LedgerOverGrpc(ledger, tls, timeout) if isinstance(ledger, str) else ledger
-    return provider, ledger

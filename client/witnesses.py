@@ -17,7 +17,7 @@ class Witnesses:
     """An account's policy, and what it asks of a window."""
 
     def __init__(self, policy: Policy, log: NoteVerifier, history: History) -> None:
-        self._policy, self._log, self._history = policy, log, history
+        self.policy, self._log, self._history = policy, log, history
 
     def check(self, memory: WindowState, evidence: Evidence) -> None:
         """A quorum cosigned a checkpoint that covers the window's opening, and with it the manifest.
@@ -29,13 +29,13 @@ class Witnesses:
             TransportError: not yet, or not shown; nothing was sent under the window.
             LedgerError, EncodingError: a note or a line in it that does not verify, or another history.
         """
-        if self._policy.asks_nobody or self._covers(memory.witnessed, memory.opened_at):
+        if self.policy.asks_nobody or self._covers(memory.witnessed, memory.opened_at):
             return
         note = self._history.cosigned(evidence)
         if note is None:
             raise TransportError(f"no witness has cosigned this log yet: {LATER}")
         try:
-            signed = self._policy.open(note, self._log)
+            signed = self.policy.open(note, self._log)
         except QuorumError as error:
             raise TransportError(f"{error}: {LATER}") from None
         size = signed.checkpoint.size
@@ -51,6 +51,6 @@ class Witnesses:
         if kept is None:
             return False
         try:
-            return self._policy.open(kept, self._log).checkpoint.size > index
+            return self.policy.open(kept, self._log).checkpoint.size > index
         except AuditError:
             return False

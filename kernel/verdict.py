@@ -24,6 +24,7 @@ PASSED = ("PASS", "SAMPLED-PASS")
 OUTCOMES = (*PASSED, "FAIL", "NO-VERDICT")
 MOST_VERDICTS = 16  #: of one auditor about one window that a provider's log holds
 PURPOSE = "audit-verdict"
+UNCOMPARED = "a claim under that key: compare it with the window's auditors"
 
 _BOUND = re.compile(r"inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?")
 EPSILON = Text(24)
@@ -108,8 +109,10 @@ class AuditVerdict(Message):
         """The auditor that it names has signed it, else AttestationError."""
         signature.verify(self.auditor, PURPOSE, self.body(), self.signature)
 
-    def says(self) -> str:
-        """One sentence for people who read the log.  It names whose claim it is, since nobody else vouches for it."""
+    def says(self, whose: str = UNCOMPARED) -> str:
+        """One sentence for people who read the log.  It names whose claim it is, since nobody else vouches for it.
+
+        ``whose``: whether that is an auditor of the window, where the reader has its manifest.
+        """
         epsilon = f" epsilon {self.epsilon}" if self.epsilon else ""
-        who = f"{self.auditor.hex()} (a claim under that key: compare it with the window's auditors)"
-        return f"audited: {self.outcome}{epsilon} by {who}"
+        return f"audited: {self.outcome}{epsilon} by {self.auditor.hex()} ({whose})"

@@ -15,6 +15,7 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.ledger.auditors import NamedAuditors, is_claim
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
@@ -33,6 +34,8 @@ from ragseal.ledger.options import (
 )
 from ragseal.ledger.page import Site
 from ragseal.ledger.policy import Policy
+from ragseal.ledger.public_files import PublicFiles
+from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
 from ragseal.runtime.http_server import HttpServer
@@ -169,13 +172,16 @@ def show(peer: Peer, index: int | None, start: int | None, count: int, as_json: 
                 click.echo(f"{point.origin}: {point.size} entries, root {point.root.hex()}, signature good")
             tell = progress_lines("checked", "entries")
             end, at = min(first + many, point.size), first
+            auditors = NamedAuditors(peer.log)
             if index is not None and at >= end:
                 raise ConfigurationError(f"there is no entry {index}: the log has {point.size}")
             while at < end:
                 for entry in await remote.entries(at, end - at):
                     path = await remote.inclusion(at, point.size)
                     verify_inclusion(leaf_hash(entry), at, point.size, path, point.root)
-                    view = {"index": at, **describe(entry)}
+                    if is_claim(entry):
+                        await auditors.read(remote, point)
+                    view = {"index": at, **describe(entry, auditors)}
                     click.echo(json.dumps(view) if as_json else entry_lines(view))
                     at += 1
                     tell(at - first, end - first)
@@ -200,15 +206,29 @@ def entry_lines(view: dict[str, Any]) -> str:
 @state_option
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the page to this folder and stop.")
 @click.option("--http", "port", type=click.IntRange(0, 65535), help="Serve it on this port of 127.0.0.1 and follow.")
+@click.option("--files", type=click.Path(path_type=Path, file_okay=False),
+              help="With --http: folder of tiles, kept up to date here, and proofs (`ragseal-provider proofs export`), "
+                   "served beside the page.  [default: public, in the state folder]")  # fmt: skip
 @click.option("--witness", "keys", multiple=True, metavar="KEY", help="Public key of another witness (repeat).")
 @interval_option
-def page(peer: Peer, state: Path, out: Path | None, port: int | None, keys: tuple[str, ...], interval: float) -> None:
+def page(
+    peer: Peer,
+    state: Path,
+    out: Path | None,
+    port: int | None,
+    files: Path | None,
+    keys: tuple[str, ...],
+    interval: float,
+) -> None:
     """A web page that shows the ledger and verifies it again in the visitor's browser.
 
-    With --out, static files for any web server (run it again to update). With --http, served here.
+    With --out, static files for any web server (run it again to update). With --http, served here, as a whole public
+    site: the log's tiles and the proofs of its windows lie beside the page, so a browser can check a window.
     """
     if (out is None) == (port is None):
         raise click.UsageError("give either --out FOLDER or --http PORT")
+    if files is not None and port is None:
+        raise click.UsageError("--files goes with --http: with --out, export tiles and proofs into that folder")
     witnesses = [NoteVerifier.from_vkey(key) for key in keys]
 
     log_to_stderr()
@@ -228,15 +248,32 @@ def page(peer: Peer, state: Path, out: Path | None, port: int | None, keys: tupl
                     size = await site.write(out, progress_lines("fetched", "entries"))
                     click.echo(f"Page with {size} records written to {out}. Serve that folder with any web server.")
                     return
-                server = HttpServer(site.handle)
-                address = await server.start(f"127.0.0.1:{port or 0}")
-                click.echo(f"Serving http://{address}/ (Ctrl-C stops)")
-                while True:
-                    await asyncio.sleep(interval)
-                    with contextlib.suppress(AlarmError):  # the page shows it
-                        await look(observer, False, strict=False)
+                folder = files if files is not None else state / "public"
+                tiles = TileFolder(folder, peer.log)
+                try:
+                    await renew(tiles, remote, observer)
+                    server = HttpServer(PublicFiles(folder, site.handle).handle)
+                    address = await server.start(f"127.0.0.1:{port or 0}")
+                    click.echo(f"Serving http://{address}/ (Ctrl-C stops)")
+                    while True:
+                        await asyncio.sleep(interval)
+                        with contextlib.suppress(AlarmError):  # the page shows it
+                            await look(observer, False, strict=False)
+                        await renew(tiles, remote, observer)
+                finally:
+                    tiles.close()
 
     asyncio.run(run())
+
+
+async def renew(tiles: TileFolder, remote: RemoteLedger, observer: Observer) -> None:
+    """Bring the tiles up to the log; what fails is said.  After an alarm they stay as they are."""
+    if observer.alarm() is not None:
+        return
+    try:
+        await tiles.update(remote)
+    except AuditError as error:
+        click.echo(f"{clock()} tiles not renewed: {error}", err=True)
 
 
 @main.command()

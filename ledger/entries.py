@@ -10,6 +10,7 @@ from typing import Any
 from ragseal.kernel import attestation, beacon, commitment, proofs, verdict, versions
 from ragseal.kernel.encoding import Message, peek_tag
 from ragseal.kernel.errors import AuditError
+from ragseal.ledger.auditors import NamedAuditors
 from ragseal.ledger.merkle import leaf_hash
 
 _SHOWN_ITEMS = 8
@@ -17,10 +18,11 @@ _SHOWN_BYTES = 64
 _MODULES = (beacon, commitment, attestation, proofs, versions, verdict)  # whose messages are decoded
 
 
-def describe(entry: bytes) -> dict[str, Any]:
+def describe(entry: bytes, auditors: NamedAuditors | None = None) -> dict[str, Any]:
     """A JSON-ready view: ``type``, ``bytes``, ``leaf_hash`` (hexadecimal) and, if it decodes, ``fields``.
 
-    Of an auditor's verdict also ``says``, one sentence, if the signature in it holds.
+    Of an auditor's verdict also ``says``, one sentence, if the signature in it holds; with ``auditors``, who have read
+    the log up to a checkpoint, it says whether the window's manifest names that auditor.
 
     Never raises for strange entries: what is in a log may be anything.
     """
@@ -33,7 +35,7 @@ def describe(entry: bytes) -> dict[str, Any]:
             view["fields"] = _plain(message)
             if isinstance(message, verdict.AuditVerdict):
                 message.verify()
-                view["says"] = message.says()
+                view["says"] = message.says() if auditors is None else message.says(auditors.whose(message))
     except (AuditError, UnicodeError) as error:
         view["problem"] = str(error)
     return view

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError, TransportError
+from ragseal.ledger.auditors import NamedAuditors, is_claim
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.merkle import MerkleTree
@@ -46,6 +47,7 @@ class Site:
         self, observer: Observer, remote: RemoteLedger, log: NoteVerifier, witnesses: Sequence[NoteVerifier]
     ) -> None:
         self._observer, self._remote, self._log, self._witnesses = observer, remote, log, list(witnesses)
+        self._auditors = NamedAuditors(log)
 
     async def file(self, name: str) -> bytes | None:
         """One file by name; None if there is no such file.  Raises AuditError when the log does not answer."""
@@ -94,13 +96,15 @@ class Site:
         tree = MerkleTree(entries)
         if tree.root() != signed.checkpoint.root:
             raise LedgerError("the log serves entries different from those it signed: run follow for the evidence")
+        if any(map(is_claim, entries)):
+            await self._auditors.read(_Held(entries), signed.checkpoint)
         status = await self._status()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for page in range(-(-size // PAGE_SIZE)):
                 start = page * PAGE_SIZE
                 rows = [(entry, tree.path(start + i)) for i, entry in enumerate(entries[start : start + PAGE_SIZE])]
-                _put(folder, f"entries-{page}.json", _json(_rows(size, rows)))
+                _put(folder, f"entries-{page}.json", _json(_rows(size, rows, self._auditors)))
             sizes = [old for old in _sizes(folder) if 0 < old < size][-KEPT_SIZES:]
             for stale in folder.glob("consistency-*.json"):
                 stale.unlink()
@@ -151,14 +155,17 @@ class Site:
         }
 
     async def _entries(self, page: int) -> dict[str, Any]:
-        size = self._verified().checkpoint.size
+        point = self._verified().checkpoint
+        size = point.size
         start, end = page * PAGE_SIZE, min((page + 1) * PAGE_SIZE, size)
         rows: list[tuple[bytes, list[bytes]]] = []
         while start + len(rows) < end:
             at = start + len(rows)
             for entry in await self._remote.entries(at, end - at):
                 rows.append((entry, await self._remote.inclusion(start + len(rows), size)))
-        return _rows(size, rows)
+        if any(is_claim(entry) for entry, _ in rows):
+            await self._auditors.read(self._remote, point)
+        return _rows(size, rows, self._auditors)
 
     def _evidence(self, name: str) -> bytes | None:
         alarm = self._observer.alarm()
@@ -188,11 +195,25 @@ def _hashes(element: str, page: str) -> str:
     return " ".join(f"'sha256-{encode_base64(hashlib.sha256(text.encode()).digest())}'" for text in found)
 
 
-def _rows(size: int, rows: Sequence[tuple[bytes, list[bytes]]]) -> dict[str, Any]:
+class _Held:
+    """Entries in memory, read as a log is."""
+
+    def __init__(self, held: Sequence[bytes]) -> None:
+        self._held = held
+
+    async def entries(self, start: int, count: int) -> Sequence[bytes]:
+        return self._held[start : start + count]
+
+
+def _rows(size: int, rows: Sequence[tuple[bytes, list[bytes]]], auditors: NamedAuditors) -> dict[str, Any]:
     return {
         "size": size,
         "entries": [
-            {"entry": encode_base64(entry), "path": [encode_base64(node) for node in path], "view": describe(entry)}
+            {
+                "entry": encode_base64(entry),
+                "path": [encode_base64(node) for node in path],
+                "view": describe(entry, auditors),
+            }
             for entry, path in rows
         ],
     }

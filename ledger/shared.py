@@ -83,11 +83,6 @@ class SharedLog:
                 entries += log.entries(len(entries), min(_PAGE, size - len(entries)))
         return LogCopy(signer, entries, note)
 
-    def fsck(self) -> None:
-        """Hash every entry again.  Raises LedgerError: the first that is not what was appended."""
-        with self._turn(), self._opened() as log:
-            log.fsck()
-
     # --- folder ---
 
     def _signer(self) -> NoteSigner:

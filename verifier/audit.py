@@ -28,8 +28,9 @@ from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
-from ragseal.verifier.signed.log import PROOF_NAME, VerdictLog
-from ragseal.verifier.signed.statement import FILE_NAME, signed_verdict
+from ragseal.verifier.signed.entering import entered
+from ragseal.verifier.signed.log import PROOF_NAME
+from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
@@ -179,7 +180,7 @@ def conduct(
         Verdicts(state.directory, target.log_key).keep(verdict, around.now)
     except AuditError as error:
         verdict.unkept.append(str(error))
-    signed, proof, values = _entered(state, target, verdict, around.now)
+    signed, proof, values = entered(state, target.log_key, verdict, around.now)
     try:
         if out is not None:
             beside = {FILE_NAME: signed, **({PROOF_NAME: proof} if proof else {})}
@@ -190,30 +191,6 @@ def conduct(
         verdict.unkept.append(str(error))
         values = document.build(verdict)
     return verdict, values
-
-
-def _entered(state: State, target: Target, verdict: Verdict, now: int) -> tuple[bytes, bytes, dict[str, Any]]:
-    """The verdict, signed, and in the auditor's own log before anybody has it.  SPEC D.19.
-
-    Where the log cannot be written the verdict is signed without it, and says so of itself; nothing else changes.
-
-    Returns:
-        The envelope, the proof that it is entered (empty where it is not), and the report that it names.
-    """
-
-    def sign(verdicts: NoteVerifier | None) -> tuple[bytes, dict[str, Any]]:
-        values = document.build(verdict)
-        report = document.to_json(values)
-        return signed_verdict(verdict, values, report, target.log_key, now, state.identity, verdicts), values
-
-    log = VerdictLog(state.directory, state.public_key)
-    try:
-        signed, values = sign(log.verifier())
-        return signed, log.enter(signed).proof.to_text(), values
-    except (AuditError, OSError) as error:
-        verdict.unkept.append(f"the verdict is not in this auditor's log of verdicts: {error}")
-    signed, values = sign(None)
-    return signed, b"", values
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, beaco
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import WindowOpen
-from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
@@ -29,6 +29,7 @@ from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import Evidence, Refused
 from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.signed.entering import enter_once
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.beacon import check_identity, check_seals, read_beacon, sealed
 from ragseal.verifier.steps.coins import check_thinning_key
@@ -126,11 +127,20 @@ class Participant:
         except kind as error:
             verdict = Verdict(origin=self.log_key.name, about=about)
             verdict.end(ending_of(step, error))
-            try:
-                Verdicts(self.state.directory, self.log_key).keep(verdict, self.now())
-            except ConfigurationError as own:
-                raise Refused(f"{error}; this could not be kept: {own}", **error.evidence) from None
+            unkept = self._kept(verdict)
+            if unkept:
+                raise Refused(f"{error}; this could not be kept: {'; '.join(unkept)}", **error.evidence) from None
             raise
+
+    def _kept(self, verdict: Verdict) -> list[str]:
+        """Keep a FAIL with the windows' results and in the log of verdicts (SPEC D.19); gives what could not be."""
+        unkept = []
+        for keep in (Verdicts(self.state.directory, self.log_key).keep, partial(enter_once, self.state, self.log_key)):
+            try:  # neither is lost because the other cannot be written
+                keep(verdict, self.now())
+            except (AuditError, OSError) as own:
+                unkept.append(str(own))
+        return unkept
 
     def _accept(self, log: LogView, name: str) -> Window:
         """The checks of phase A that can be made before the window opens."""

@@ -39,6 +39,7 @@ from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.outcome import NO_VERDICT
 from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.report.document import JSON_NAME
+from ragseal.verifier.signed.log import PROOF_NAME
 from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.sample import Sample
@@ -108,6 +109,14 @@ def _chunk(path: Path, at: int) -> bytes:
     with path.open("rb") as file:
         file.seek(at)
         return file.read(CHUNK)
+
+
+def _if_there(path: Path) -> bytes:
+    """A file's bytes; none where the verdict could not be entered (SPEC D.19.1)."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
@@ -193,14 +202,17 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         job = self._jobs.get(request.audit_id)
         if job is None:
             raise ConfigurationError("no such audit here: RequestAudit returns the id to ask for")
-        data = signed = b""
+        data = signed = proof = b""
         if job.done and job.folder is not None:
             try:
                 data = await asyncio.to_thread((job.folder / JSON_NAME).read_bytes)
                 signed = await asyncio.to_thread((job.folder / FILE_NAME).read_bytes)
+                proof = await asyncio.to_thread(_if_there, job.folder / PROOF_NAME)
             except OSError:
                 raise ConfigurationError("the report of this audit was removed: it was too old") from None
-        return verifier_pb2.GetReportResponse(done=job.done, line=job.line, report_json=data, signed_verdict=signed)
+        return verifier_pb2.GetReportResponse(
+            done=job.done, line=job.line, report_json=data, signed_verdict=signed, verdict_proof=proof
+        )
 
     async def work(self) -> None:
         """ServeOptions queued audits, those of one provider one after the other, until cancelled.

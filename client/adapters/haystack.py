@@ -6,20 +6,25 @@ from __future__ import annotations
 from types import GenericAlias
 from typing import Any
 
-from ragseal.client.adapters.passages import Asks, framework, passages
+from ragseal.client.adapters.passages import Asks, WitnessPolicy, framework, passages, witnessed
 
 
-def make_retriever(client: Asks) -> Any:
+def make_retriever(client: Asks, witness_policy: WitnessPolicy | None = None) -> Any:
     """A component with ``run(query=...)`` that gives ``{"documents": [...]}``.
 
+    Args:
+        witness_policy: as :meth:`ragseal.client.Client.require_witnesses` takes it: from now on this client uses only
+            windows that a quorum of these witnesses was shown.
+
     Raises:
-        ConfigurationError: haystack-ai is not installed.
+        ConfigurationError: as there, or haystack-ai is not installed.
     """
     haystack = framework("haystack", "haystack-ai")
+    asks = witnessed(client, witness_policy)
 
     class RagsealRetriever:
         def run(self, query: str) -> dict[str, list[Any]]:
-            found = passages(client.ask(query))
+            found = passages(asks.ask(query))
             made = [haystack.Document(id=p.id, content=p.text, meta=p.metadata, score=p.score) for p in found]
             return {"documents": made}
 

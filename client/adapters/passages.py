@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from ragseal.client.result import Ranked, Result
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.policy import Policy
 
 RECORDED = "ragseal"  #: key of an answer's place; what a document itself has under it is not handed on
+
+
+WitnessPolicy = str | Path | Policy  #: a file (C2SP tlog-policy) or its content
 
 
 class Asks(Protocol):
     """The part of a Client that adapters use."""
 
     def ask(self, text: str) -> Result: ...
+
+    def require_witnesses(self, witness_policy: WitnessPolicy) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,13 @@ def passages(result: Result) -> list[Passage]:
         )
         for one in (result.opened if result.ranked is None else result.ranked)
     ]
+
+
+def witnessed(client: Asks, policy: WitnessPolicy | None) -> Asks:
+    """The client, under a witness policy where one is given.  Raises as :meth:`Client.require_witnesses`."""
+    if policy is not None:
+        client.require_witnesses(policy)
+    return client
 
 
 def framework(module: str, package: str) -> Any:

@@ -27,7 +27,7 @@ from ragseal.kernel.commitment import Account
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.ledger import cosignatures, observer, policy, witness
+from ragseal.ledger import auditors, cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
@@ -55,6 +55,8 @@ from ragseal.verifier.steps import (
     witnesses,
 )
 from ragseal.verifier.steps.records import LoggedRecord
+from tests.attacks import ceremony_checks
+from tests.attacks.ceremony_checks import *  # noqa: F403 - their names are looked for in tests
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
 from tests.simulator import World, account
 
@@ -324,17 +326,22 @@ VERDICT_LOG = Guard(audit_verdicts, "check_verdict", "a log of another key")
 VERDICT_ONCE = Guard(audit_verdicts, "check_verdict", "is in the ledger already")
 VERDICTS_BOUNDED = Guard(audit_verdicts, "check_verdict", "as many as it takes")
 VERDICT_CHANGES_NOTHING = Check(kept_verdicts, "AuditVerdict", ())
+CLAIMS_COMPARED = Check(auditors.NamedAuditors, "whose", lambda *_: auditors.NAMED)
+AUDITORS_OF_THE_SIGNED_LOG = Guard(auditors.NamedAuditors, "read", "different from those it signed")
 ENTERED_THERE = Guard(verdict_log, "check_entered", "names another log of verdicts")
 ENTERED_BY_ITS_AUDITOR = Guard(verdict_log, "check_entered", "is not that of the auditor")
 ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_text")
 
 CHECKS: dict[str, Removable] = {
+    **ceremony_checks.CEREMONY_CHECKS,
     "verdict in the ledger: of the manifest's auditor": VERDICT_AUDITOR,
     "verdict in the ledger: signed": VERDICT_SIGNED,
     "verdict in the ledger: about this log": VERDICT_LOG,
     "verdict in the ledger: once": VERDICT_ONCE,
     "verdict in the ledger: not too many": VERDICTS_BOUNDED,
     "verdict in the ledger: changes no audited window": VERDICT_CHANGES_NOTHING,
+    "verdict in the ledger: shown by whether the window names its auditor": CLAIMS_COMPARED,
+    "verdict in the ledger: compared with manifests of the signed log": AUDITORS_OF_THE_SIGNED_LOG,
     "verdict in its auditor's log: in the one that it names": ENTERED_THERE,
     "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
     "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For every attack: step 11's numbers are computed once, and one check is removed where ``liveness`` asks for it."""
+"""For every attack: step 11's numbers are computed once, one check is removed where ``liveness`` asks for it, and what
+the audit refuses is read a second time, as a visitor's browser does (:mod:`tests.web.second_reader`).
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
 from ragseal.verifier.steps import epsilon
+from tests.attacks import world
 from tests.attacks.checks import CHECKS
+from tests.web.published import NODE
+from tests.web.second_reader import SecondReader
 
 REMOVED = "RAGSEAL_REMOVED_CHECK"
 _KNOWN: dict[Any, EpsilonReport] = {}
@@ -30,3 +36,17 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     name = os.environ.get(REMOVED)
     if name:
         CHECKS[name].remove(monkeypatch)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def second_reader() -> Iterator[None]:
+    """Ends in an error where the auditor refused something public that the browser's checks let pass."""
+    if NODE is None or REMOVED in os.environ:
+        yield
+        return
+    reader = SecondReader()
+    world.READERS.append(reader.note)
+    yield
+    world.READERS.remove(reader.note)
+    unseen = reader.unseen()
+    assert not unseen, "the auditor refuses what the browser's checks do not:\n" + "\n".join(unseen)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,12 +19,15 @@ from ragseal.groth16.contributions import SECTION, read_chain
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, ProofError
+from ragseal.verifier.ceremony import checking
 from ragseal.verifier.ceremony.attestation import Made, Round
 from ragseal.verifier.ceremony.contributing import begin
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, MAX_SMALL, SUFFIX, Description, Folder
 from ragseal.verifier.ceremony.trusting import Known, check_end, take_keys, who_is_known
 from ragseal.verifier.state import State
-from tests.native.conftest import Circuit
+from tests.attacks import checks
+from tests.attacks.checks import without
+from tests.attacks.removal import Removable
 from tests.verifier import ceremony_scene as scene
 
 native = pytest.importorskip("ragseal_native")
@@ -34,29 +37,7 @@ pytestmark = [pytest.mark.slow, scene.NEEDED]
 ONE, TWO = (name + SUFFIX for name in scene.NAMES)
 
 
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("circuits")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def circuits(sources: Path) -> Iterator[None]:
-    with scene.small_circuits(Circuit, sources):
-        yield
-
-
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("ceremony") / "folder"
-    scene.ceremony(path)
-    return path
-
-
-@pytest.fixture
-def copy(done: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "copy"
-    shutil.copytree(done, path)
-    return path
+sources, circuits, done, copy = scene.sources, scene.circuits, scene.done, scene.copy
 
 
 @pytest.fixture(scope="module")
@@ -258,35 +239,84 @@ def nonsense(path: Path) -> None:
     (path / "0001" / ATTESTATION).write_bytes(b"[" * 100_000)
 
 
-ATTACKS: dict[Callable[[Path], None], tuple[type[AuditError], str]] = {
-    dropped_round: (ProofError, "lists 2 contributions where 1 are expected"),
-    dropped_entry: (ProofError, "small-one: contribution 1 was not made upon the ones before it"),
-    changed_between: (ProofError, "round 0002 of small-one does not list the contributions of the round before"),
-    forged_knowledge: (ProofError, "does not list the contributions|was not made upon the ones before it"),
-    beacon_replaced: (ProofError, "contribution 3 is not what its beacon gives"),
-    beacon_of_one_circuit: (ProofError, "the circuits do not have the same beacon"),
-    other_circuits: (ProofError, "round 0000 of small-one is not the key that its circuit and these powers give"),
-    other_circuit_last: (ProofError, "does not list the contributions of the round before"),
-    swapped_last: (ProofError, "round 0003 of small-one: the key's delta is not the one that its contributions make"),
-    swapped_between: (ProofError, "round 0002 of small-one: the key's delta is not the one"),
-    own_key_without_a_list: (ProofError, "truncated, oversized or another circuit's|lists 0 contributions"),
-    wrong_point: (ProofError, r"round 0003 of small-one: .*section 8 \(C\)"),
-    wrong_point_between: (ProofError, r"round 0001 of small-one: .*section 9 \(H\)"),
-    wrong_coefficient: (ProofError, "round 0003 of small-one: the key's coefficients are not those of the circuit"),
-    wrong_beginning: (ProofError, "round 0000 of small-one is not the key that its circuit and these powers give"),
-    reused: (ProofError, "round 0002 .*(different names|something else)|speaks of something else"),
-    renamed: (AttestationError, "round 0001 speaks of something else .*name"),
-    of_another_signer: (AttestationError, "round 0001: no signature of the envelope is by the key"),
-    changed_statement: (AttestationError, "round 0001: no signature of the envelope is by the key"),
-    of_another_name: (AttestationError, r"round 0001 speaks of something else .*\(other: name\)"),
-    of_another_key: (AttestationError, r"round 0001 speaks of something else .*\(other: circuits\)"),
-    nonsense: (AttestationError, "round 0001: not a DSSE envelope|does not name the key"),
+#: Error, words, and the check that sees it.  Without its check liveness lets the test fail.
+ATTACKS: dict[Callable[[Path], None], tuple[type[AuditError], str, Removable]] = {
+    dropped_round: (ProofError, "lists 2 contributions where 1 are expected", checks.CEREMONY_COUNT),
+    dropped_entry: (
+        ProofError,
+        "small-one: contribution 1 was not made upon the ones before it",
+        checks.CEREMONY_TRANSCRIPTS,
+    ),
+    changed_between: (
+        ProofError,
+        "round 0002 of small-one does not list the contributions of the round before",
+        checks.CEREMONY_CONTINUES,
+    ),
+    forged_knowledge: (
+        ProofError,
+        "does not list the contributions|was not made upon the ones before it",
+        checks.CEREMONY_TRANSCRIPTS,
+    ),
+    beacon_replaced: (ProofError, "contribution 3 is not what its beacon gives", checks.CEREMONY_BEACON),
+    beacon_of_one_circuit: (ProofError, "the circuits do not have the same beacon", checks.CEREMONY_ONE_BEACON),
+    other_circuits: (
+        ProofError,
+        "round 0000 of small-one is not the key that its circuit and these powers give",
+        checks.CEREMONY_BEGINNING,
+    ),
+    other_circuit_last: (ProofError, "does not list the contributions of the round before", checks.CEREMONY_CONTINUES),
+    swapped_last: (
+        ProofError,
+        "round 0003 of small-one: the key's delta is not the one that its contributions make",
+        checks.CEREMONY_DELTA,
+    ),
+    swapped_between: (ProofError, "round 0002 of small-one: the key's delta is not the one", checks.CEREMONY_DELTA),
+    own_key_without_a_list: (ProofError, "truncated, oversized or another circuit's", checks.CEREMONY_SIZES),
+    wrong_point: (ProofError, r"round 0003 of small-one: .*section 8 \(C\)", checks.CEREMONY_POINTS),
+    wrong_point_between: (ProofError, r"round 0001 of small-one: .*section 9 \(H\)", checks.CEREMONY_POINTS),
+    wrong_coefficient: (
+        ProofError,
+        "round 0003 of small-one: the key's coefficients are not those of the circuit",
+        checks.CEREMONY_COEFFICIENTS,
+    ),
+    wrong_beginning: (
+        ProofError,
+        "round 0000 of small-one is not the key that its circuit and these powers give",
+        checks.CEREMONY_BEGINNING,
+    ),
+    reused: (
+        ProofError,
+        "round 0002 .*(different names|something else)|speaks of something else",
+        checks.CEREMONY_ATTESTED,
+    ),
+    renamed: (AttestationError, "round 0001 speaks of something else .*name", checks.CEREMONY_ATTESTED),
+    of_another_signer: (
+        AttestationError,
+        "round 0001: no signature of the envelope is by the key",
+        checks.CEREMONY_SIGNED,
+    ),
+    changed_statement: (
+        AttestationError,
+        "round 0001: no signature of the envelope is by the key",
+        checks.CEREMONY_SIGNED,
+    ),
+    of_another_name: (
+        AttestationError,
+        r"round 0001 speaks of something else .*\(other: name\)",
+        checks.CEREMONY_ATTESTED,
+    ),
+    of_another_key: (
+        AttestationError,
+        r"round 0001 speaks of something else .*\(other: circuits\)",
+        checks.CEREMONY_ATTESTED,
+    ),
+    nonsense: (AttestationError, "round 0001: not a DSSE envelope|does not name the key", checks.CEREMONY_SIGNED),
 }
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_what_lies_there_was_changed(copy: Path, attack: Callable[[Path], None]) -> None:
-    error, said = ATTACKS[attack]
+    error, said, _ = ATTACKS[attack]
     attack(copy)
     with pytest.raises((error, AttestationError) if attack is reused else error, match=said):
         scene.verify(copy)
@@ -312,7 +342,13 @@ def test_a_shorter_ceremony_lacks_whom_one_knows(copy: Path) -> None:
     found = scene.verify(copy)
     with pytest.raises(ProofError, match=r"alice .* signed no contribution of this ceremony"):
         who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32))
+    with without(checks.CEREMONY_TOOK_PART), pytest.raises(ProofError, match="you know none of the parties"):
+        who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32))
+    with without(checks.CEREMONY_TOOK_PART), without(checks.CEREMONY_SOMEBODY_KNOWN):
+        assert who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32)) == []
     with pytest.raises(ProofError, match=r"ends with the beacon (ab){32}, not with the one that you expect"):
+        check_end(found, scene.BEACON)
+    with without(checks.CEREMONY_ENDS_AS_EXPECTED):
         check_end(found, scene.BEACON)
 
 
@@ -355,6 +391,47 @@ def test_other_powers(copy: Path, other_powers: Path, tmp_path: Path) -> None:
     with pytest.raises(ProofError, match="is not the file that was published"):
         take_keys(state, copy, scene.powers(), "ab" * 64, (), None, DEFAULT_CACHE, scene.mute)
     assert state.key_entries() == []
+
+
+def test_powers_that_change_places_between_hash_and_check(
+    other_powers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: the published file is hashed, and the attacker's lies under its name when the points are read."""
+    path, given = tmp_path / "ceremony", tmp_path / "powers.ptau"
+    begin(path, scene.NAMES, other_powers, None, DEFAULT_CACHE, scene.mute)
+    published = hashlib.blake2b(scene.powers().read_bytes()).hexdigest()
+    hashed = checking.check_published
+
+    def swapping(powers: PowersFile, wanted: str | None) -> str:
+        found = hashed(powers, wanted)
+        shutil.copy(other_powers, tmp_path / "attackers.ptau")
+        os.replace(tmp_path / "attackers.ptau", given)
+        return found
+
+    monkeypatch.setattr(checking, "check_published", swapping)
+    shutil.copy(scene.powers(), given)
+    with pytest.raises(ProofError, match="holds other powers of tau than those that the ceremony began with"):
+        scene.checker(path, given, published)
+    shutil.copy(scene.powers(), given)
+    with without(checks.POWERS_OPENED_ONCE):
+        scene.checker(path, given, published)
+
+
+def test_powers_that_are_written_while_they_are_read(tmp_path: Path) -> None:
+    given = tmp_path / "powers.ptau"
+    shutil.copy(scene.powers(), given)
+    held = PowersFile(given)
+    held.blake2b()
+    os.utime(given, ns=(1, 1))
+    _, about, rows = checking.subject_of(scene.NAMES[0], DEFAULT_CACHE, scene.mute)
+    subject = rows, about.kept
+    with pytest.raises(ProofError, match="is being written: take a copy of your own"):
+        held.digest(*subject)
+    with pytest.raises(ConfigurationError, match=r"cannot read .*nowhere"):
+        PowersFile(tmp_path / "nowhere").blake2b()
+    given.write_bytes(b"ptau" + bytes(20))
+    with pytest.raises(ProofError, match=r"powers\.ptau: version 0 where 1 is expected"):
+        PowersFile(given).digest(*subject)
 
 
 def test_keys_of_powers_that_the_attacker_made(other_powers: Path, tmp_path: Path) -> None:

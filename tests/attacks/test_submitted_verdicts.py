@@ -20,6 +20,9 @@ from ragseal.kernel.commitment import SignedManifest, WindowOpen
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, EncodingError, LedgerError
 from ragseal.kernel.verdict import MOST_VERDICTS, AuditVerdict, log_digest
 from ragseal.ledger.__main__ import entry_lines
+from ragseal.ledger.__main__ import main as observer_main
+from ragseal.ledger.auditors import ELSEWHERE, NAMED, STRANGE, UNKNOWN, NamedAuditors, is_claim
+from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.note import NoteSigner
 from ragseal.prover.storage.audit_verdicts import check_verdict
@@ -40,6 +43,7 @@ from tests.attacks.removal import Removable
 from tests.attacks.test_who_gets_what import Stage
 from tests.simulator import ORIGIN, SimulatedEvidence, World
 from tests.simulator import provider as scene
+from tests.simulator.entries import signed_manifest
 from tests.simulator.live import live
 from tests.verifier import test_verdict_log as own_log
 
@@ -180,6 +184,52 @@ def test_no_verdict_in_the_log_keeps_an_account_from_its_window() -> None:
         assert find_opening(world.manifest, world.digest, entries) == opening - manifest
 
 
+def shown(world: World, served: list[bytes] | None = None) -> list[str]:
+    """What a reader of the log is told of the verdicts in it; ``served``: the entries as they come to that reader."""
+    entries, auditors = world.entries(), NamedAuditors(world.signer.verifier)
+
+    class Served:
+        async def entries(self, start: int, count: int) -> list[bytes]:
+            return (entries if served is None else served)[start : start + count]
+
+    asyncio.run(auditors.read(Served(), open_checkpoint(world.checkpoint(), world.signer.verifier).checkpoint))
+    return [describe(one, auditors)["says"] for one in entries if is_claim(one)]
+
+
+def test_a_strangers_verdict_is_shown_as_one() -> None:
+    """A provider enters its friend's PASS, or one about what this log never held: readers are told whose it is."""
+    world = World.honest()
+    claims = {
+        NAMED: about(world, world.auditor_key),
+        STRANGE: about(world),
+        UNKNOWN: replace(about(world), manifest=bytes(32)).signed(OTHER),
+        ELSEWHERE: replace(about(world, world.auditor_key), log=bytes(32)).signed(world.auditor_key),
+    }
+    for made in claims.values():
+        entered(world, made, len(world.messages))
+    assert [one.rpartition(" (")[2] for one in shown(world)] == [f"{words})" for words in claims]
+    with without(checks.CLAIMS_COMPARED):
+        assert shown(world)[1].endswith(f"({NAMED})")
+
+
+def test_nobody_in_between_names_auditors() -> None:
+    """Attack: a manifest that names the friend is served to the reader in the place of the log's."""
+    world = World.honest()
+    entered(world, about(world), len(world.messages))
+    served = world.entries()
+    at = next(at for at, one in enumerate(world.messages) if isinstance(one, SignedManifest))
+    seat = replace(world.manifest.auditors[0], public_key=signature.public_bytes(OTHER))
+    other = replace(world.manifest, auditors=(seat,))
+    served[at] = signed_manifest(other, world.provider).encode()
+    made = replace(about(world), manifest=other.digest()).signed(OTHER)
+    entered(world, made, len(world.messages))
+    served.append(made.encode())
+    with pytest.raises(LedgerError, match="different from those it signed"):
+        shown(world, served)
+    with without(checks.AUDITORS_OF_THE_SIGNED_LOG):
+        assert shown(world, served)[1].endswith(f"({NAMED})")
+
+
 def test_a_verdict_about_it_does_not_make_an_audited_window_changed(tmp_path: Path) -> None:
     """An audit of the next window names this one as it was found; any other entry of it would count."""
     world = World.honest()
@@ -315,6 +365,9 @@ def test_an_auditor_hands_its_verdict_to_the_provider(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         shown = describe(made.provider.ledger.entry(size))
         assert shown["says"].startswith(f"audited: NO-VERDICT by {state.public_key.hex()}")
+        command = ["show", str(size), "--provider", made.address, "--log-key", made.log_key]
+        said = CliRunner().invoke(observer_main, command)
+        assert f"by {state.public_key.hex()} ({NAMED})" in said.output, said.output
         assert shown["fields"]["digest"] == log.entries()[0].digest.hex(), "both logs name one envelope"
         refused = submit_it(issued(None), state.directory)
         assert (refused.exit_code, "about no manifest" in refused.output) == (1, True)

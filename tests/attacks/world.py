@@ -417,6 +417,10 @@ def queried(cheat: Cheat | None = None, account: str = "carol", **world: Any) ->
     return made
 
 
+#: Who is told of every refused world as well: world, step, verdict, options of the audit.
+READERS: list[Callable[[simulator.World, int, Verdict, dict[str, Any]], None]] = []
+
+
 def refused(world: simulator.World, step: int, match: str, **options: Any) -> Verdict:
     """The audit ends in FAIL at this step for this reason."""
     verdict = world.audit(**options)
@@ -424,6 +428,8 @@ def refused(world: simulator.World, step: int, match: str, **options: Any) -> Ve
     assert verdict.failure is not None
     assert verdict.failure.number == step, verdict.line()
     assert match in verdict.failure.message, verdict.line()
+    for read in READERS:
+        read(world, step, verdict, options)
     return verdict
 
 

@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from ragseal.client.adapters.passages import passages
+from ragseal.client.adapters.passages import passages, witnessed
 from ragseal.client.result import Opened
-from ragseal.kernel.errors import AttestationError, ConfigurationError
+from ragseal.kernel.errors import AttestationError, ConfigurationError, TransportError
 from ragseal.runtime.metadata import mapping_of
+from tests.client.test_witnesses import KEYS, POLICY, asked, cosigned, newest
 
 FRAMEWORKS = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
 
 
-def retrieved(name: str, client: Any) -> list[tuple[str, str, dict[str, Any]]]:
+def retrieved(name: str, client: Any, **options: Any) -> list[tuple[str, str, dict[str, Any]]]:
     """Id, text and metadata of what the framework hands on."""
-    made = importlib.import_module(f"ragseal.client.adapters.{name}").make_retriever(client)
+    made = importlib.import_module(f"ragseal.client.adapters.{name}").make_retriever(client, **options)
     if name == "langchain":
         return [(d.id, d.page_content, d.metadata) for d in made.invoke("json")]
     if name == "llamaindex":
@@ -96,6 +97,22 @@ def test_a_failed_check_leaves_the_pipeline(bench: Any, name: str) -> None:
     bench.provider.stage = "closed"
     with pytest.raises(AttestationError, match="is closed"):
         retrieved(name, bench.client())
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_pipeline_waits_for_the_witnesses_that_it_names(bench: Any, name: str) -> None:
+    pytest.importorskip(FRAMEWORKS[name])
+    with pytest.raises(TransportError, match="no witness has cosigned"):
+        retrieved(name, bench.client(), witness_policy=POLICY)
+    assert not asked(bench)
+    bench.provider.witnessed = cosigned(newest(bench), *KEYS[:2])
+    assert retrieved(name, bench.client(), witness_policy=POLICY)
+
+
+def test_a_policy_reaches_the_client_whatever_framework_asks(bench: Any) -> None:
+    with pytest.raises(TransportError, match="no witness has cosigned"):
+        witnessed(bench.client(), POLICY).ask("json")
+    assert witnessed(bench.client(), None).ask("json").checked
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)

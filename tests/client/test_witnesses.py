@@ -67,6 +67,30 @@ def test_without_a_quorum_nothing_is_sent(bench: Any, signers: tuple[int, ...]) 
     assert bench.client(witness_policy=POLICY).ask(QUESTION).checked
 
 
+def test_a_client_can_be_put_under_a_policy_later(bench: Any) -> None:
+    """As an adapter does it: the window at hand is judged again, and nobody takes the policy away."""
+    client = bench.client()
+    assert client.ask(QUESTION).checked
+    client.require_witnesses(POLICY)
+    sent = bench.provider.calls.count("prepare")
+    with pytest.raises(TransportError, match="no witness has cosigned"):
+        client.ask(QUESTION)
+    assert bench.provider.calls.count("prepare") == sent
+    stranger = NoteSigner("other.example/log", Ed25519PrivateKey.from_private_bytes(b"s" * 32)).verifier.vkey()
+    for other, words in (
+        (Policy.parse(b"quorum none\n"), "one client for each witness policy"),
+        (Policy.parse(f"log {stranger}\nquorum none\n".encode()), "is not for the log"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            client.require_witnesses(other)
+    bench.provider.witnessed = cosigned(newest(bench), *KEYS[:2])
+    client.require_witnesses(POLICY)
+    assert client.ask(QUESTION).checked
+    client.close()
+    with pytest.raises(ConfigurationError, match="closed"):
+        client.require_witnesses(POLICY)
+
+
 def test_a_quorum_over_what_came_before_the_opening_is_not_enough(bench: Any) -> None:
     before = bench.provider.log.checkpoint_at(opened_at(bench))
     bench.provider.witnessed = cosigned(before, *KEYS)

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.merkle import MerkleTree
@@ -181,3 +182,35 @@ async def test_a_public_witness_as_people_run_it(tmp_path: Path) -> None:
         finally:
             process.terminate()
             assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+@pytest.mark.asyncio
+async def test_one_process_is_a_whole_public_site(provider: Provider, tmp_path: Path) -> None:
+    state, files = ["--state", str(tmp_path / "state")], tmp_path / "files"
+    provider.log.append_now([lambda i: f"entry {i}".encode()] * 5)
+    await observer("keygen", "--name", "w.example", *state)
+    code, _, err = await observer("page", *provider.options(), *state, "--out", str(files), "--files", str(files))
+    assert (code, "--files goes with --http" in err) == (2, True)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ragseal.ledger", "page", *provider.options(), *state, "--http", "0"),
+        *("--files", str(files)),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        assert process.stdout is not None
+        while not (line := (await asyncio.wait_for(process.stdout.readline(), 60)).decode()).startswith("Serving "):
+            assert line, "it ended"
+        address = line.split()[1]
+
+        def read(path: str) -> bytes:
+            with urllib.request.urlopen(address + path, timeout=30) as answer:
+                return bytes(answer.read())
+
+        note = await asyncio.to_thread(read, "checkpoint")
+        assert open_checkpoint(note, LOG.verifier).checkpoint.size == 5
+        assert b"entry 4" in await asyncio.to_thread(read, "tile/entries/000.p/5")
+        assert b"<html" in await asyncio.to_thread(read, "")
+    finally:
+        process.terminate()
+        await asyncio.wait_for(process.wait(), 30)

@@ -17,15 +17,21 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
-from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError, TransportError
+from ragseal.kernel.verdict import AuditVerdict, log_digest
+from ragseal.ledger.__main__ import renew
+from ragseal.ledger.auditors import UNKNOWN
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.page import Site, index_html
+from ragseal.ledger.proof_files import write_files
+from ragseal.ledger.public_files import PublicFiles
+from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness import Witness
-from ragseal.runtime.http_server import HttpServer
+from ragseal.runtime.http_server import HttpServer, Request
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 KEY = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x02"), COSIGNATURE)
@@ -111,6 +117,21 @@ async def test_a_browser_verifies_an_honest_log_and_remembers_it(world: World) -
     status = json.loads((world.out / "status.json").read_text())
     assert second["log"] == {"key": second["key"], "note": status["checkpoint"]}
     assert second["key"] == LOG.verifier.vkey()
+
+
+@pytest.mark.asyncio
+async def test_a_verdict_that_no_window_names_is_shown_as_such(world: World) -> None:
+    """In the files and as it is served: the log has no manifest that could name whoever signed."""
+    key = Ed25519PrivateKey.from_private_bytes(b"x" * 32)
+    auditor = key.public_key().public_bytes_raw()
+    about = AuditVerdict(bytes(32), log_digest(LOG.verifier.vkey()), auditor, bytes(32), "FAIL", "", bytes(64))
+    world.log.append_now([lambda index: about.signed(key).encode()])
+    await world.publish()
+    served = await world.site.file("entries-0.json")
+    assert served is not None
+    for data in (served, (world.out / "entries-0.json").read_bytes()):
+        [row] = json.loads(data)["entries"]
+        assert row["view"]["says"] == f"audited: FAIL by {auditor.hex()} ({UNKNOWN})"
 
 
 def change(name: str, action: Callable[[dict[str, Any]], None]) -> Callable[[World], None]:
@@ -298,3 +319,66 @@ async def test_a_page_is_not_written_over_wrong_entries(world: World) -> None:
     with pytest.raises(AuditError, match="entries different from those it signed"):
         await world.site.write(world.out)
     assert not world.out.exists()
+
+
+# --- a whole public site ---------------------------------------------------------------------------------------------
+
+
+async def _get(site: PublicFiles, path: str, method: str = "GET") -> tuple[int, bytes]:
+    answer = await site.handle(Request(method, path, {}))
+    return answer.status, answer.body
+
+
+@pytest.mark.asyncio
+async def test_tiles_and_proofs_lie_beside_the_page(world: World) -> None:
+    world.grow(300)
+    await world.observer.step()
+    folder = world.folder / "public"
+    tiles = TileFolder(folder, LOG.verifier)
+    await renew(tiles, world.remote, world.observer)
+    name = f"proofs/{'ab' * 32}/256.bin"
+    write_files(folder, {name: b"proofs", "proofs/secret.bin": b"not for anybody"})
+    site = PublicFiles(folder, world.site.handle)
+    status, note = await _get(site, "/checkpoint")
+    assert (status, open_checkpoint(note, LOG.verifier).checkpoint.size) == (200, 300)
+    assert [(await _get(site, path))[0] for path in ("/tile/0/000", "/tile/entries/001.p/44")] == [200, 200]
+    assert await _get(site, f"/{name}") == (200, b"proofs")
+    assert (await _get(site, f"/{name}".replace("256", "512")))[0] == 404
+    assert (await _get(site, "/"))[1] == index_html()
+    for path in ("/proofs/secret.bin", "/.sizes.json", "/tile/../checkpoint", "/proofs/../../state/name", "/lock"):
+        assert (await _get(site, path))[0] == 404, path
+    assert (await _get(site, "/checkpoint", "POST"))[0] == 405
+    tiles.close()
+
+
+@pytest.mark.asyncio
+async def test_tiles_go_on_with_the_log_and_stop_at_an_alarm(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.grow(3)
+    await world.observer.step()
+    tiles = TileFolder(world.folder / "public", LOG.verifier)
+
+    async def size() -> int:
+        await renew(tiles, world.remote, world.observer)
+        known = tiles.known()
+        assert known is not None
+        return known.checkpoint.size
+
+    assert await size() == 3
+    world.grow(2)
+    assert await size() == 5
+    with monkeypatch.context() as patched:
+        patched.setattr(world.observer, "alarm", lambda: ("forked", world.folder))
+        world.grow(2)
+        assert await size() == 5, "what stands beside the alarm is what was there before it"
+    with monkeypatch.context() as patched:
+        patched.setattr(world.remote, "entries", lambda *_: _away())
+        assert await size() == 5
+    assert "tiles not renewed: away" in capsys.readouterr().err
+    assert await size() == 7
+    tiles.close()
+
+
+async def _away() -> list[bytes]:
+    raise TransportError("away")

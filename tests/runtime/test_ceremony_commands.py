@@ -1,22 +1,48 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A ceremony of a class through the command lines: two parties, an auditor that knows one of them, and a provider."""
+"""A ceremony of a class by command lines: two parties, an auditor that knows one of them, a provider, an audit."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ragseal.backends.mechanism import open_engine
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import HERE, class_digest
+from ragseal.groth16.provers import open_backend
+from ragseal.kernel.statement import seed_commitment
+from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.report import document, page
+from ragseal.verifier.state import State
 from tests.runtime.test_powers_commands import SLOW, told
 from tests.runtime.test_tls_commands import Scene, Served, run
+from tests.simulator import CLS, Tenant, policy
 from tests.verifier.ceremony_scene import NEEDED
+from tests.verifier.test_real_key import SEED, ProvenWorld, Real
 
 pytestmark = [pytest.mark.slow, NEEDED]
 
 pytest.importorskip("ragseal_native")
 pytest.importorskip("py_ecc")
+
+
+def audited(state: State) -> Verdict:
+    """A window proven under the key that an auditor took from the ceremony, audited with the keys of its folder."""
+    [line] = [one for one in state.key_entries() if one.class_name == "tiny"]
+    backend = open_backend(build(CLS), state.key_path(line), HERE / "node_modules")
+    tenants = {name: Tenant.make(name, backend.key) for name in ("north", "south")}
+    world, digest = ProvenWorld(Real(backend, open_engine(CLS), tenants)), class_digest(CLS)
+    world.class_digest = digest
+    world.commit(c_seed=seed_commitment(SEED), policy_=policy(class_digest=digest))
+    for account in ("alice", "bob"):
+        world.ask(account)
+    world.close()
+    keys = state.configured({"tiny": (CLS, digest)})
+    return world.audit(auditor=replace(world.auditor(), keys=keys))
 
 
 def test_a_ceremonys_keys_from_the_first_party_to_the_provider(tmp_path: Path) -> None:
@@ -46,6 +72,12 @@ def test_a_ceremonys_keys_from_the_first_party_to_the_provider(tmp_path: Path) -
     kept = json.loads((tmp_path / "v" / "keys.json").read_text())[0]
     assert json.loads(kept["ceremony"])["powers"]["blake2b"] == published, "what it relied on"
     assert not list((tmp_path / "v" / "keys").glob("*.part"))
+    verdict = audited(State(tmp_path / "v"))
+    assert verdict.verdict == "PASS", verdict.line()
+    assert verdict.proven == 2
+    assert " keys=ceremony " in verdict.line()
+    assert list(verdict.participants) == said
+    assert f"ceremony, {said[0]}" in page.render(document.build(verdict))
 
     run("prover", "init", "--state", tmp_path / "p", "--class", "tiny", "--origin", "ceremony.example/log")
     scene = Scene(tmp_path, None, None)  # type: ignore[arg-type]  # no certificates

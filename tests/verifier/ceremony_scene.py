@@ -26,6 +26,7 @@ from ragseal.verifier.ceremony import checking, contributing
 from ragseal.verifier.ceremony.checking import Checked, Checker
 from ragseal.verifier.ceremony.contributing import Step, add_round, begin
 from ragseal.verifier.ceremony.folder import SUFFIX, Folder
+from tests.native.conftest import Circuit as Rows
 
 SNARKJS = Path(__file__).resolve().parents[2] / "circuits" / "node_modules" / "snarkjs"
 PROGRAM = SNARKJS / "build" / "cli.cjs"
@@ -155,3 +156,35 @@ def ceremony(path: Path) -> None:
     contribute(path, "alice")
     by_hand(path, HOSTILE)
     finish(path)
+
+
+# --- fixtures: a module that uses them names them, `done = scene.done` -----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the circuits' rows lie."""
+    return tmp_path_factory.mktemp("circuits")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def circuits(sources: Path) -> Iterator[None]:
+    with small_circuits(Rows, sources):
+        yield
+
+
+@pytest.fixture(scope="session")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished ceremony, made once a process; nobody writes into it."""
+    at = tmp_path_factory.mktemp("ceremony")
+    with small_circuits(Rows, at / "rows"):
+        ceremony(at / "folder")
+    return at / "folder"
+
+
+@pytest.fixture
+def copy(done: Path, tmp_path: Path) -> Path:
+    """The same, to be changed."""
+    path = tmp_path / "copy"
+    shutil.copytree(done, path)
+    return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,10 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier import audit_command
 from ragseal.verifier.evidence import Auditor, Refused, Undecided
+from ragseal.verifier.outcome import FAIL
 from ragseal.verifier.participant import Participant, Stage
+from ragseal.verifier.signed.log import FOLDER, VerdictLog, check_entered
+from ragseal.verifier.signed.statement import read_verdict
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import Forked, read_log
 from ragseal.verifier.verdicts import Verdicts
@@ -418,6 +422,8 @@ def test_a_fork_that_was_seen_while_taking_part_stays(tmp_path: Path, grown: int
     older, newer = (
         open_checkpoint(values[name].encode(), world.signer.verifier).checkpoint for name in ("older", "newer")
     )
+    [entry] = VerdictLog(state.directory, state.public_key).entries()
+    assert (entry.outcome, entry.window, entry.manifest) == (FAIL, "", ()), "nobody can say later that it was not seen"
     assert (older.size, newer.size) == (16, 16 + grown)
     assert older.root != MerkleTree(other.entries()[:16]).root()
     assert newer.root == MerkleTree(other.entries()).root()
@@ -431,14 +437,29 @@ def test_a_fork_that_cannot_be_kept_is_said(world: World, state: SimulatedState)
     (state.directory / "verdicts").write_text("in the way")
     with pytest.raises(Refused, match=r"two roots .*; this could not be kept"):
         part.advance()
+    [entry] = VerdictLog(state.directory, state.public_key).entries()
+    assert entry.outcome == FAIL, "neither is lost because the other cannot be written"
+    (state.directory / "verdicts").unlink()
+    shutil.rmtree(state.directory / FOLDER)
+    (state.directory / FOLDER).write_text("in the way")
+    with pytest.raises(Refused, match=r"two roots .*; this could not be kept"):
+        part.advance()
+    assert len(list((state.directory / "verdicts").glob("log-*.json"))) == 1
 
 
 def test_a_second_manifest_that_was_shown_while_taking_part_stays(world: World, state: SimulatedState) -> None:
     other = replace(world.manifest, policy=policy(gain=2))
     world.shown_manifest = signed_manifest(other, world.provider).encode()
     part = participant(world, state)
-    with pytest.raises(Refused, match="shows a manifest of this window different"):
-        part.advance()
+    for _ in range(2):  # it is looked at every few seconds
+        with pytest.raises(Refused, match="shows a manifest of this window different"):
+            part.advance()
+    log = VerdictLog(state.directory, state.public_key)
+    [entry] = log.entries()
+    assert (entry.outcome, entry.window, entry.manifest) == (FAIL, "w1", (world.digest,))
+    found = read_verdict(log.envelope(0), state.public_key)
+    assert found.line.startswith("FAIL step=2 ")
+    assert check_entered(log.envelope(0), found, log.proof(0).to_text(), None) == log.verifier()
     world.shown_manifest = None
     assert part.advance()[0] is Stage.COMMITTED
     seal(world, "provider", "auditor")

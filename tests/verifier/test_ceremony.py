@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from ragseal.verifier.ceremony.contributing import Step
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, SUFFIX, WORK, Description, Folder
 from ragseal.verifier.ceremony.trusting import MYSELF, Known, check_end, record, who_is_known
 from ragseal.verifier.key_entries import KeyEntry
-from tests.native.conftest import Circuit
 from tests.verifier import ceremony_scene as scene
 
 pytest.importorskip("ragseal_native")
@@ -28,18 +26,7 @@ pytest.importorskip("py_ecc")
 pytestmark = [pytest.mark.slow, scene.NEEDED]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def circuits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with scene.small_circuits(Circuit, tmp_path_factory.mktemp("circuits")):
-        yield
-
-
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished ceremony; nobody writes into it."""
-    path = tmp_path_factory.mktemp("ceremony") / "folder"
-    scene.ceremony(path)
-    return path
+sources, circuits, done, copy = scene.sources, scene.circuits, scene.done, scene.copy
 
 
 @pytest.fixture

@@ -35,10 +35,10 @@ SEED = (12345, 67890)
 
 @dataclass(frozen=True)
 class Real:
-    paths: KeyPaths
     backend: AttestationBackend
     engine: Engine
     tenants: dict[str, Tenant]
+    paths: KeyPaths | None = None
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
     paths = make_keys(built.r1cs, CLS, class_digest(CLS), tmp_path_factory.mktemp("keys"))
     backend = open_backend(built, paths.directory, HERE / "node_modules")
     tenants = {name: Tenant.make(name, backend.key) for name in ("north", "south")}
-    return Real(paths, backend, open_engine(CLS), tenants)
+    return Real(backend, open_engine(CLS), tenants, paths)
 
 
 class ProvenWorld(World):
@@ -219,16 +219,17 @@ def test_sampled_audit_of_real_proofs(world: ProvenWorld) -> None:
 
 def test_foreign_keys_are_imported_by_their_digest(real: Real, tmp_path: Path) -> None:
     state = State.create(tmp_path / "auditor", key_of("someone"))
-    digest = class_digest(CLS)
+    digest, paths = class_digest(CLS), real.paths
+    assert paths is not None
     classes = {"tiny": (CLS, digest)}
     with pytest.raises(ConfigurationError, match="not the one that you named"):
-        state.import_key(real.paths.directory, CLS, digest, bytes(32), "provider")
+        state.import_key(paths.directory, CLS, digest, bytes(32), "provider")
     assert state.key_entries() == []
-    for source in (real.paths.directory, real.paths.zkey, real.paths.vkey):
-        line = state.import_key(source, CLS, digest, real.paths.digest, "provider")
-        assert state.configured(classes)[line.digest].load().digest == real.paths.digest
-    assert state.proving_key(real.paths.digest).stat().st_size == real.paths.zkey.stat().st_size
-    (tmp_path / "cut.zkey").write_bytes(real.paths.zkey.read_bytes()[:-1000])
+    for source in (paths.directory, paths.zkey, paths.vkey):
+        line = state.import_key(source, CLS, digest, paths.digest, "provider")
+        assert state.configured(classes)[line.digest].load().digest == paths.digest
+    assert state.proving_key(paths.digest).stat().st_size == paths.zkey.stat().st_size
+    (tmp_path / "cut.zkey").write_bytes(paths.zkey.read_bytes()[:-1000])
     with pytest.raises(ProofError):
-        state.import_key(tmp_path / "cut.zkey", CLS, digest, real.paths.digest, "provider")
+        state.import_key(tmp_path / "cut.zkey", CLS, digest, paths.digest, "provider")
     assert not list((state.directory / "keys").glob("*.part"))

@@ -29,6 +29,7 @@ from ragseal.verifier.findings import Environment
 from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
+from ragseal.verifier.signed.log import VerdictLog, check_entered
 from ragseal.verifier.signed.statement import read_verdict
 from ragseal.verifier.state import State
 from tests.simulator import GROUP, NOW, World
@@ -124,7 +125,10 @@ def test_an_audit_runs_in_the_background_and_its_report_stays(state: State) -> N
     # The simulator's window has another auditor.
     assert found.line.startswith("NO VERDICT step=2 manifest: window 'w1' names auditor ")
     values = json.loads(found.report_json)
-    assert read_verdict(found.signed_verdict, state.public_key, found.report_json).line == values["line"]
+    signed = read_verdict(found.signed_verdict, state.public_key, found.report_json)
+    assert signed.line == values["line"]
+    key = check_entered(found.signed_verdict, signed, found.verdict_proof, None)
+    assert key == VerdictLog(state.directory, state.public_key).verifier()
     assert values["no_verdict"]["step"] == 2
     assert (state.directory / "reports" / audit_id / "report.html").is_file()
     assert state.remembered(world.signer.verifier) is not None

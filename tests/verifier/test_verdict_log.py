@@ -34,6 +34,7 @@ from ragseal.ledger.published import PublicLog
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.service import LedgerServicer
+from ragseal.ledger.shared import SharedLog
 from ragseal.ledger.witness import Witness
 from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.__main__ import main
@@ -151,7 +152,7 @@ def test_audits_of_one_folder_at_the_same_time_are_all_entered(tmp_path: Path) -
     for one in workers:
         one.join(120)
     log = VerdictLog(tmp_path, PUBLIC)
-    log.shared.fsck()
+    log.copy()
     assert sorted(e.time - NOW for e in log.entries()) == [100 * n + i for n in range(5) for i in range(3)]
     assert len(list((tmp_path / FOLDER / "envelopes").iterdir())) == 15
 
@@ -266,7 +267,12 @@ def test_the_log_is_shown_exported_and_read_by_number(tmp_path: Path, monkeypatc
     [line] = run("show").splitlines()
     assert "PASS epsilon" in line
     assert "w1 of " in line
-    run("show", "0", "--out", str(tmp_path / "v"), "--proof", str(tmp_path / "p"))
+    readings: list[int] = []
+    whole = SharedLog.copy
+    with monkeypatch.context() as patched:
+        patched.setattr(SharedLog, "copy", lambda self, known=None: readings.append(1) or whole(self, known))
+        run("show", "0", "--out", str(tmp_path / "v"), "--proof", str(tmp_path / "p"))
+    assert len(readings) == 1, "one reading, so that line, envelope and proof are of one log"
     data = (tmp_path / "v").read_bytes()
     assert data == (state.directory / "report" / FILE_NAME).read_bytes()
     check_entered(data, read_verdict(data, state.public_key), (tmp_path / "p").read_bytes(), log.verifier())
@@ -282,7 +288,9 @@ def test_the_log_is_shown_exported_and_read_by_number(tmp_path: Path, monkeypatc
 
 def test_names_in_the_log_steer_no_terminal() -> None:
     entry = VerdictEntry(PUBLIC, bytes(32), bytes(32), "a\x1b[2K\u202eb", "w\r\n1", (), "NO-VERDICT", "", NOW)
-    assert _line(0, entry).isprintable()
+    line = _line(0, entry)
+    assert line.isprintable()
+    assert r"w\r\n1 of a\x1b[2K\u202eb" in line, "what was there can still be told apart"
 
 
 # --- followers -------------------------------------------------------------------------------------------------------

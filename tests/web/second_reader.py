@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A pytest plugin: what the auditor refuses of public files, the browser's checks refuse too.
+"""What the auditor refuses of public files, the browser's checks refuse too: every FAIL of tests/attacks, read twice.
 
-Loaded (``-p tests.web.second_reader``) before tests/attacks, it follows every FAIL that they bring about: that world
-is published as files, and Node has to say of them that something does not hold.
+While tests/attacks runs, the public files of every world that its audit refuses are kept in memory (its conftest.py
+sees to that).  At the end one Node process reads all of them, and has to say of each that something does not hold.
 """
 
 from __future__ import annotations
 
+import base64
 import json
-import os
-import tempfile
+import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragseal.kernel.proofs import ASKED_TOGETHER
+from ragseal.ledger.merkle import leaf_hash
+from ragseal.ledger.proof_files import batch_path, columns_path, key_path
+from ragseal.ledger.tiles import WIDTH, bundle, perfect_root, tile_path
+from ragseal.verifier.outcome import Verdict
 from tests import simulator
-from tests.attacks import world as attacks
-from tests.web.published import Published, publish
+from tests.web.published import NODE
 
-COUNT = "RAGSEAL_SECOND_READER"  #: a file that what was seen is counted in
+PROGRAM = Path(__file__).with_suffix(".mjs")
 STEPS = {1, 2, 4, 5, 6, 8}  #: that speak of what is public
 #: What no public file shows, by a part of the auditor's words.
 AUDITORS_OWN = (
@@ -32,44 +37,74 @@ AUDITORS_OWN = (
     "the log was forked",  # against what this auditor remembers
 )
 
-_refused = attacks.refused
-_seen: list[str] = []
+
+def tiles(entries: list[bytes]) -> dict[str, bytes]:
+    """The tiles of a log of fewer than 65,536 entries, by path."""
+    hashes, files = [leaf_hash(entry) for entry in entries], {}
+    for first in range(0, len(entries), WIDTH):
+        part, number = entries[first : first + WIDTH], first // WIDTH
+        files[tile_path("entries", number, len(part))] = bundle(part)
+        files[tile_path(0, number, len(part))] = b"".join(hashes[first : first + WIDTH])
+    full = [perfect_root(hashes[at : at + WIDTH]) for at in range(0, len(entries) - WIDTH + 1, WIDTH)]
+    return files | ({tile_path(1, 0, len(full)): b"".join(full)} if full else {})
 
 
-def refused(world: simulator.World, step: int, match: str, **options: Any) -> Any:
-    """As in tests/attacks, and by the second reader."""
-    verdict = _refused(world, step, match, **options)
-    message = verdict.failure.message if verdict.failure else ""
-    if step in STEPS and not any(known in message for known in AUDITORS_OWN) and "receipts" not in options:
-        follow(world, step, message, options.get("window", ""))
-    return verdict
+def public_files(world: simulator.World, proofs: bool) -> dict[str, bytes]:
+    """Tiles, and with ``proofs`` everything else that a provider publishes of the newest window, by path."""
+    files = {**tiles(world.entries()), "checkpoint": world.checkpoint()}
+    if not proofs:
+        return files
+    files[key_path(world.key.digest)] = world.key.vk.to_bytes()
+    files |= {columns_path(one.columns_digest()): one.encode() for one in world.files.values()}
+    seqs = [record.seq for record in world.records()]
+    for first in range(0, len(seqs), ASKED_TOGETHER):
+        batch = world.tamper_batch(world.batch(world.digest, seqs[first : first + ASKED_TOGETHER]))
+        files[batch_path(world.digest, first)] = batch.encode()
+    return files
 
 
-def follow(world: simulator.World, step: int, message: str, window: str) -> None:
-    real = hasattr(world.key, "vk")
-    if step in (4, 8) and not real:
-        return  # a key that stands for one: there is no file of it
-    with tempfile.TemporaryDirectory() as folder:
+@dataclass
+class SecondReader:
+    """Keeps what was refused, and reads it once more."""
+
+    orders: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)  #: what the auditor said of each
+
+    def note(self, world: simulator.World, step: int, verdict: Verdict, options: dict[str, Any]) -> None:
+        """An audit of ``world`` ended in FAIL at ``step``."""
+        message = verdict.failure.message if verdict.failure else ""
+        if step not in STEPS or any(known in message for known in AUDITORS_OWN) or "receipts" in options:
+            return
+        real = hasattr(world.key, "vk")
+        if step in (4, 8) and not real:
+            return  # a key that stands for one: there is no file of it
+        if step == 5 and not real and getattr(world, "throw", world.digest) != world.digest:
+            return  # the throw of carried coins is looked at with the thinning key, which is no file either
         try:
-            made = publish(world, Path(folder)) if real else _log_alone(world, Path(folder))
+            files = public_files(world, step in (4, 8))
         except KeyError:  # a record that the simulator cannot prove: it is the log that is wrong
-            made = _log_alone(world, Path(folder))
-        said = made.check(*(["--window", window] if window else []))
-    assert said.bad, f"the auditor says {message!r}, the browser sees nothing: {said.lines}"
-    _seen.append(f"{step}: {message[:100]} | {said.bad}")
+            files = public_files(world, False)
+        order = {
+            "files": {path: base64.b64encode(data).decode() for path, data in files.items()},
+            "logKey": world.signer.verifier.vkey(),
+            "window": options.get("window", ""),
+        }
+        self.orders.append(json.dumps(order))
+        self.said.append(f"{step}: {message[:160]}")
 
-
-def _log_alone(world: simulator.World, folder: Path) -> Published:
-    from tests.web.published import export_log
-
-    export_log(world, folder)
-    return Published(folder, world.signer.verifier.vkey())
-
-
-def pytest_configure() -> None:
-    attacks.refused = refused
-
-
-def pytest_sessionfinish() -> None:
-    if COUNT in os.environ:
-        Path(os.environ[COUNT]).write_text(json.dumps(_seen))
+    def unseen(self) -> list[str]:
+        """What the auditor refused and the browser's checks did not, each with what they said of it."""
+        if not self.orders:
+            return []
+        assert NODE is not None
+        done = subprocess.run(
+            [NODE, str(PROGRAM)], input="\n".join(self.orders) + "\n", capture_output=True, text=True, timeout=500
+        )
+        assert done.returncode == 0, done.stderr
+        reports = [json.loads(line) for line in done.stdout.splitlines()]
+        assert len(reports) == len(self.orders), done.stderr
+        return [
+            f"{said} | {report.get('error') or report['lines']}"
+            for said, report in zip(self.said, reports, strict=True)
+            if "error" in report or all(line["state"] != "bad" for line in report["lines"])
+        ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Forgeries of tests/attacks, and lies of a whole log, as the browser's checks see them in the public files.
 
-The log is signed whatever it says, so what does not hold is its signer's.  Every forgery of that folder is read so by
-``python -m pytest -p tests.web.second_reader tests/attacks``.
+The log is signed whatever it says, so what does not hold is its signer's.  Every other forgery of that folder is read
+so while tests/attacks runs (:mod:`tests.web.second_reader`).
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def subject_of(name: str, cache: Path, tell: Tell) -> tuple[Shape, Circuit, Cons
 
 
 def file_hash(path: Path) -> str:
-    """BLAKE2b-512 of a file, as ceremonies of powers publish it.  Raises ConfigurationError: it cannot be read."""
+    """BLAKE2b-512 of a file.  Raises ConfigurationError: it cannot be read."""
     digest = hashlib.blake2b()
     try:
         with path.open("rb") as file:
@@ -111,14 +111,14 @@ def file_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
-def check_published(path: Path, published: str | None) -> str:
-    """The file's hash, which is the one that was published, if one is given.
+def check_published(powers: PowersFile, published: str | None) -> str:
+    """The powers' hash, which is the one that was published, if one is given.
 
     Raises:
         ConfigurationError: ``published`` is no BLAKE2b-512.
         ProofError: another file.
     """
-    found = file_hash(path)
+    found = powers.blake2b()
     if published is None:
         return found
     wanted = "".join(published.split()).lower()
@@ -128,8 +128,8 @@ def check_published(path: Path, published: str | None) -> str:
         )
     if found != wanted:
         raise ProofError(
-            f"{path} is not the file that was published: its BLAKE2b-512 begins with {found[:16]}, the published one "
-            f"with {wanted[:16]}; download it again"
+            f"{powers.path} is not the file that was published: its BLAKE2b-512 begins with {found[:16]}, the one "
+            f"published with {wanted[:16]}; download it again"
         )
     return found
 
@@ -162,8 +162,8 @@ class Checker:
         self.folder, self._tell = folder, tell
         self.subjects = [self._subject(one, cache) for one in folder.description.circuits]
         tell("reading the powers of tau")
-        self.powers_file = check_published(powers, published)
         self.powers = PowersFile(powers)
+        self.powers_file = check_published(self.powers, published)
         for subject in sorted(self.subjects, key=lambda one: -one.system.domain(one.circuit.kept)):
             if self.powers.digest(subject.system, subject.circuit.kept).hex() != folder.description.powers:
                 raise ProofError(

@@ -52,13 +52,13 @@ def begin(
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
         raise ConfigurationError(f"{path} exists: a ceremony begins in a new folder, choose another name")
     tell("reading the powers of tau")
-    blake2b = check_published(powers, published)
+    held = PowersFile(powers)
+    blake2b = check_published(held, published)
     built = [subject_of(name, cache, tell) for name in classes]
     listed = [
         Listed(name, about.digest.hex(), system.digest.hex())
         for name, (_, about, system) in zip(classes, built, strict=True)
     ]
-    held = PowersFile(powers)
     _, circuit, system = max(built, key=lambda one: one[2].domain(one[1].kept))
     description = Description(tuple(listed), held.digest(system, circuit.kept).hex(), blake2b)
     try:

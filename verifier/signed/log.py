@@ -15,9 +15,11 @@ hands them on: their steps may quote what only the auditor was given, links betw
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -33,6 +35,8 @@ from ragseal.verifier.signed.statement import SignedVerdict, manifest_of, read_v
 FOLDER, ENVELOPES = "verdict-log", "envelopes"
 PROOF_NAME = "verdict.tlog-proof"  #: of the inclusion, beside the signed verdict
 _NAME = "ragseal-verdicts/"
+
+T = TypeVar("T")
 
 
 def origin_of(auditor: bytes) -> str:
@@ -148,16 +152,24 @@ class VerdictLog:
 
     def entries(self) -> list[VerdictEntry]:
         """Every entry, in order.  Raises as :meth:`copy`; EncodingError: one is not a verdict's."""
-        return [VerdictEntry.decode(one) for one in self.copy().all]
+        return entries_of(self.copy())
 
     def envelope(self, index: int) -> bytes:
         """The signed verdict of an entry, counting from 0.
 
         Raises:
             LedgerError: no such entry.
+            ConfigurationError: as :meth:`envelope_of`.
+        """
+        return self.envelope_of(_entry(self.entries(), index))
+
+    def envelope_of(self, entry: VerdictEntry) -> bytes:
+        """The signed verdict of an entry.
+
+        Raises:
             ConfigurationError: the envelope is gone or is not the one that was entered.
         """
-        entry, path = self._entry(index)
+        path = self._envelope(entry.digest)
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -168,19 +180,28 @@ class VerdictLog:
 
     def proof(self, index: int) -> InclusionBundle:
         """That an entry is in the log as it stands now.  Raises LedgerError: no such entry."""
-        self._entry(index)
-        copy = self.copy()
-        size, note = copy.published()
-        return InclusionBundle(index, tuple(copy.inclusion(index, size)), note)
-
-    def _entry(self, index: int) -> tuple[VerdictEntry, Path]:
-        found = self.entries()
-        if not 0 <= index < len(found):
-            raise LedgerError(f"there is no entry {index}: the log of verdicts has {len(found)}")
-        return found[index], self._envelope(found[index].digest)
+        return proof_in(self.copy(), index)
 
     def _envelope(self, digest: bytes) -> Path:
         return self._directory / ENVELOPES / f"{digest.hex()}.jsonl"
+
+
+def entries_of(copy: LogCopy) -> list[VerdictEntry]:
+    """Every entry of a copy, in order.  Raises EncodingError: one is not a verdict's."""
+    return [VerdictEntry.decode(one) for one in copy.all]
+
+
+def proof_in(copy: LogCopy, index: int) -> InclusionBundle:
+    """That an entry is in a copy of the log.  Raises LedgerError: no such entry."""
+    _entry(copy.all, index)
+    size, note = copy.published()
+    return InclusionBundle(index, tuple(copy.inclusion(index, size)), note)
+
+
+def _entry(entries: Sequence[T], index: int) -> T:
+    if not 0 <= index < len(entries):
+        raise LedgerError(f"there is no entry {index}: the log of verdicts has {len(entries)}")
+    return entries[index]
 
 
 def check_entered(data: bytes, found: SignedVerdict, proof: bytes, log: NoteVerifier | None) -> NoteVerifier:

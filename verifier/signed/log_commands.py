@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.kernel.printable import printable
 from ragseal.kernel.verdict import VerdictEntry
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import NoteVerifier
@@ -26,7 +27,7 @@ from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.stopping import asked_to_stop
 from ragseal.runtime.terminal import JSON, log_to_stderr, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
-from ragseal.verifier.signed.log import FOLDER, VerdictLog
+from ragseal.verifier.signed.log import FOLDER, VerdictLog, entries_of, proof_in
 from ragseal.verifier.state import State
 
 SERVICE = "ragseal.v1.LedgerService"
@@ -65,14 +66,16 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
             raise click.UsageError("--out and --proof are about one entry: name its number")
         kept = _log(directory)
         kept.shared.verifier()
-        kept.shared.fsck()
-        for number, entry in enumerate(kept.entries()):
+        copy = kept.copy()  # hashed to its signed root; everything below is of this one reading
+        found = entries_of(copy)
+        if index is not None and index >= len(found):
+            raise LedgerError(f"there is no entry {index}: the log of verdicts has {len(found)}")
+        for number, entry in enumerate(found):
             if index is None or index == number:
                 click.echo(json.dumps({"index": number, **_plain(entry)}) if as_json else _line(number, entry))
         if index is not None:
-            bundle = kept.proof(index)
-            _write(out, lambda: kept.envelope(index))
-            _write(proof, bundle.to_text)
+            _write(out, lambda: kept.envelope_of(found[index]))
+            _write(proof, proof_in(copy, index).to_text)
 
     @log.command()
     @state_option
@@ -134,8 +137,7 @@ def _plain(entry: VerdictEntry) -> dict[str, Any]:
 
 def _line(number: int, entry: VerdictEntry) -> str:
     """One entry for the terminal; names of others cannot add a line or steer it."""
-    about = f"{entry.window or '(no window)'} of {entry.origin}"
-    shown = "".join(ch if ch.isprintable() else "\ufffd" for ch in about)
+    shown = printable(f"{entry.window or '(no window)'} of {entry.origin}")
     epsilon = f" epsilon {entry.epsilon}" if entry.epsilon else ""
     return f"{number:6}  {when(entry.time)}  {entry.outcome}{epsilon}  {shown}  {entry.digest.hex()}"
 

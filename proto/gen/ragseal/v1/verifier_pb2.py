@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19ragseal/v1/verifier.proto\x12\nragseal.v1\"\x18\n\x08KeyChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\x11\n\x0fListKeysRequest\"J\n\x10ListKeysResponse\x12!\n\x04keys\x18\x01 \x03(\x0b\x32\x13.ragseal.v1.KeyInfo\x12\x13\n\x0b\x61uditor_key\x18\x02 \x01(\x0c\"f\n\x07KeyInfo\x12\x12\n\nclass_name\x18\x01 \x01(\t\x12\x14\n\x0c\x63lass_digest\x18\x02 \x01(\x0c\x12\x12\n\nkey_digest\x18\x03 \x01(\x0c\x12\x0c\n\x04size\x18\x04 \x01(\x04\x12\x0f\n\x07made_by\x18\x05 \x01(\t\"#\n\rGetKeyRequest\x12\x12\n\nkey_digest\x18\x01 \x01(\x0c\"G\n\x13RequestAuditRequest\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x0e\n\x06window\x18\x02 \x01(\t\x12\x0e\n\x06sample\x18\x03 \x01(\r\"(\n\x14RequestAuditResponse\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"$\n\x10GetReportRequest\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"\\\n\x11GetReportResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12\x0c\n\x04line\x18\x02 \x01(\t\x12\x13\n\x0breport_json\x18\x03 \x01(\x0c\x12\x16\n\x0esigned_verdict\x18\x04 \x01(\x0c\x32\xb2\x02\n\x0fVerifierService\x12\x45\n\x08ListKeys\x12\x1b.ragseal.v1.ListKeysRequest\x1a\x1c.ragseal.v1.ListKeysResponse\x12;\n\x06GetKey\x12\x19.ragseal.v1.GetKeyRequest\x1a\x14.ragseal.v1.KeyChunk0\x01\x12Q\n\x0cRequestAudit\x12\x1f.ragseal.v1.RequestAuditRequest\x1a .ragseal.v1.RequestAuditResponse\x12H\n\tGetReport\x12\x1c.ragseal.v1.GetReportRequest\x1a\x1d.ragseal.v1.GetReportResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19ragseal/v1/verifier.proto\x12\nragseal.v1\"\x18\n\x08KeyChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\x11\n\x0fListKeysRequest\"J\n\x10ListKeysResponse\x12!\n\x04keys\x18\x01 \x03(\x0b\x32\x13.ragseal.v1.KeyInfo\x12\x13\n\x0b\x61uditor_key\x18\x02 \x01(\x0c\"f\n\x07KeyInfo\x12\x12\n\nclass_name\x18\x01 \x01(\t\x12\x14\n\x0c\x63lass_digest\x18\x02 \x01(\x0c\x12\x12\n\nkey_digest\x18\x03 \x01(\x0c\x12\x0c\n\x04size\x18\x04 \x01(\x04\x12\x0f\n\x07made_by\x18\x05 \x01(\t\"#\n\rGetKeyRequest\x12\x12\n\nkey_digest\x18\x01 \x01(\x0c\"G\n\x13RequestAuditRequest\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x0e\n\x06window\x18\x02 \x01(\t\x12\x0e\n\x06sample\x18\x03 \x01(\r\"(\n\x14RequestAuditResponse\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"$\n\x10GetReportRequest\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"s\n\x11GetReportResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12\x0c\n\x04line\x18\x02 \x01(\t\x12\x13\n\x0breport_json\x18\x03 \x01(\x0c\x12\x16\n\x0esigned_verdict\x18\x04 \x01(\x0c\x12\x15\n\rverdict_proof\x18\x05 \x01(\x0c\x32\xb2\x02\n\x0fVerifierService\x12\x45\n\x08ListKeys\x12\x1b.ragseal.v1.ListKeysRequest\x1a\x1c.ragseal.v1.ListKeysResponse\x12;\n\x06GetKey\x12\x19.ragseal.v1.GetKeyRequest\x1a\x14.ragseal.v1.KeyChunk0\x01\x12Q\n\x0cRequestAudit\x12\x1f.ragseal.v1.RequestAuditRequest\x1a .ragseal.v1.RequestAuditResponse\x12H\n\tGetReport\x12\x1c.ragseal.v1.GetReportRequest\x1a\x1d.ragseal.v1.GetReportResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,7 +48,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETREPORTREQUEST']._serialized_start=418
   _globals['_GETREPORTREQUEST']._serialized_end=454
   _globals['_GETREPORTRESPONSE']._serialized_start=456
-  _globals['_GETREPORTRESPONSE']._serialized_end=548
-  _globals['_VERIFIERSERVICE']._serialized_start=551
-  _globals['_VERIFIERSERVICE']._serialized_end=857
+  _globals['_GETREPORTRESPONSE']._serialized_end=571
+  _globals['_VERIFIERSERVICE']._serialized_start=574
+  _globals['_VERIFIERSERVICE']._serialized_end=880
 # @@protoc_insertion_point(module_scope)

@@ -67,13 +67,15 @@ class GetReportRequest(_message.Message):
     def __init__(self, audit_id: _Optional[str] = ...) -> None: ...
 
 class GetReportResponse(_message.Message):
-    __slots__ = ("done", "line", "report_json", "signed_verdict")
+    __slots__ = ("done", "line", "report_json", "signed_verdict", "verdict_proof")
     DONE_FIELD_NUMBER: _ClassVar[int]
     LINE_FIELD_NUMBER: _ClassVar[int]
     REPORT_JSON_FIELD_NUMBER: _ClassVar[int]
     SIGNED_VERDICT_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_PROOF_FIELD_NUMBER: _ClassVar[int]
     done: bool
     line: str
     report_json: bytes
     signed_verdict: bytes
-    def __init__(self, done: _Optional[bool] = ..., line: _Optional[str] = ..., report_json: _Optional[bytes] = ..., signed_verdict: _Optional[bytes] = ...) -> None: ...
+    verdict_proof: bytes
+    def __init__(self, done: _Optional[bool] = ..., line: _Optional[str] = ..., report_json: _Optional[bytes] = ..., signed_verdict: _Optional[bytes] = ..., verdict_proof: _Optional[bytes] = ...) -> None: ...
