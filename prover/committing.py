@@ -17,6 +17,7 @@ from typing import Any
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.enrolment import places_for
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.prover import assembly, spending
@@ -100,6 +101,8 @@ def propose(
         None if before is None else before.manifest.policy.period_start,
     )
     accounts = len(registry.accounts(provider.state))
+    if values.get("version_every"):
+        accounts = places_for(accounts)  # as many may have asked by the window's end
     rules = read_policy(values, binding, partial(assembly.advertised_epsilon, accounts=accounts))
     assembly.check_promises(rules, cls, accounts)
     first = None if new_coins else provider.carried(rules, auditors)

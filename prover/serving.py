@@ -107,7 +107,10 @@ class Serving:
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
         self.verdicts = Verdicts(journal, serve_options.verdicts)
         journal.public.live = serve_options.publish <= 0
-        self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
+        self.own_lines = OwnLines(
+            state, journal.history, provider.public_key, provider.registries, provider.enrolments,
+            lambda: journal.public.size,
+        )  # fmt: skip
         self.warns_of_ends = True  #: the operator, who commits the next window
         self.committing = asyncio.Lock()  #: one window at a time
         self.copying = asyncio.Lock()  #: the folder: while it is, nothing in it is purged

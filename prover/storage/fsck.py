@@ -34,6 +34,7 @@ from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
+from ragseal.prover.commitment.enrolling import enrolments, registry_root
 from ragseal.prover.administration.place import SOCKET
 from ragseal.prover.commitment.columns import commit_columns
 from ragseal.prover.commitment.index import Columns, Version
@@ -256,6 +257,9 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
             for _, update in window.updates if whole else window.updates[-ANSWERING:]:
                 kept = load_update(state, update, manifest.policy.coined)
                 check_columns(secrets, kept.versions, tools, key, report)
+                made = enrolments(state, window.digest, update.number)
+                if registry_root(made, manifest, update.number) != update.registry_root:
+                    report.found(f"{where}: its accounts are not those that version {update.number} commits to")
             if whole:
                 tools.keys.backend(manifest.key_digest)
                 done = 0

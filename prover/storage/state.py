@@ -59,6 +59,11 @@ CREATE TABLE IF NOT EXISTS windows (
 CREATE TABLE IF NOT EXISTS window_accounts (
     manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL,
     PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));
+CREATE TABLE IF NOT EXISTS enrolment_secrets (
+    manifest BLOB PRIMARY KEY, secret BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS enrolments (
+    manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, line BLOB NOT NULL,
+    PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));
 CREATE TABLE IF NOT EXISTS versions (
     manifest BLOB NOT NULL, number INTEGER NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, number, tenant));

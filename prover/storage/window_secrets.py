@@ -14,13 +14,15 @@ from ragseal.kernel import commitment, field
 from ragseal.kernel.beacon import PROVIDER, beacon_commitment
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import Account, SignedManifest, ThinnedIndex, Thinning
+from ragseal.kernel.enrolment import Enrolments
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.coin_placement import remember_placements
+from ragseal.prover.commitment.enrolling import store_enrolments
 from ragseal.prover.commitment.index import Thinned, Version
 from ragseal.prover.commitment.registry import window_accounts
-from ragseal.prover.storage.retirement import is_retired, require_kept
+from ragseal.prover.storage.retirement import WINDOW_TABLES, is_retired, require_kept
 from ragseal.prover.storage.state import State
 
 
@@ -34,6 +36,7 @@ class WindowSecrets:
     blinding: bytes  #: from which the blinders of C_e are derived
     versions: Mapping[str, Version]  #: by tenant
     registry: Mapping[str, Account]  #: by pseudonym
+    enrolments: Enrolments | None = None  #: of a window with ticks that is just made; else it stays in the database
     coin_seed: bytes | None = None  #: 32 bytes where the claim has a coin; C_coin commits to it
 
     @property
@@ -69,7 +72,7 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
     files = [index.save_version(state, digest, version) for version in prepared.versions.values()]
     with state.transaction() as db:
         for (stale,) in db.execute("SELECT manifest FROM windows WHERE name = ?", (name,)).fetchall():
-            for table in ("windows", "window_accounts", "versions", "version_texts", "thinnings"):
+            for table in WINDOW_TABLES:
                 db.execute(f"DELETE FROM {table} WHERE manifest = ?", (stale,))
         db.execute(
             "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -88,6 +91,8 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
         for account in prepared.registry.values():
             line = digest, account.pseudonym, account.name, account.encode()
             db.execute("INSERT INTO window_accounts VALUES (?, ?, ?, ?)", line)
+        if prepared.enrolments is not None:
+            store_enrolments(db, digest, prepared.enrolments)
         for version, file in zip(prepared.versions.values(), files, strict=True):
             insert_version(db, digest, version, file)
 

@@ -31,6 +31,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.policy import CLAIMS, RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
+from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
 
 SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs a model (its message is imported)
@@ -199,6 +200,7 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Record: _record,
     EmbedderIdentity: _identity,
     IndexUpdate: _update,
+    Enrolment: lambda made, rng: replace(made, until=rng.choice((0, made.since + 1)) if made.since < 9 else 0),
     DeclaredIdentity: lambda made, rng: replace(
         made, normalisation=UNIT, quantisation=QUANTISATION, dimension=rng.randrange(1, 999)
     ),
