@@ -34,9 +34,9 @@ from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
-from ragseal.prover.commitment.enrolling import enrolments, registry_root
 from ragseal.prover.administration.place import SOCKET
 from ragseal.prover.commitment.columns import commit_columns
+from ragseal.prover.commitment.enrolling import enrolments, registry_root
 from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from ragseal.prover.commitment import index
 from ragseal.prover.commitment.coin_placement import remember_placements
 from ragseal.prover.commitment.enrolling import store_enrolments
 from ragseal.prover.commitment.index import Thinned, Version
-from ragseal.prover.commitment.registry import window_accounts
+from ragseal.prover.commitment.registry import window_account, window_accounts
 from ragseal.prover.storage.retirement import WINDOW_TABLES, is_retired, require_kept
 from ragseal.prover.storage.state import State
 
@@ -37,6 +38,7 @@ class WindowSecrets:
     versions: Mapping[str, Version]  #: by tenant
     registry: Mapping[str, Account]  #: by pseudonym
     enrolments: Enrolments | None = None  #: of a window with ticks that is just made; else it stays in the database
+    late: Callable[[str], Account] | None = None  #: finds accounts that came after the manifest
     coin_seed: bytes | None = None  #: 32 bytes where the claim has a coin; C_coin commits to it
 
     @property
@@ -52,8 +54,10 @@ class WindowSecrets:
         return field.limbs(self.seed)
 
     def account(self, pseudonym: str) -> Account:
-        """A registered account; AttestationError for a stranger."""
+        """A registered account, one that came with an update too; AttestationError for a stranger."""
         found = self.registry.get(pseudonym)
+        if found is None and self.late is not None:
+            return self.late(pseudonym)
         if found is None:
             raise AttestationError(f"account {pseudonym!r} is not in this window's registry")
         return found
@@ -180,6 +184,7 @@ def load_window(state: State, manifest: bytes, thinning: Thinning | None = None)
             for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ? AND number = 0", (manifest,))
         },
         registry={a.pseudonym: a for a in window_accounts(state, manifest)},
+        late=partial(window_account, state, manifest),
         coin_seed=coin_seed,
     )
     made = loaded.signed.manifest

@@ -21,7 +21,18 @@ from ragseal.client import history
 from ragseal.client import versions as client_versions
 from ragseal.client import witnesses as client_witnesses
 from ragseal.groth16.views import EstimateView, ThinningView
-from ragseal.kernel import attestation, certificate, coin_period, emptied, encoding, enrolment, field, folding, opening, thinning
+from ragseal.kernel import (
+    attestation,
+    certificate,
+    coin_period,
+    emptied,
+    encoding,
+    enrolment,
+    field,
+    folding,
+    opening,
+    thinning,
+)
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel import proofs as batches
 from ragseal.kernel.commitment import Account

@@ -26,12 +26,12 @@ from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.beacon import AUDITOR, AUDITOR_NAMED, Seat
 from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
+from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import CLAIMS, RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
-from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
 
 SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs a model (its message is imported)

@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ragseal.client import Client
+from ragseal.client.commitment import check_window
+from ragseal.client.remote import ProviderOverGrpc
 from ragseal.kernel import signature
+from ragseal.kernel.enrolment import LateMembership
 from ragseal.kernel.errors import AuditError
 from ragseal.prover.commitment import enrolling, registry
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.storage import fsck
+from ragseal.prover.storage.update_secrets import update_key
+from ragseal.runtime.tls import BY_DEFAULT
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.simulator import provider as scene
@@ -36,7 +44,20 @@ def remove(live: Ticking, name: str) -> None:
 def ask(live: Ticking, name: str) -> int:
     """The number of the version that the account is answered from."""
     with live.client(name=name) as client:
-        return live.window.number_of(client.ask("acme report about topic 7").record.signed.request.index_digest)
+        return live.window.number_of(
+            client.ask(f"{name}'s own {name} question about {name}").record.signed.request.index_digest
+        )
+
+
+class Lying(ProviderOverGrpc):
+    """A provider that shows an account its line somewhere else."""
+
+    def __init__(self, live: Ticking, lie: Callable[[LateMembership], LateMembership]) -> None:
+        super().__init__(live.address, BY_DEFAULT, 20.0)
+        self.lie = lie
+
+    def account(self, canonical: bytes, signature: bytes) -> bytes:
+        return self.lie(LateMembership.decode(super().account(canonical, signature))).encode()
 
 
 def waiting(live: Ticking) -> tuple[int, int]:
@@ -66,7 +87,12 @@ def test_accounts_come_and_go_on_ticks_and_the_window_passes(tmp_path: Path) -> 
         live.end_window()
         verdict = live.audited()
         assert verdict.verdict == "PASS", verdict.line()
-        assert not list(fsck.problems(live.provider))
+        assert not fsck.examine(live.provider, True).findings
+        state, digest = live.provider.state, live.window.digest
+        with state.transaction() as db:  # as from a backup of another moment
+            db.execute("DELETE FROM enrolments WHERE manifest = ? AND name = 'dave'", (digest,))
+        found = fsck.examine(live.provider, True).findings
+        assert any("are not those that version 2 commits to" in one for one in found), found
 
 
 def test_nobody_gets_a_second_budget(tmp_path: Path) -> None:
@@ -77,7 +103,9 @@ def test_nobody_gets_a_second_budget(tmp_path: Path) -> None:
         add(live, registration("bob"), registration("eve"), registration("west", "nowhere"))
         assert waiting(live) == (1, 2)
         live.tick()
-        lines = {one.account.name: one for one in enrolling.enrolments(live.provider.state, live.window.digest, 9).lines}
+        lines = {
+            one.account.name: one for one in enrolling.enrolments(live.provider.state, live.window.digest, 9).lines
+        }
         assert (lines["bob"].until, lines["eve"].since, len(lines)) == (2, 3, 4)
         remove(live, "bob")
         add(live, registration("robert", key="bob"))
@@ -99,6 +127,45 @@ def test_what_an_auditor_holds_against_a_provider_that_answers_whom_it_removed(t
         verdict = live.audited()
         assert verdict.verdict == "FAIL"
         assert "may not ask over version 2" in verdict.line()
+
+
+def test_whoever_comes_later_believes_the_log_alone(tmp_path: Path) -> None:
+    with ticking(tmp_path, gain=2, n_max=6) as live:
+        add(live, registration("dave"))
+        live.tick()
+        (first, _), (second, update) = live.window.updates
+        lies: dict[str, Callable[[LateMembership], LateMembership]] = {
+            "is not in the registry of the update": lambda made: replace(made, update=first),
+            "is not in the registry of the update: ": lambda made: replace(made, salt=bytes(32)),
+            "before its manifest": lambda made: replace(made, update=live.window.index),
+            "does not show this version": lambda made: replace(made, update=second + 1),
+            "not a index-update message": lambda made: replace(made, update=first - 1),
+        }
+
+        def asked(lie: Callable[[LateMembership], LateMembership]) -> None:
+            link = Lying(live, lie)
+            with Client(
+                link, live.account("dave"), live.log_key, scene.TrigramEmbedder(), ledger=live.address
+            ) as client:
+                client.ask("who am I")
+
+        for match, lie in lies.items():
+            with pytest.raises(AuditError, match=match):
+                asked(lie)
+        with without(checks.CLIENT_LATE_LINE):
+            asked(lies["is not in the registry of the update"])
+        line = enrolling.enrolled_by_name(live.provider.state, live.window.digest, "dave")
+        assert line is not None
+        made = live.provider.enrolments.get(update_key(live.window.digest, 2)).membership(line, second)
+        other = replace(update, manifest=bytes(32))
+        take = partial(
+            check_window, live.window.signed, made, other, name="dave", public_key=line.account.public_key,
+            class_of=lambda _: live.provider.backends.engine.cls,
+        )  # fmt: skip
+        with pytest.raises(AuditError, match="is another window's"):
+            take()
+        with without(checks.CLIENT_LATE_OF_ITS_WINDOW):
+            assert take().account == line.account
 
 
 def test_a_run_that_broke_off_before_its_entry_leaves_nobody_in(tmp_path: Path) -> None:

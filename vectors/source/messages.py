@@ -95,9 +95,7 @@ ENROLMENTS = Enrolments(
     digest("salts of enrolments"), tuple(Enrolment(one, 3 * at, at, 2 * at) for at, one in enumerate(ACCOUNTS[:2]))
 )
 ENROLLED = MerkleTree(enrolment_leaves(ENROLMENTS.secret, 1, ENROLMENTS.lines, 64))
-LATE = LateMembership(
-    ENROLMENTS.lines[1].account, 3, leaf_salt(ENROLMENTS.secret, 1, 3), tuple(ENROLLED.path(3)), 11
-)
+LATE = LateMembership(ENROLMENTS.lines[1].account, 3, leaf_salt(ENROLMENTS.secret, 1, 3), tuple(ENROLLED.path(3)), 11)
 TREE = MerkleTree(phase_a.registry_leaves(ACCOUNTS))
 TENANTS = tuple(
     TenantIndex(name, D, *(digest(f"{part} of {name}") for part in ("columns", "opening", "texts")))
