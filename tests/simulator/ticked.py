@@ -59,8 +59,8 @@ class TickedWorld(World):
         """Two queries over each of three versions."""
         for number, accounts in enumerate((("alice", "bob"), ("carol", "alice"), ("carol", "bob")), 1):
             self.update(number)
-            for account in accounts:
-                self.ask(account)
+            for name in accounts:
+                self.ask(name)
 
     def indexed(self, tenant: str, number: int) -> Tenant:
         return self.at.get((tenant, number)) or self.tenants[tenant]
