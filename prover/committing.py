@@ -118,6 +118,7 @@ def propose(
 def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
     """What is said of a window that has just been committed."""
     shared = window_secrets.shared_documents(provider.state, made.digest)
+    split = window_secrets.split_documents(provider.state, made.digest, proposal.policy.chunks_max)
     name = made.manifest.window
     values = {
         "window": name,
@@ -125,6 +126,7 @@ def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -
         "ledger_index": made.index,
         "auditors": {one.owner: one.public_key.hex() for one in made.manifest.auditors},
         "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
+        "split_documents": [{"tenant": one, "documents": count, "parts": most} for one, count, most in split],
         "carries_on_coins_of": proposal.carried or None,
         "passed_over": proposal.passed_over or None,
         **proposal.terms,
@@ -145,7 +147,19 @@ def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -
         "accounts of both that work together learn about these documents twice as much"
         for one, other, count in shared
     ]
+    said += split_said(split, proposal.policy.chunks_max)
     return Told(values, "\n".join(said))
+
+
+def split_said(split: Sequence[tuple[str, int, int]], slots: int) -> list[str]:
+    """One line a tenant with documents that were split into more parts than the policy counts as one document."""
+    part = "one part" if slots == 1 else f"{slots} parts"
+    return [
+        f"tenant {one} has {count} documents whose ids say that they are split (NAME#1, NAME#2, ...), into up to "
+        f"{most} parts: epsilon is about {part} of each. chunks_max = {most} in the policy says it about each of them "
+        "whole, and is that much larger"
+        for one, count, most in split
+    ]
 
 
 def commit(

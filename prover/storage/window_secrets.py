@@ -126,6 +126,24 @@ def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]
     return [(str(one), str(other), int(count)) for one, other, count in state.rows(query, (manifest,))]
 
 
+def split_documents(state: State, manifest: bytes, slots: int) -> list[tuple[str, int, int]]:
+    """Tenants with documents that ``--chunk`` split into more parts than ``slots``: how many, and the most parts.
+
+    The parts stand in the index as documents of their own, NAME#1, NAME#2 and so on, each under its own coin.
+    """
+    parts: dict[tuple[str, str], int] = {}
+    query = "SELECT tenant, document FROM version_texts WHERE manifest = ? AND number = 0 AND document LIKE '%#%'"
+    for tenant, document in state.rows(query, (manifest,)):
+        whole, _, count = str(document).rpartition("#")
+        if whole and count.isdecimal():
+            parts[tenant, whole] = parts.get((tenant, whole), 0) + 1
+    found: dict[str, list[int]] = {}
+    for (tenant, _), count in parts.items():
+        if count > slots:
+            found.setdefault(tenant, []).append(count)
+    return [(tenant, len(counts), max(counts)) for tenant, counts in sorted(found.items())]
+
+
 def window_index(state: State, manifest: bytes, tenant: str, number: int = 0) -> bytes:
     """The public file of a version of a tenant's index; CommitmentError if there is none.
 
