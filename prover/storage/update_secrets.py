@@ -12,6 +12,7 @@ from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.enrolling import store_enrolments
 from ragseal.prover.commitment.index import Version
+from ragseal.prover.storage.dropped import is_dropped
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import insert_version
@@ -62,6 +63,10 @@ def load_update(state: State, entry: IndexUpdate, coined: bool) -> UpdateSecrets
         CommitmentError: this state holds no such versions, or others than the log names: answers from those would
             convict this provider.
     """
+    if is_dropped(state, entry.manifest, entry.number):
+        raise CommitmentError(
+            f"version {entry.number} of the indices was deleted: no record named it when two newer ones were there"
+        )
     versions = {}
     for line in entry.tenants:
         version = index.load_version(state, entry.manifest, line.tenant, coined, entry.number)
