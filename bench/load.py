@@ -19,6 +19,7 @@ import os
 import pickle
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +31,15 @@ from bench.asker import Asker, Kept, open_window, provider_stub
 from bench.book import Book, require
 from bench.experiment import machine
 from bench.process import Process
-from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
+from bench.scene import QUERIES, ROOT, TENANT, TableEmbedder, account_key, account_names, make_state, table_path
 from ragseal.embedder import quantise
 from ragseal.kernel.attestation import COARSE_TIME, SealedAnswer
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.remote import RemoteLedger
+from ragseal.prover.administration.remote import Remote
+from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.storage.state import Settings
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel
@@ -88,6 +91,30 @@ def ask_all(address: str, signed: bytes, names: list[str], seconds: float, gate:
     Path(out).write_bytes(pickle.dumps(asyncio.run(work())))
 
 
+class Editor(threading.Thread):
+    """Puts documents into a provider that serves, so many a second, each a change of one that is there."""
+
+    def __init__(self, state: Path, rate: float) -> None:
+        super().__init__(daemon=True)
+        self._state, self._rate, self._ending = state, rate, threading.Event()
+        self.put = 0  #: documents that were taken
+
+    def run(self) -> None:
+        if not self._rate:
+            return
+        began = time.monotonic()
+        with Remote(self._state) as there:
+            while not self._ending.wait(max(0.0, began + self.put / self._rate - time.monotonic())):
+                text = QUERIES[(self.put * 7 + self.put // 60) % len(QUERIES)]
+                there.put_documents(TENANT, [Document(f"report-{self.put % 60}", text)], lambda *_: None)
+                self.put += 1
+
+    def stop(self) -> None:
+        """Put no more."""
+        self._ending.set()
+        self.join(30)
+
+
 def quantile(samples: list[float], share: float) -> float:
     """Of sorted samples."""
     return samples[min(len(samples) - 1, int(share * len(samples)))]
@@ -119,10 +146,16 @@ def measure(
     processes: int,
     serve: bool,
     profile: Path | None = None,
+    changing: float | None = None,
 ) -> dict[str, Any]:
-    """One run on a fresh state folder."""
+    """One run on a fresh state folder.
+
+    Args:
+        changing: documents a second that are put while accounts ask, into an index that changes on a tick of a minute;
+            None: the index has one version.
+    """
     state = folder / ("with-embedder" if serve else "table")
-    make_state(state, class_name, clients, 1_000_000)
+    make_state(state, class_name, clients, 1_000_000, version_every=0 if changing is None else 60)
     arguments = [] if profile is None else ["--profile", str(profile)]
     with Process(state, *arguments, serve=serve) as provider:
         address = provider.wait_until_ready()
@@ -150,10 +183,13 @@ def measure(
         time.sleep(3 + 0.002 * READY * clients / processes)  # the accounts get ready
         load_before, began = os.getloadavg()[0], time.monotonic()
         gate.set()
+        editor = Editor(state, changing or 0.0)
+        editor.start()
         time.sleep(WARM_SECONDS)
         cpu, at = provider.cpu_seconds(), time.monotonic()
         time.sleep(max(0.0, began + WARM_SECONDS + seconds - time.monotonic()))
         cpu, until = provider.cpu_seconds() - cpu, time.monotonic()
+        editor.stop()
         for worker in workers:
             worker.join(120)
             require(worker.exitcode == 0, f"a process of accounts ended with {worker.exitcode}")
@@ -180,6 +216,7 @@ def measure(
         "answers": len(kept),
         "seconds": round(until - at, 2),
         "provider_peak_kib": int(memory[0].split()[1]) if memory else 0,
+        "documents_put": editor.put,
         "load_average_before": round(load_before, 2),
         "record_book": book,
         "samples_s": [round(x, 4) for x in total],

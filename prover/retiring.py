@@ -94,8 +94,8 @@ class Retiring:
         if at > self._now() and not agreed:
             raise ConfigurationError(
                 f"window {name!r} is kept until {when(at)}. {self._first(window)}Retired now, it answers no request "
-                "again, and an audit by sample that has not fetched its proofs ends in NO VERDICT; a full audit is given "
-                "them later too. Say --yes if its verdict is in, or if that is what you want"
+                "again, and an audit by sample that has not fetched its proofs ends in NO VERDICT; a full audit is "
+                "given them later too. Say --yes if its verdict is in, or if that is what you want"
             )
         return window
 
