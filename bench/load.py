@@ -58,7 +58,7 @@ class Share:
     cpu_seconds: float  #: of this process, while it asked
 
 
-def ask_all(address: str, signed: bytes, names: list[str], seconds: float, gate: Any, out: str) -> None:
+def ask_all(address: str, signed: bytes, names: list[str], seconds: float, ready: Any, gate: Any, out: str) -> None:
     """The work of one process: its accounts ask side by side until the time is over."""
     manifest = SignedManifest.decode(signed)
     vectors = [e.tobytes() for e in quantise(TableEmbedder(table_path()).embed(QUERIES))]
@@ -71,6 +71,7 @@ def ask_all(address: str, signed: bytes, names: list[str], seconds: float, gate:
             await asker.introduce(stub)
             asks = [(n + i) % len(QUERIES) for i in range(READY)]
             asker.ready = [asker.prepare_message(QUERIES[i], vectors[i]) for i in reversed(asks)]
+        ready.release()
         await asyncio.to_thread(gate.wait)
         end, began = time.monotonic() + seconds, time.process_time()
 
@@ -169,18 +170,19 @@ def measure(
 
         manifest = asyncio.run(prepare())
         context, names = multiprocessing.get_context("spawn"), account_names(clients)
-        gate = context.Event()
+        gate, ready = context.Event(), context.Semaphore(0)
         outs = [str(folder / f"share-{serve}-{i}") for i in range(processes)]
         workers = [
             context.Process(
                 target=ask_all,
-                args=(address, manifest.encode(), names[i::processes], seconds + WARM_SECONDS, gate, outs[i]),
+                args=(address, manifest.encode(), names[i::processes], seconds + WARM_SECONDS, ready, gate, outs[i]),
             )
             for i in range(processes)
         ]
         for worker in workers:
             worker.start()
-        time.sleep(3 + 0.002 * READY * clients / processes)  # the accounts get ready
+        for _ in workers:
+            require(ready.acquire(timeout=600), "the accounts do not get ready")
         load_before, began = os.getloadavg()[0], time.monotonic()
         gate.set()
         editor = Editor(state, changing or 0.0)

@@ -104,7 +104,7 @@ def measure(name: str, shares: Sequence[float], rounds: int) -> dict[str, Any]:
 
 
 def answers(class_name: str, clients: int, length: float, changes: float) -> dict[str, Any]:
-    """Answers a second of a provider with a tick of a minute, while so many documents a second change and while none."""
+    """Answers a second of a provider with a tick of a minute, while so many documents a second change or none does."""
     found: dict[str, Any] = {"class": class_name, "clients": clients, "version_every": 60}
     with tempfile.TemporaryDirectory() as folder:
         for name, rate in (("no_ticks", None), ("ticks", 0.0), ("ticks_and_changes", changes)):

@@ -134,8 +134,8 @@ def split_documents(state: State, manifest: bytes, slots: int) -> list[tuple[str
     parts: dict[tuple[str, str], int] = {}
     query = "SELECT tenant, document FROM version_texts WHERE manifest = ? AND number = 0 AND document LIKE '%#%'"
     for tenant, document in state.rows(query, (manifest,)):
-        whole, _, count = str(document).rpartition("#")
-        if whole and count.isdecimal():
+        whole, _, number = str(document).rpartition("#")
+        if whole and number.isdecimal():
             parts[tenant, whole] = parts.get((tenant, whole), 0) + 1
     found: dict[str, list[int]] = {}
     for (tenant, _), count in parts.items():
