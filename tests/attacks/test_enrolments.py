@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ragseal.kernel.enrolment import Enrolment
+from ragseal.kernel.errors import AuditError
+from ragseal.verifier.participant import Stage
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Removable
 from tests.attacks.world import accepted, refused
 from tests.simulator.parties import account, key_of
 from tests.simulator.ticked import TickedWorld
+from tests.verifier.test_beacon import SimulatedState, participant
 
 
 def begun(updates: int = 1) -> TickedWorld:
@@ -161,3 +165,16 @@ def test_no_two_roots_are_alike() -> None:
     """Nobody came and nobody left, and the entries do not say so."""
     world = begun(updates=3)
     assert len({world.enrolled_root(number) for number in range(1, 4)}) == 3
+
+
+def test_an_auditor_takes_part_in_a_window_with_ticks(tmp_path: Path) -> None:
+    """Before it commits it has read who may ask from the beginning; accounts that the manifest has not are refused."""
+    world = TickedWorld()
+    state = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
+    assert isinstance(state, SimulatedState)
+    state.world = world
+    world.enter_manifest()
+    assert participant(world, state).advance() == (Stage.COMMITTED, "w1")
+    world.come("dave", "north", since=0)
+    with pytest.raises(AuditError, match="not the one of the manifest"):
+        participant(world, state).advance()
