@@ -19,6 +19,7 @@ import os
 import pickle
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +31,15 @@ from bench.asker import Asker, Kept, open_window, provider_stub
 from bench.book import Book, require
 from bench.experiment import machine
 from bench.process import Process
-from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
+from bench.scene import QUERIES, ROOT, TENANT, TableEmbedder, account_key, account_names, make_state, table_path
 from ragseal.embedder import quantise
 from ragseal.kernel.attestation import COARSE_TIME, SealedAnswer
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.remote import RemoteLedger
+from ragseal.prover.administration.remote import Remote
+from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.storage.state import Settings
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel
@@ -55,7 +58,7 @@ class Share:
     cpu_seconds: float  #: of this process, while it asked
 
 
-def ask_all(address: str, signed: bytes, names: list[str], seconds: float, gate: Any, out: str) -> None:
+def ask_all(address: str, signed: bytes, names: list[str], seconds: float, ready: Any, gate: Any, out: str) -> None:
     """The work of one process: its accounts ask side by side until the time is over."""
     manifest = SignedManifest.decode(signed)
     vectors = [e.tobytes() for e in quantise(TableEmbedder(table_path()).embed(QUERIES))]
@@ -68,6 +71,7 @@ def ask_all(address: str, signed: bytes, names: list[str], seconds: float, gate:
             await asker.introduce(stub)
             asks = [(n + i) % len(QUERIES) for i in range(READY)]
             asker.ready = [asker.prepare_message(QUERIES[i], vectors[i]) for i in reversed(asks)]
+        ready.release()
         await asyncio.to_thread(gate.wait)
         end, began = time.monotonic() + seconds, time.process_time()
 
@@ -86,6 +90,30 @@ def ask_all(address: str, signed: bytes, names: list[str], seconds: float, gate:
         return Share({asker.name: asker.kept for asker in askers}, refused, spent)
 
     Path(out).write_bytes(pickle.dumps(asyncio.run(work())))
+
+
+class Editor(threading.Thread):
+    """Puts documents into a provider that serves, so many a second, each a change of one that is there."""
+
+    def __init__(self, state: Path, rate: float) -> None:
+        super().__init__(daemon=True)
+        self._state, self._rate, self._ending = state, rate, threading.Event()
+        self.put = 0  #: documents that were taken
+
+    def run(self) -> None:
+        if not self._rate:
+            return
+        began = time.monotonic()
+        with Remote(self._state) as there:
+            while not self._ending.wait(max(0.0, began + self.put / self._rate - time.monotonic())):
+                text = QUERIES[(self.put * 7 + self.put // 60) % len(QUERIES)]
+                there.put_documents(TENANT, [Document(f"report-{self.put % 60}", text)], lambda *_: None)
+                self.put += 1
+
+    def stop(self) -> None:
+        """Put no more."""
+        self._ending.set()
+        self.join(30)
 
 
 def quantile(samples: list[float], share: float) -> float:
@@ -119,10 +147,16 @@ def measure(
     processes: int,
     serve: bool,
     profile: Path | None = None,
+    changing: float | None = None,
 ) -> dict[str, Any]:
-    """One run on a fresh state folder."""
+    """One run on a fresh state folder.
+
+    Args:
+        changing: documents a second that are put while accounts ask, into an index that changes on a tick of a minute;
+            None: the index has one version.
+    """
     state = folder / ("with-embedder" if serve else "table")
-    make_state(state, class_name, clients, 1_000_000)
+    make_state(state, class_name, clients, 1_000_000, version_every=0 if changing is None else 60)
     arguments = [] if profile is None else ["--profile", str(profile)]
     with Process(state, *arguments, serve=serve) as provider:
         address = provider.wait_until_ready()
@@ -136,24 +170,28 @@ def measure(
 
         manifest = asyncio.run(prepare())
         context, names = multiprocessing.get_context("spawn"), account_names(clients)
-        gate = context.Event()
+        gate, ready = context.Event(), context.Semaphore(0)
         outs = [str(folder / f"share-{serve}-{i}") for i in range(processes)]
         workers = [
             context.Process(
                 target=ask_all,
-                args=(address, manifest.encode(), names[i::processes], seconds + WARM_SECONDS, gate, outs[i]),
+                args=(address, manifest.encode(), names[i::processes], seconds + WARM_SECONDS, ready, gate, outs[i]),
             )
             for i in range(processes)
         ]
         for worker in workers:
             worker.start()
-        time.sleep(3 + 0.002 * READY * clients / processes)  # the accounts get ready
+        for _ in workers:
+            require(ready.acquire(timeout=600), "the accounts do not get ready")
         load_before, began = os.getloadavg()[0], time.monotonic()
         gate.set()
+        editor = Editor(state, changing or 0.0)
+        editor.start()
         time.sleep(WARM_SECONDS)
         cpu, at = provider.cpu_seconds(), time.monotonic()
         time.sleep(max(0.0, began + WARM_SECONDS + seconds - time.monotonic()))
         cpu, until = provider.cpu_seconds() - cpu, time.monotonic()
+        editor.stop()
         for worker in workers:
             worker.join(120)
             require(worker.exitcode == 0, f"a process of accounts ended with {worker.exitcode}")
@@ -180,6 +218,7 @@ def measure(
         "answers": len(kept),
         "seconds": round(until - at, 2),
         "provider_peak_kib": int(memory[0].split()[1]) if memory else 0,
+        "documents_put": editor.put,
         "load_average_before": round(load_before, 2),
         "record_book": book,
         "samples_s": [round(x, 4) for x in total],

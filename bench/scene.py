@@ -79,7 +79,9 @@ def table_path() -> Path:
     return CACHE / "bench" / f"queries-{hashlib.sha256(repr(QUERIES).encode()).hexdigest()[:16]}.npy"
 
 
-def make_state(directory: Path, class_name: str, accounts: int, n_max: int, count: int = 60) -> None:
+def make_state(
+    directory: Path, class_name: str, accounts: int, n_max: int, count: int = 60, version_every: int = 0
+) -> None:
     """A provider's state with one committed window, as ``init``, ``documents put`` and so on make it."""
     cls = load_classes()[class_name]
     built = build(cls, CACHE / "build")
@@ -106,7 +108,7 @@ def make_state(directory: Path, class_name: str, accounts: int, n_max: int, coun
     try:
         values = {
             "class": cls.name, "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": n_max, "k_max": 2,
-            "delta": "1/1000000",
+            "delta": "1/1000000", "version_every": f"{version_every}s" if version_every else 0,
         }  # fmt: skip
         binding = Binding(cls, class_digest(cls), embedder.dimension, int(provider.environment.clock()))
         provider.commit(read_policy(values, binding, assembly.advertised_epsilon), "w1")

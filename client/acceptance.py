@@ -21,7 +21,9 @@ from ragseal.embedder import Embedder
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import AccountAsk, Membership, SignedManifest
 from ragseal.kernel.encoding import peek_tag
+from ragseal.kernel.enrolment import LateMembership
 from ragseal.kernel.errors import CommitmentError, LedgerError
+from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 
@@ -68,9 +70,11 @@ class Acceptance:
         digest = signed.manifest.digest()
         if all(known.digest != digest for known in self._state.windows()):
             self._find_manifest(announced, evidence)
+        membership = self._membership(digest, evidence)
         window = check_window(
             signed,
-            self._membership(digest, evidence),
+            membership,
+            self._update(announced, membership, evidence) if isinstance(membership, LateMembership) else None,
             name=self._state.name,
             public_key=self._state.key.public,
             class_of=self._class_of,
@@ -84,12 +88,26 @@ class Acceptance:
             self.witnesses.check(memory, evidence)
         return window, memory, stage
 
-    def _membership(self, digest: bytes, evidence: Evidence) -> Membership:
+    def _membership(self, digest: bytes, evidence: Evidence) -> Membership | LateMembership:
         """This account's line of the registry, asked for with its signature."""
         ask = AccountAsk(digest, self._state.name).encode()
         proof = self._state.key.sign("account", ask)
         received = refusable(lambda: self._provider.account(ask, proof))
-        return Membership.decode(evidence.add("received-membership", received))
+        evidence.add("received-membership", received)
+        late = peek_tag(received) == LateMembership.TAG
+        return LateMembership.decode(received) if late else Membership.decode(received)
+
+    def _update(self, announced: Announced, late: LateMembership, evidence: Evidence) -> IndexUpdate:
+        """The entry in which the provider shows the line of an account that came later, proven to stand in the log.
+
+        Raises:
+            LedgerError: the log does not hold it, or before the manifest.
+            EncodingError: no such entry.
+            TransportError: the ledger is out of reach, or does not show it yet.
+        """
+        if late.update <= announced.ledger_index:
+            raise LedgerError("the provider names an update of this window's accounts from before its manifest")
+        return self._history.update(late.update, evidence)
 
     def _find_manifest(self, announced: Announced, evidence: Evidence) -> None:
         """A manifest seen for the first time is in the log that everybody sees, before anything is sent under it."""

@@ -12,10 +12,12 @@ from collections.abc import Callable
 
 from ragseal.client.attestation import Window
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.commitment import Membership, SignedManifest
+from ragseal.kernel.commitment import Manifest, Membership, SignedManifest
+from ragseal.kernel.enrolment import LateMembership, places
 from ragseal.kernel.errors import AttestationError, CommitmentError, LedgerError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.verdict import log_digest
+from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 
@@ -62,17 +64,24 @@ def check_manifest(
 
 
 def check_window(
-    signed: SignedManifest, membership: Membership, *, name: str, public_key: bytes, class_of: ClassOf
+    signed: SignedManifest,
+    membership: Membership | LateMembership,
+    update: IndexUpdate | None = None,
+    *,
+    name: str,
+    public_key: bytes,
+    class_of: ClassOf,
 ) -> Window:
     """Accept a window, after :func:`check_manifest`, for one account.
 
     Args:
         membership: this account's line of the registry, with its path.
+        update: of an account that came after the manifest, the log's entry that has its line.
         name: this account, ``public_key`` its key.
         class_of: finds the circuit class, from the client's own parameter files.
 
     Raises:
-        CommitmentError: the line is another account's, or not in the manifest's registry.
+        CommitmentError: the line is another account's, or not in the registry of manifest or update.
         PolicyError: a policy that is inconsistent or of a class that this installation does not know.
     """
     manifest, mine = signed.manifest, membership.account
@@ -80,9 +89,25 @@ def check_window(
         raise CommitmentError(f"the provider shows the line of an account other than {name!r}")
     if mine.public_key != public_key:
         raise CommitmentError(f"the registry lists account {name!r} with a public key different from this account's")
-    try:
-        leaf = leaf_hash(mine.encode())
-        verify_inclusion(leaf, membership.index, manifest.accounts, membership.path, manifest.registry_root)
-    except LedgerError as error:
-        raise CommitmentError(f"this account's line is not in the registry of the manifest: {error}") from None
+    if isinstance(membership, LateMembership):
+        _check_late(manifest, membership, update)
+    else:
+        try:
+            leaf = leaf_hash(mine.encode())
+            verify_inclusion(leaf, membership.index, manifest.accounts, membership.path, manifest.registry_root)
+        except LedgerError as error:
+            raise CommitmentError(f"this account's line is not in the registry of the manifest: {error}") from None
     return Window(manifest, manifest.digest(), mine, manifest.index_of(mine.tenant), class_of(manifest.policy))
+
+
+def _check_late(manifest: Manifest, late: LateMembership, update: IndexUpdate | None) -> None:
+    """The line of an account that came with a version of the indices is in the registry of that window's update."""
+    if not manifest.policy.version_every:
+        raise CommitmentError("the provider shows an account that came later, in a window whose registry is fixed")
+    if update is None or update.manifest != manifest.digest():
+        raise CommitmentError("the update in which the provider shows this account's line is another window's")
+    try:
+        leaf = leaf_hash(late.leaf())
+        verify_inclusion(leaf, late.place, places(manifest), late.path, update.registry_root)
+    except LedgerError as error:
+        raise CommitmentError(f"this account's line is not in the registry of the update: {error}") from None

@@ -14,8 +14,9 @@ from ragseal.client.account import AccountState
 from ragseal.client.evidence import Evidence
 from ragseal.client.link import LedgerLink
 from ragseal.kernel.errors import AuditError, LedgerError, TransportError
+from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, verify_consistency
+from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, verify_consistency, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 
 PAGE = 1024  #: entries that are asked for at once
@@ -74,6 +75,27 @@ class History:
         if not found:
             raise LedgerError(f"the ledger keeps back entry {index}")
         return found[0]
+
+    def update(self, index: int, evidence: Evidence) -> IndexUpdate:
+        """Entry ``index``, which names versions of a window's indices, proven to stand in the log that is shown now.
+
+        Raises:
+            LedgerError: the log does not hold it there.
+            EncodingError: no such entry.
+            TransportError: the ledger is out of reach, or does not show it yet.
+        """
+        shown = self.latest(evidence)
+        if index >= shown.checkpoint.size:
+            raise TransportError("the log does not show this version of the index yet: ask again in a minute")
+        entry = evidence.add(f"entry-{index}", self.entry(index))
+        path = self.path(index, shown.checkpoint.size)
+        evidence.add("received-inclusion", b"".join(path))
+        try:
+            verify_inclusion(leaf_hash(entry), index, shown.checkpoint.size, path, shown.checkpoint.root)
+        except LedgerError as error:
+            raise LedgerError(f"the log does not hold the version of the index that is shown: {error}") from None
+        self.remember(shown)
+        return IndexUpdate.decode(entry)
 
     def following(self, entry: bytes, index: int, stop: int, shown: Shown) -> Iterator[bytes]:
         """Entries [index + 1, stop) of a checkpoint behind ``entry``, which is entry ``index``.

@@ -15,9 +15,8 @@ from ragseal.client.evidence import Evidence
 from ragseal.client.history import History
 from ragseal.client.window import WindowState
 from ragseal.kernel.attestation import Prepared
-from ragseal.kernel.errors import CommitmentError, LedgerError, TransportError
+from ragseal.kernel.errors import CommitmentError, LedgerError
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +80,9 @@ class Versions:
 
     def _fetched(self, window: Window, memory: WindowState, prepared: Prepared, evidence: Evidence) -> IndexUpdate:
         """The entry that the provider points to, proven to stand there."""
-        shown, index = self._history.latest(evidence), prepared.update
-        if index <= memory.opened_at:
+        if prepared.update <= memory.opened_at:
             raise LedgerError("the provider names a version of the index from before the window's opening")
-        if index >= shown.checkpoint.size:
-            raise TransportError("the log does not show this version of the index yet: ask again in a minute")
-        entry = evidence.add(f"entry-{index}", self._history.entry(index))
-        path = self._history.path(index, shown.checkpoint.size)
-        evidence.add("received-inclusion", b"".join(path))
-        try:
-            verify_inclusion(leaf_hash(entry), index, shown.checkpoint.size, path, shown.checkpoint.root)
-        except LedgerError as error:
-            raise LedgerError(f"the log does not hold the version of the index that is shown: {error}") from None
-        self._history.remember(shown)
-        return IndexUpdate.decode(entry)
+        return self._history.update(prepared.update, evidence)
 
 
 def _over(window: Window, update: IndexUpdate, digest: bytes) -> Window:

@@ -2,7 +2,8 @@
 """The log's entry of a live index: which versions of every tenant's index a window answers from.  SPEC A.12.
 
 On a fixed tick one entry names a new version of every index of the window, changed or not, each with fresh blinders and
-fresh salts.  An entry's size depends on the window alone, so it says nothing of what was put, edited or deleted.
+fresh salts, and the accounts that may ask over them, under fresh salts too.  An entry's size depends on the window
+alone, so it says nothing of what was put, edited or deleted, or of who came or went.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ class IndexUpdate(Message):
     """From here on a window answers from these versions."""
 
     TAG: ClassVar[str] = "index-update"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, U32, U64, Many(Nested(UpdatedIndex), MAX_TENANTS))
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, U32, U64, Many(Nested(UpdatedIndex), MAX_TENANTS), HASH)
 
     manifest: bytes
     number: int  #: 1, 2, 3, ... within the window
     time: int  #: the tick: all that was put or deleted before it is in these versions
     tenants: tuple[UpdatedIndex, ...]  #: every tenant of the manifest, in its order
+    registry_root: bytes  #: of the accounts that may ask over these versions, :mod:`ragseal.kernel.enrolment`
 
     def validate(self) -> None:
         names = [one.tenant for one in self.tenants]

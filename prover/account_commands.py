@@ -21,7 +21,7 @@ from ragseal.runtime.terminal import (
 
 @click.group(cls=Teaching)
 def accounts() -> None:
-    """Who may ask.  The registry is frozen into every window's manifest."""
+    """Who may ask.  A change holds from the next window on, or from the next version of one with ticks."""
 
 
 @accounts.command("add")
@@ -31,7 +31,7 @@ def accounts() -> None:
 @click.option("--key", required=True, help="The account's public key, 64 hexadecimal digits (the client prints it).")
 @JSON
 def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool) -> None:
-    """Register an account for the windows committed from now on."""
+    """Register an account for the windows committed from now on, and the next version of one with ticks."""
     public = hexadecimal(key, 32, "--key")
     with administration(directory) as admin:
         told = admin.add_accounts([Registration(name, tenant, public)])
@@ -43,7 +43,10 @@ def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool
 @click.argument("name")
 @JSON
 def remove_account(directory: Path, name: str, as_json: bool) -> None:
-    """Take an account out of the windows committed from now on; a window that has it keeps it."""
+    """Take an account out of the windows committed from now on.
+
+    A window that has it keeps it; one with ticks gives it no answers from its next version on.
+    """
     with administration(directory) as admin:
         told = admin.remove_account(name)
     tell_result(as_json, told.values, told.text)

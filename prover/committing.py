@@ -17,6 +17,7 @@ from typing import Any
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.enrolment import places_for
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.prover import assembly, spending
@@ -100,6 +101,8 @@ def propose(
         None if before is None else before.manifest.policy.period_start,
     )
     accounts = len(registry.accounts(provider.state))
+    if values.get("version_every"):
+        accounts = places_for(accounts)  # as many may have asked by the window's end
     rules = read_policy(values, binding, partial(assembly.advertised_epsilon, accounts=accounts))
     assembly.check_promises(rules, cls, accounts)
     first = None if new_coins else provider.carried(rules, auditors)
@@ -115,6 +118,7 @@ def propose(
 def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
     """What is said of a window that has just been committed."""
     shared = window_secrets.shared_documents(provider.state, made.digest)
+    split = window_secrets.split_documents(provider.state, made.digest, proposal.policy.chunks_max)
     name = made.manifest.window
     values = {
         "window": name,
@@ -122,6 +126,7 @@ def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -
         "ledger_index": made.index,
         "auditors": {one.owner: one.public_key.hex() for one in made.manifest.auditors},
         "shared_documents": [{"tenants": [one, other], "documents": count} for one, other, count in shared],
+        "split_documents": [{"tenant": one, "documents": count, "parts": most} for one, count, most in split],
         "carries_on_coins_of": proposal.carried or None,
         "passed_over": proposal.passed_over or None,
         **proposal.terms,
@@ -142,7 +147,19 @@ def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -
         "accounts of both that work together learn about these documents twice as much"
         for one, other, count in shared
     ]
+    said += split_said(split, proposal.policy.chunks_max)
     return Told(values, "\n".join(said))
+
+
+def split_said(split: Sequence[tuple[str, int, int]], slots: int) -> list[str]:
+    """One line a tenant with documents that were split into more parts than the policy counts as one document."""
+    part = "one part" if slots == 1 else f"{slots} parts"
+    return [
+        f"tenant {one} has {count} documents whose ids say that they are split (NAME#1, NAME#2, ...), into up to "
+        f"{most} parts: epsilon is about {part} of each. chunks_max = {most} in the policy says it about each of them "
+        "whole, and is that much larger"
+        for one, count, most in split
+    ]
 
 
 def commit(

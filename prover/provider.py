@@ -30,6 +30,7 @@ from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import documents, index, manifest, registry
 from ragseal.prover.commitment.coin_placement import placed_afresh
+from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
 from ragseal.prover.commitment.placement import IndexShape
@@ -124,6 +125,7 @@ class Provider:
         self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
         self.updates = Loaded(self._load_update, self._answering, KEPT_UPDATES)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
+        self.enrolments = Loaded(self._load_enrolments, self._answering, KEPT_UPDATES)
 
     def _in_force(self) -> frozenset[bytes]:
         """The newest window and the one that is open: what concerns them waits for no other's."""
@@ -142,6 +144,10 @@ class Provider:
         if not 0 < number <= len(window.updates):
             raise CommitmentError(f"window {window.manifest.window!r} has no version {number} of its indices")
         return load_update(self.state, window.updates[number - 1][1], window.manifest.policy.coined)
+
+    def _load_enrolments(self, key: bytes) -> OpenEnrolments:
+        window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
+        return open_enrolments(self.state, window.manifest, window.digest, number)
 
     def version(self, window: Window, tenant: str, digest: bytes) -> Version:
         """The version of a tenant's index that has this digest in a window.  Blocks.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from ragseal.kernel import proofs
@@ -34,6 +35,13 @@ log = logging.getLogger("ragseal.provider")
 
 def silent(doing: str, done: int, total: int) -> None:
     """No progress shown."""
+
+
+def spoken(seconds: float) -> str:
+    """A length of time, roughly: "40 s", "12 min", "3.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 class Retiring:
@@ -85,11 +93,16 @@ class Retiring:
             raise CommitmentError(f"window {name!r} is retired already")
         if at > self._now() and not agreed:
             raise ConfigurationError(
-                f"window {name!r} is kept until {when(at)}. Retired now, it answers no request again, and an audit by "
-                "sample that has not fetched its proofs ends in NO VERDICT; a full audit is given them later too. Say "
-                "--yes if its verdict is in, or if that is what you want"
+                f"window {name!r} is kept until {when(at)}. {self._first(window)}Retired now, it answers no request "
+                "again, and an audit by sample that has not fetched its proofs ends in NO VERDICT; a full audit is "
+                "given them later too. Say --yes if its verdict is in, or if that is what you want"
             )
         return window
+
+    def _first(self, window: Window) -> str:
+        """What has to be done before a window is retired, as a sentence."""
+        left = len(self._proofs.missing(window.digest, len(window.records)))
+        return f"{left} of its {len(window.records)} records are proven first. " if left else ""
 
     # --- what an audit needs ---
 
@@ -102,16 +115,31 @@ class Retiring:
         if window.beacon is None:
             return  # it never opened: nobody audits it
         digest, count = window.digest, len(window.records)
+        self._prove_records(window, progress)
         for start in range(0, count, proofs.ASKED_TOGETHER):
-            for seq in range(start, min(start + proofs.ASKED_TOGETHER, count)):
-                self._go_on()
-                progress(f"proving records of window {window.manifest.window}", seq, count)
-                self._proofs.prove(digest, seq)
+            self._go_on()
+            progress(f"opening proofs of window {window.manifest.window}", start, count)
             self._proofs.batch(digest, range(start, min(start + proofs.ASKED_TOGETHER, count)), always=True)
         progress(f"finding links of window {window.manifest.window}", 0, 0)
         links = self._estimates.links(digest)
         for key in self._estimates.newest_keys():
             self._prove_blocks(window, links, key.digest, key.cls.n, progress)
+
+    def _prove_records(self, window: Window, progress: Progress) -> None:
+        """Prove the records that have no proof yet; each proof is kept at once, so whatever stops this is gone on from.
+
+        The operator is told how long it will take once the first one is made.
+        """
+        left, name = self._proofs.missing(window.digest, len(window.records)), window.manifest.window
+        began = time.monotonic()
+        for done, seq in enumerate(left):
+            self._go_on()
+            progress(f"proving records of window {name}", done, len(left))
+            self._proofs.prove(window.digest, seq)
+            if not done and len(left) > 1:
+                seconds = (time.monotonic() - began) * (len(left) - 1)
+                log.info("window %s is to be retired: %d records are proven first, which takes about %s",
+                         name, len(left) - 1, spoken(seconds))  # fmt: skip
 
     def _prove_blocks(self, window: Window, links: SignedLinks, key: bytes, n: int, progress: Progress) -> None:
         tau = window.manifest.policy.tau

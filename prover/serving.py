@@ -31,6 +31,7 @@ from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.ending import Ending
 from ragseal.prover.provider import Provider
 from ragseal.prover.retiring import LOOK_SECONDS, Retiring
+from ragseal.prover.storage.dropped import drop, droppable
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.update_secrets import update_key
@@ -107,7 +108,10 @@ class Serving:
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
         self.verdicts = Verdicts(journal, serve_options.verdicts)
         journal.public.live = serve_options.publish <= 0
-        self.own_lines = OwnLines(state, journal.history, provider.public_key, provider.registries)
+        self.own_lines = OwnLines(
+            state, journal.history, provider.public_key, provider.registries, provider.enrolments,
+            lambda: journal.public.size,
+        )  # fmt: skip
         self.warns_of_ends = True  #: the operator, who commits the next window
         self.committing = asyncio.Lock()  #: one window at a time
         self.copying = asyncio.Lock()  #: the folder: while it is, nothing in it is purged
@@ -221,6 +225,26 @@ class Serving:
             await self.purging(partial(self.retiring.retire, window))
             log.info("window %s is retired: its texts, queries and secrets are purged", window.manifest.window)
         await self.sweep()
+        await self.drop_versions()
+
+    async def drop_versions(self) -> None:
+        """Delete versions of live indices that nobody needs any more, while no copy is made.
+
+        Raises:
+            AuditError: the disk or the database refuses.
+        """
+        state, windows = self.provider.state, self.journal.history.windows.values()
+        for window in [one for one in windows if one.every]:
+            numbers = await self.purging(partial(droppable, state, window))
+            if numbers:
+                async with self.copying, self.ticks.making:
+                    await self.purging(partial(self._drop, window, numbers))
+
+    def _drop(self, window: Window, numbers: list[int]) -> None:
+        drop(self.provider.state, window, numbers)
+        for number in numbers:
+            self.provider.updates.forget(update_key(window.digest, number))
+        log.info("%d versions of the indices that nobody needs are deleted", len(numbers))
 
     async def sweep(self) -> bool:
         """Purge what is pending, while nothing is committed, made or copied; whether nothing is left."""

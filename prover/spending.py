@@ -16,6 +16,7 @@ from ragseal.accounting.period import Spent, account_period, odometer
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy, rational
 from ragseal.prover.storage.window import Stage, Window
@@ -65,7 +66,7 @@ def coined(windows: Sequence[Window], begins: int, classes: Classes) -> list[Coi
         thrown = policy.coined and coins == one.digest and one.stage is Stage.SEALED and not one.missing()
         if before or not (opened or thrown):
             continue
-        queries = one.manifest.accounts * max(policy.n_max, *one.counters.values(), 0) if opened else 0
+        queries = places(one.manifest) * max(policy.n_max, *one.counters.values(), 0) if opened else 0
         found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries, coins))
     return found
 

@@ -16,8 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from ragseal.kernel.encoding import Message
+from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.kernel.versions import IndexUpdate, tick_at
+from ragseal.prover.commitment.enrolling import waiting
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage.journal import Entry
 from ragseal.prover.storage.update_secrets import UpdateSecrets, documents_waiting, update_key
@@ -127,12 +129,17 @@ class Ticks:
         if window is None or not window.every:
             return None
         newest = window.updates[-1][1] if window.updates else None
+        number = 0 if newest is None else newest.number
+        coming, later = waiting(self._provider.state, window.manifest, window.digest, number)
         return {
             "every": window.every,
-            "number": 0 if newest is None else newest.number,
+            "number": number,
             "time": None if newest is None else newest.time,
             "next": tick_at(window.opened_at, window.every, int(self._clock())) + window.every,
-            "waiting": documents_waiting(self._provider.state, window.digest, 0 if newest is None else newest.number),
+            "waiting": documents_waiting(self._provider.state, window.digest, number),
+            "accounts_waiting": coming,
+            "accounts_for_next_window": later,
+            "places": places(window.manifest),
             "overdue": window.overdue(self._clock()),
             "trouble": self.trouble,
         }

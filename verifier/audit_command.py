@@ -266,7 +266,7 @@ def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: PeriodBu
             f"not counted: {len(budget.period.left_out)} windows that ended before the period began; "
             f"epsilon with them: {whole}"
         )
-    say(f"claim: {claim.of(budget.claim)}")
+    say(f"claim: {claim.of(budget.claim, budget.slots)}")
     say("the verdict does not say: " + " ".join(claim.does_not_say(budget.claim)))
     if verdict.beside:
         say("windows of the same budget period, or findings kept here, without a PASS:")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.commitment import Account
+from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.policy import Policy
@@ -195,7 +195,7 @@ class Findings(Checklist):
         return placed
 
     def _records(
-        self, placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Recorder
+        self, placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Enrolment], say: Recorder
     ) -> tuple[LoggedRecord, ...]:
         return check_accounts(placed, entered, accounts, say)
 

@@ -173,6 +173,8 @@ class Verdict:
                 about += f" periods_left_out={self.budget.period.throws_left_out}"
             if self.budget.period.late:
                 about += " late=unproven"
+        if self.budget.slots > 1:
+            about += f" document={self.budget.slots}-slots"
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys[:SHORT]} records={self.records}"

@@ -39,6 +39,7 @@ from ragseal.verifier.steps.log import Forked, LogView, catch_up, decoded, one_h
 from ragseal.verifier.steps.manifest import Window, check_manifest, find_window
 from ragseal.verifier.steps.noise_table import check_noise
 from ragseal.verifier.steps.records import check_registry
+from ragseal.verifier.steps.versions import Versions
 from ragseal.verifier.verdicts import Verdicts
 
 
@@ -154,7 +155,8 @@ class Participant:
             with self._convicting(4, about):
                 check_indexes(self.group, key if coins is None else coins[1], window, self.link)
             with self._convicting(6, about):
-                check_registry(window, Asker(window, auditor, self.link, self.now, self.random))
+                asker = Asker(window, auditor, self.link, self.now, self.random)
+                check_registry(window, Versions(window.manifest.policy.version_every, {}), asker)
             check_noise(window)
             self._accepted = window.digest
         # A nonce released now would make known what coins hide, for nothing.

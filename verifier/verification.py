@@ -187,7 +187,7 @@ class _Audit(Findings):
 
         # 6. The records: all of them, each signed by whom it is charged to.
         placed = part(6, lambda say: self._placed(log(), entered(), life(), versions(), say))
-        accounts = part(6, lambda say: check_registry(entered(), asker(), say), asks=True)
+        accounts = part(6, lambda say: check_registry(entered(), versions(), asker(), say), asks=True)
         records = part(6, lambda say: self._records(placed(), entered(), accounts(), say))
 
         # 7. The receipts: what accounts were promised is what the log holds.

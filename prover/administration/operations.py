@@ -98,8 +98,13 @@ def status(provider: Provider, following: dict[str, Any] | None = None, ticks: d
         values["index"] = ticks
         lines.append(
             f"index: version {ticks['number']} is in force, the next comes at {when(ticks['next'])}; "
-            f"{ticks['waiting']} documents wait for it"
+            f"{ticks['waiting']} documents and {ticks['accounts_waiting']} accounts wait for it"
         )
+        if ticks["accounts_for_next_window"]:
+            lines.append(
+                f"{ticks['accounts_for_next_window']} accounts come with the next window only: no place is free, their "
+                "tenant has no index in this one, or their name or key was removed from it or has another line there"
+            )
         if ticks["trouble"]:
             lines.insert(0, f"NO NEW VERSION OF THE INDICES: {ticks['trouble']}")
     if following is not None:
@@ -130,9 +135,17 @@ def add_accounts(state: State, new: Sequence[Registration]) -> Told:
 
 
 def remove_account(state: State, name: str) -> Told:
-    """Take an account out of the windows to come.  CommitmentError: there is none of that name."""
+    """Take an account out of the windows to come, and with its next version of one whose indices change on a tick.
+
+    Raises:
+        CommitmentError: there is none of that name.
+    """
     registry.remove_account(state, name)
-    return Told({"removed": name}, f"account {name} is in no window that is committed from now on")
+    return Told(
+        {"removed": name},
+        f"account {name} is in no window that is committed from now on, and gets no answers in the open one from the "
+        "next version of its indices on, if they change on a tick",
+    )
 
 
 def list_accounts(state: State) -> Told:

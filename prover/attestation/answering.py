@@ -42,6 +42,7 @@ from ragseal.prover.attestation.retrieval import (
     decode_embedding,
     query_key,
 )
+from ragseal.prover.commitment.enrolling import check_enrolled
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, RETRIEVES_AT_ONCE, Prepares
@@ -208,12 +209,13 @@ class Attestation:
         if known is not None:
             if known.request != canonical:
                 raise AttestationError("this request id was used for another query: take a fresh random one")
-            return self._brought_up_to_date(window, account, message, known)
+            return await self._brought_up_to_date(window, account, message, known)
         await self._opening(window)
         self._admission.check_open(window)
         if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
             raise spent(window, account.name)
         newest = self._newest(window, account.tenant)
+        await self._enrolled(window, message.account, newest[0])
         self._prepares.charge(window.digest, message.account, window.manifest.policy.n_max)
         offered = decode_embedding(message.embedding)
         if message.embedding:
@@ -235,12 +237,19 @@ class Attestation:
         )
         return reply
 
-    def _brought_up_to_date(self, window: Window, account: Account, message: Prepare, known: Pending) -> bytes:
+    async def _enrolled(self, window: Window, pseudonym: str, digest: bytes) -> None:
+        """Raises AttestationError: the account may not ask over the version with this digest."""
+        if window.every:
+            number = window.number_of(digest)
+            await asyncio.to_thread(check_enrolled, self._state, window.digest, pseudonym, number)
+
+    async def _brought_up_to_date(self, window: Window, account: Account, message: Prepare, known: Pending) -> bytes:
         """The reply as it was, but over the newest version once the one that it names gets no answers any more."""
         before = Prepared.decode(known.reply)
         if before.index_digest in window.answering(account.tenant):
             return known.reply
         digest, index = self._newest(window, account.tenant)
+        await self._enrolled(window, message.account, digest)
         reply = replace(before, index_digest=digest, update=index).encode()
         made = replace(known, reply=reply)
         self._pending.add(window.digest, message.account, message.request_id, made)
@@ -322,6 +331,7 @@ class Attestation:
         request = message.request
         secrets = await self._window_secrets(window, account)
         with self._charged(account):
+            await self._enrolled(window, request.account, request.index_digest)
             await self._check_acknowledgement(window, secrets, account, message)
         version = await self._version(window, secrets, account, request.index_digest)
         kept = await self._fix_secrets(_Job(window, secrets, version, message, pending))

@@ -24,6 +24,7 @@ from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, 
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.prover.attestation.asked import Asked
 from ragseal.prover.attestation.proofs import Proofs
+from ragseal.prover.commitment.enrolling import enrolments
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.storage.admitted import MOST, admitted
@@ -165,13 +166,20 @@ class Deliveries:
     def _payload(self, ask: Ask, wanted_still: Callable[[], None]) -> bytes:
         match ask:
             case RegistryAsk():
-                return Registry(tuple(window_accounts(self._state, ask.manifest))).encode()
+                return self._registry(ask.manifest)
             case ProofsAsk():
                 return self._proofs.batch(ask.manifest, ask.seqs, wanted_still)
             case LinksAsk():
                 return self._estimates.links(ask.manifest).encode()
             case BlocksAsk():
                 return self._estimates.blocks(ask.manifest, ask.key_digest, ask.tenant, ask.blocks, wanted_still)
+
+    def _registry(self, manifest: bytes) -> bytes:
+        """A window's Registry, or, where accounts come and go with its versions, its Enrolments."""
+        window = self._journal.history.window(manifest)
+        if window.every:
+            return enrolments(self._state, manifest, len(window.updates)).encode()
+        return Registry(tuple(window_accounts(self._state, manifest))).encode()
 
 
 def _kind(ask: Ask) -> str:

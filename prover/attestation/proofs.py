@@ -132,6 +132,12 @@ class Proofs:
         found = self._state.row("SELECT COUNT(*) FROM proofs WHERE manifest = ?", (manifest,))
         return int(found[0]) if found else 0
 
+    def missing(self, manifest: bytes, records: int) -> list[int]:
+        """Numbers of a window's records that have no proof yet; ``records``: how many it has."""
+        rows = self._state.rows("SELECT seq FROM proofs WHERE manifest = ?", (manifest,))
+        proven = {int(seq) for (seq,) in rows}
+        return [seq for seq in range(records) if seq not in proven]
+
     def stored(self, manifest: bytes, seq: int) -> ProofEntry | None:
         """A proof that was made before."""
         found = self._state.row("SELECT entry FROM proofs WHERE manifest = ? AND seq = ?", (manifest, seq))

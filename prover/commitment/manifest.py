@@ -27,6 +27,7 @@ from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.columns import ColumnKey, make_version
+from ragseal.prover.commitment.enrolling import first_enrolments
 from ragseal.prover.commitment.registry import accounts, window_registry
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.state import State
@@ -114,6 +115,7 @@ def prepare_window(
         blinding=draw(32),
         versions={v.tenant: v for v in versions},
         registry={a.pseudonym: a for a in registry},
+        enrolments=first_enrolments(manifest, registry, draw),
         coin_seed=coin_seed,
     )
 

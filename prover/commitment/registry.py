@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ragseal.kernel import commitment
 from ragseal.kernel.commitment import Account, Membership
+from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AttestationError, CommitmentError, EncodingError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.randomness import Draw
@@ -30,7 +31,9 @@ class Registration:
 
 
 def add_accounts(state: State, new: Iterable[Registration]) -> int:
-    """Register accounts for the windows committed from now on, all of them or none; returns how many were new.
+    """Register accounts, all of them or none; returns how many were new.
+
+    They may ask in the windows committed from now on, and where the open one has ticks from its next version on.
 
     Raises:
         CommitmentError: a name or a key is taken, or malformed.
@@ -61,7 +64,7 @@ def add_accounts(state: State, new: Iterable[Registration]) -> int:
 
 
 def remove_account(state: State, name: str) -> None:
-    """Take an account out of the windows committed from now on; windows that have it keep it.
+    """Take an account out of the windows committed from now on, and of one with ticks with its next version.
 
     Raises:
         CommitmentError: no such account.
@@ -96,7 +99,10 @@ def window_account(state: State, manifest: bytes, pseudonym: str) -> Account:
     """
     where = "manifest = ? AND pseudonym = ?"
     found = state.row(f"SELECT account FROM window_accounts WHERE {where}", (manifest, pseudonym))
-    if found is None:
+    if found is None:  # it may have come with a later version of the window's indices
+        late = state.row(f"SELECT line FROM enrolments WHERE {where}", (manifest, pseudonym))
+        if late is not None:
+            return Enrolment.decode(late[0]).account
         raise AttestationError(f"account {pseudonym!r} is not in this window's registry: ask the provider to add it")
     return Account.decode(found[0])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase A while a window is open: a new version of every tenant's index, changed or not.  SPEC A.12.
+"""Phase A while a window is open: a new version of every tenant's index, changed or not.  SPEC A.12, A.13.
 
 A version holds the documents that are there when it is made, each in the slot that the window has for it, and nothing
 in slots that the window's coins hide.  Every version of every tenant has blinders and salts of its own.
@@ -25,6 +25,7 @@ from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.coin_placement import placed_afresh
 from ragseal.prover.commitment.columns import prove_span
+from ragseal.prover.commitment.enrolling import next_enrolments, registry_root
 from ragseal.prover.commitment.index import Matrix, Version
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.storage.state import State
@@ -54,7 +55,7 @@ def make_update(
     time: int,
     progress: Callable[[str], None] = lambda _: None,
 ) -> UpdateSecrets:
-    """A new version of every tenant's index, checked as an auditor does.  Nothing is stored or entered yet.
+    """A new version of every tenant's index, and the accounts that may ask over it.  Nothing is stored or entered yet.
 
     Args:
         throw: digest and beacon of the manifest that threw the window's coins; None where it has none.
@@ -72,10 +73,12 @@ def make_update(
         progress(f"version {number} of the index of tenant {tenant}")
         contents = _contents(state, window, placed, former[tenant])
         versions[tenant] = _version(tools, window, throw, placed, former[tenant], contents, number)
-    entry = IndexUpdate(digest, number, time, tuple(one.updated for one in versions.values()))
+    enrolments = next_enrolments(state, window.signed.manifest, digest, number, tools.draw)
+    root = registry_root(enrolments, window.signed.manifest, number)
+    entry = IndexUpdate(digest, number, time, tuple(one.updated for one in versions.values()), root)
     entry.validate()
     named = {name: replace(one, named=entry.index_digest(name)) for name, one in versions.items()}
-    return UpdateSecrets(entry, named)
+    return UpdateSecrets(entry, named, enrolments)
 
 
 def _contents(state: State, window: WindowSecrets, placed: Version, former: Version) -> Contents:

@@ -107,14 +107,15 @@ class Point:
             "hi": self.window.hi,
         }
 
-    def policy_file(self) -> str:
-        """policy.toml of this point, for `commit`."""
+    def policy_file(self, version_every: int = 0) -> str:
+        """policy.toml of this point, for `commit`; ``version_every``: seconds between versions of a live index."""
         lo, hi = self.window.lo, self.window.hi
         coin = "" if self.budget.unseen is None else f'unseen = {self.budget.unseen!r}\nestimate = "report"\n'
         return (
             f'class = "{self.shape.cls.name}"\nclaim = "{self.budget.claim}"\n{coin}'
             f"lo = {lo}\nhi = {hi}\ngain = {self.gain}\nn_max = {self.budget.n_max}\n"
             f'k_max = {self.budget.k_max}\ndelta = "{self.budget.delta}"\nepsilon_account = "auto"\n'
+            + (f'version_every = "{version_every}s"\n' if version_every else "")
         )
 
 

@@ -199,7 +199,7 @@ def page(plan: Mapping[str, Any], picture: bytes | None, now: float) -> str:
 
 
 def save(folder: Path, plan: Mapping[str, Any]) -> list[Path]:
-    """Write the three files, or two where matplotlib is missing.
+    """Write the plan, with a picture where matplotlib is there, and the policy that it recommends, if there is one.
 
     Raises:
         ConfigurationError: the folder cannot be written.
@@ -209,6 +209,8 @@ def save(folder: Path, plan: Mapping[str, Any]) -> list[Path]:
     files = {"plan.json": json.dumps(plan, indent=1).encode() + b"\n", "plan.html": page(plan, picture, now).encode()}
     if picture is not None:
         files["plan.png"] = picture
+    if plan["recommended"]:
+        files["policy.toml"] = plan["recommended"]["policy"].encode()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():

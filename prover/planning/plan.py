@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ import click
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import load_embedder
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.noise import KNOWN_LAWS, one_sided
 from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import CLAIMS, EVERY_LIST, UNTIL_DELIVERED, rational
+from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
-from ragseal.prover.planning import page
+from ragseal.prover.planning import page, tick_costs
 from ragseal.prover.planning.budgets import UNSEEN, Budget
 from ragseal.prover.planning.frontier import Planner, Point, Window, shapes
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
@@ -28,6 +32,7 @@ from ragseal.prover.planning.workload import load_workload
 from ragseal.runtime.terminal import JSON, named_bars
 
 BOTH = "both"
+CostOf = Callable[[AttestationClass, int, bool], tick_costs.TickCost]
 #: By the kind of noise, in units of its scale.
 SCALES = {
     "gaussian": (1.0, 2.0, 4.0, 6.0, 8.0),
@@ -94,10 +99,14 @@ def make_plan(
     scales: Mapping[str, Sequence[float]] = SCALES,
     cache: Path | None = None,
     progress: Any = lambda what, done, total: None,
+    tenants: int = 1,
+    cost_of: CostOf | None = None,
 ) -> dict[str, Any]:
     """The plan as `--json` prints it.
 
     Args:
+        tenants: of the provider, each with an index of this size.
+        cost_of: what a version of a live index takes; none: the policy has no ticks.
         budgets: of one claim or of both; the first is the one that the recommendation is for.
         returned: K; by default those of :data:`RETURNED`.
     """
@@ -140,14 +149,22 @@ def make_plan(
             f"windows of one period share one budget: under the claim {EVERY_LIST} n_max here is the sum over all "
             "windows of the period"
         )
+    every = 0
+    best = advice.recommended or advice.nearest
+    if best is not None and cost_of is not None:
+        progress("measuring a version of the index", 0, 0)
+        cls = best.shape.cls
+        every, said = tick_costs.advice(cls, cost_of(cls, model.dimension, best.budget.unseen is not None), tenants)
+        reasons.append(said)
     return {
         "workload": f"{work.documents} documents, {work.queries} {work.source}",
         "documents": work.documents,
         "queries": work.queries,
         "noise_free": {"ndcg10": round(free.ndcg10, 4), "recall": round(free.recall, 4)},
         "frontier": [{**point.row(), "efficient": best} for point, best in zip(points, good, strict=True)],
-        "recommended": _full(advice.recommended),
-        "nearest": _full(advice.nearest),
+        "recommended": _full(advice.recommended, every),
+        "nearest": _full(advice.nearest, every),
+        "version_every": every,
         "reasons": reasons,
     }
 
@@ -179,8 +196,8 @@ def _instead(claim: str, advice: Advice) -> str:
     )
 
 
-def _full(point: Point | None) -> dict[str, Any] | None:
-    return None if point is None else {**point.row(), "policy": point.policy_file()}
+def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
+    return None if point is None else {**point.row(), "policy": point.policy_file(version_every)}
 
 
 @click.command()
@@ -208,6 +225,9 @@ def _full(point: Point | None) -> dict[str, Any] | None:
 @click.option("--split", default="test", show_default=True, help="Which of the BEIR folder's judgements.")
 @click.option("--pseudo-queries", "pseudo", is_flag=True, help="Make queries from the documents even of a BEIR folder.")
 @click.option("--embedder", default="minilm", show_default=True)
+@click.option("--tenants", type=click.IntRange(1, MAX_TENANTS), default=1, show_default=True,
+              help="Tenants with indices of this size: how often all of them can have a new version.")  # fmt: skip
+@click.option("--no-ticks", is_flag=True, help="Recommend no version_every: documents count from the next window on.")
 @click.option("--queries", type=click.IntRange(min=2), help=f"How many queries to measure at most, default {QUERIES}.")
 @click.option("--quick", is_flag=True, help="Fewer queries, draws and points: a first look.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False),
@@ -231,6 +251,8 @@ def plan(
     split: str,
     pseudo: bool,
     embedder: str,
+    tenants: int,
+    no_ticks: bool,
     queries: int | None,
     quick: bool,
     cache: Path | None,
@@ -263,6 +285,8 @@ def plan(
             scales=QUICK_SCALES if quick else SCALES,
             cache=cache,
             progress=progress,
+            tenants=tenants,
+            cost_of=None if no_ticks else partial(tick_costs.measured, draw=secrets.token_bytes),
         )
     files = page.save(out, made)
     click.echo(json.dumps(made) if as_json else _for_people(made, files))

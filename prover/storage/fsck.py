@@ -36,12 +36,15 @@ from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
 from ragseal.prover.administration.place import SOCKET
 from ragseal.prover.commitment.columns import commit_columns
+from ragseal.prover.commitment.enrolling import enrolments, registry_root
 from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
 from ragseal.prover.storage import retired_check
+from ragseal.prover.storage.dropped import half_dropped, is_dropped
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
+from ragseal.prover.storage.retired_check import dropped_problems
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
 from ragseal.prover.storage.update_secrets import load_update
@@ -254,8 +257,17 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
             report.count("keys")
             check_columns(secrets, secrets.versions, tools, key, report)
             for _, update in window.updates if whole else window.updates[-ANSWERING:]:
-                kept = load_update(state, update, manifest.policy.coined)
-                check_columns(secrets, kept.versions, tools, key, report)
+                if is_dropped(state, window.digest, update.number):
+                    for problem in dropped_problems(state, window, update):
+                        report.found(f"{where}: {problem}")
+                elif half_dropped(state, window, update.number):
+                    report.notes.append(f"{where}: version {update.number} is being deleted: the next start goes on")
+                else:
+                    kept = load_update(state, update, manifest.policy.coined)
+                    check_columns(secrets, kept.versions, tools, key, report)
+                made = enrolments(state, window.digest, update.number)
+                if registry_root(made, manifest, update.number) != update.registry_root:
+                    report.found(f"{where}: its accounts are not those that version {update.number} commits to")
             if whole:
                 tools.keys.backend(manifest.key_digest)
                 done = 0

@@ -10,6 +10,7 @@ from ragseal.kernel.emptied import EmptiedFile, plain_entry
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.versions import IndexUpdate
+from ragseal.prover.storage.dropped import needed
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
 
@@ -76,6 +77,22 @@ def _update_problems(state: State, window: Window, update: IndexUpdate) -> Itera
                 f"version {update.number} of the columns of tenant {line.tenant!r} is not what the log names: restore "
                 "a backup"
             )
+
+
+def dropped_problems(state: State, window: Window, update: IndexUpdate) -> Iterator[str]:
+    """Every problem found in what is left of a version whose secrets were deleted before its window was retired."""
+    if update.number in needed(window):
+        yield f"version {update.number} of the indices was deleted, and answers or proofs need it: restore a backup"
+    query = (
+        "SELECT COUNT(*) FROM versions WHERE manifest = ? AND number = ? AND (secret <> x'' OR blinders <> x'' "
+        "OR matrix <> '')"
+    )
+    left = state.row(query, (window.digest, update.number))
+    texts = "SELECT COUNT(*) FROM version_texts WHERE manifest = ? AND number = ?"
+    words = state.row(texts, (window.digest, update.number))
+    if (left and left[0]) or (words and words[0]):
+        yield f"version {update.number} of the indices was deleted in part: its salts, blinders or texts are left"
+    yield from _update_problems(state, window, update)
 
 
 def unproven(state: State, window: Window) -> int:

@@ -24,6 +24,10 @@ MOST_RETAIN = 29 * DAY  #: a day is left for proofs that could not be made
 LATEST = 30 * DAY  #: seconds after its closing at which a window is retired whatever stands in the way
 _PIECE = 1 << 20
 
+WINDOW_TABLES = (
+    "windows", "window_accounts", "enrolments", "enrolment_secrets", "versions", "version_texts", "thinnings",
+)  # fmt: skip
+
 
 def is_retired(state: State, manifest: bytes) -> bool:
     """Whether a window's secrets are purged, or are being purged."""
@@ -116,7 +120,7 @@ def purge_leftovers(state: State, known: Collection[bytes]) -> None:
     gone = [(one,) for (one,) in state.rows(query) if one not in known]
     if gone:
         with state.transaction() as db:
-            for table in ("windows", "window_accounts", "versions", "version_texts", "thinnings"):
+            for table in WINDOW_TABLES:
                 db.executemany(f"DELETE FROM {table} WHERE manifest = ?", gone)
     named = {name for (name,) in state.rows("SELECT matrix FROM versions")}
     for path in sorted(state.windows_directory.iterdir()):

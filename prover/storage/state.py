@@ -34,6 +34,9 @@ LEDGER = "ledger"
 SEALED = "sealed"  #: marks a copy whose secrets are encrypted
 COPIED_PAGES = 1024  #: of the database, between which others get their turn
 
+SCRUBBED_IN_MEMORY = 1 << 26  #: bytes of a database that is rewritten in memory
+SCRUB_ROOM = 2  #: a larger one takes so many times its size of disk meanwhile: once beside it, once in its log
+
 T = TypeVar("T")
 
 SCHEMA_VERSION = 8
@@ -58,6 +61,11 @@ CREATE TABLE IF NOT EXISTS windows (
     nonce BLOB NOT NULL, blinding BLOB NOT NULL, coin_seed BLOB);
 CREATE TABLE IF NOT EXISTS window_accounts (
     manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL,
+    PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));
+CREATE TABLE IF NOT EXISTS enrolment_secrets (
+    manifest BLOB PRIMARY KEY, secret BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS enrolments (
+    manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, line BLOB NOT NULL,
     PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));
 CREATE TABLE IF NOT EXISTS versions (
     manifest BLOB NOT NULL, number INTEGER NOT NULL, tenant TEXT NOT NULL, secret BLOB NOT NULL, blinders BLOB NOT NULL,
@@ -286,7 +294,7 @@ class State:
         """
         with self._mutex:
             try:
-                self._db.execute("VACUUM")  # deleting leaves parts of rows in pages that were split or joined
+                self._vacuum()  # deleting leaves parts of rows in pages that were split or joined
                 self._db.execute("PRAGMA busy_timeout=0")
                 try:
                     with self._reading:  # a read that is under way would keep the log from being emptied
@@ -296,6 +304,34 @@ class State:
                 return not busy
             except sqlite3.Error as error:
                 raise ConfigurationError(f"the provider's database refuses to be rewritten: {error}") from None
+
+    def _vacuum(self) -> None:
+        """Rewrite the database: a small one in memory, a larger one by a nameless temporary file in the state folder.
+
+        That file holds what stays, nothing of what was deleted.
+
+        Raises:
+            ConfigurationError: the disk has no room for it.
+        """
+        folder, size = str(self.directory.resolve()), (self.directory / DATABASE).stat().st_size
+        if size <= SCRUBBED_IN_MEMORY:
+            self._db.execute("VACUUM")
+            return
+        free = shutil.disk_usage(self.directory).free
+        if free < SCRUB_ROOM * size:
+            raise ConfigurationError(
+                f"the provider's database has {size >> 20} MiB, and to rewrite it takes {SCRUB_ROOM} times that for a "
+                f"moment: only {free >> 20} MiB are free. Make room; what is to be purged waits until then"
+            )
+        quoted = folder.replace("'", "''")
+        try:
+            self._db.execute(f"PRAGMA temp_store_directory='{quoted}'")
+            if self._db.execute("PRAGMA temp_store_directory").fetchall() == [(folder,)]:
+                self._db.execute("PRAGMA temp_store=FILE")  # else nobody knows where it would go
+            self._db.execute("VACUUM")
+        finally:
+            self._db.execute("PRAGMA temp_store=MEMORY")
+            self._db.execute("PRAGMA temp_store_directory=''")
 
     # --- the newest checkpoint this provider has signed: a ledger restored from a backup does not reach it ---
 

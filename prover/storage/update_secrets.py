@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ragseal.kernel.enrolment import Enrolments
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.commitment import index
+from ragseal.prover.commitment.enrolling import store_enrolments
 from ragseal.prover.commitment.index import Version
+from ragseal.prover.storage.dropped import is_dropped
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import insert_version
@@ -21,6 +24,7 @@ class UpdateSecrets:
 
     entry: IndexUpdate  #: its time is that of its tick
     versions: Mapping[str, Version]  #: by tenant
+    enrolments: Enrolments | None = None  #: all accounts up to this version, of one that is just made
 
     def __repr__(self) -> str:
         return f"UpdateSecrets({self.entry.number})"
@@ -44,6 +48,8 @@ def store_update(state: State, made: UpdateSecrets) -> None:
             db.execute(f"DELETE FROM {table} WHERE manifest = ? AND number = ?", (manifest, number))
         for version, file in zip(made.versions.values(), files, strict=True):
             insert_version(db, manifest, version, file)
+        if made.enrolments is not None:
+            store_enrolments(db, manifest, made.enrolments)
 
 
 def load_update(state: State, entry: IndexUpdate, coined: bool) -> UpdateSecrets:
@@ -57,6 +63,10 @@ def load_update(state: State, entry: IndexUpdate, coined: bool) -> UpdateSecrets
         CommitmentError: this state holds no such versions, or others than the log names: answers from those would
             convict this provider.
     """
+    if is_dropped(state, entry.manifest, entry.number):
+        raise CommitmentError(
+            f"version {entry.number} of the indices was deleted: no record named it when two newer ones were there"
+        )
     versions = {}
     for line in entry.tenants:
         version = index.load_version(state, entry.manifest, line.tenant, coined, entry.number)

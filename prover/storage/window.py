@@ -62,6 +62,7 @@ class Window:
     request_ids: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
     nonces: set[tuple[str, bytes]] = field(default_factory=set)  #: used ones
     updates: list[tuple[int, IndexUpdate]] = field(default_factory=list)  #: with their places in the ledger
+    named: set[int] = field(default_factory=set)  #: of updates, those that records name
     close: WindowClose | None = None
     numbers: dict[bytes, int] = field(default_factory=dict)  #: of updates, by the digest of each of their versions
     #: Of its auditors, by auditor and digest of the envelope.
@@ -258,6 +259,8 @@ class Window:
         self.request_ids.add((request.account, request.request_id))
         self.nonces.add((request.account, request.nonce))
         self.records.append(index)
+        if self.every:
+            self.named.add(self.numbers[request.index_digest])
         self.time = message.time
 
     def add_close(self, message: WindowClose) -> None:

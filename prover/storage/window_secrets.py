@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,13 +15,15 @@ from ragseal.kernel import commitment, field
 from ragseal.kernel.beacon import PROVIDER, beacon_commitment
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import Account, SignedManifest, ThinnedIndex, Thinning
+from ragseal.kernel.enrolment import Enrolments
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.coin_placement import remember_placements
+from ragseal.prover.commitment.enrolling import store_enrolments
 from ragseal.prover.commitment.index import Thinned, Version
-from ragseal.prover.commitment.registry import window_accounts
-from ragseal.prover.storage.retirement import is_retired, require_kept
+from ragseal.prover.commitment.registry import window_account, window_accounts
+from ragseal.prover.storage.retirement import WINDOW_TABLES, is_retired, require_kept
 from ragseal.prover.storage.state import State
 
 
@@ -34,6 +37,8 @@ class WindowSecrets:
     blinding: bytes  #: from which the blinders of C_e are derived
     versions: Mapping[str, Version]  #: by tenant
     registry: Mapping[str, Account]  #: by pseudonym
+    enrolments: Enrolments | None = None  #: of a window with ticks that is just made; else it stays in the database
+    late: Callable[[str], Account] | None = None  #: finds accounts that came after the manifest
     coin_seed: bytes | None = None  #: 32 bytes where the claim has a coin; C_coin commits to it
 
     @property
@@ -49,8 +54,10 @@ class WindowSecrets:
         return field.limbs(self.seed)
 
     def account(self, pseudonym: str) -> Account:
-        """A registered account; AttestationError for a stranger."""
+        """A registered account, one that came with an update too; AttestationError for a stranger."""
         found = self.registry.get(pseudonym)
+        if found is None and self.late is not None:
+            return self.late(pseudonym)
         if found is None:
             raise AttestationError(f"account {pseudonym!r} is not in this window's registry")
         return found
@@ -69,7 +76,7 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
     files = [index.save_version(state, digest, version) for version in prepared.versions.values()]
     with state.transaction() as db:
         for (stale,) in db.execute("SELECT manifest FROM windows WHERE name = ?", (name,)).fetchall():
-            for table in ("windows", "window_accounts", "versions", "version_texts", "thinnings"):
+            for table in WINDOW_TABLES:
                 db.execute(f"DELETE FROM {table} WHERE manifest = ?", (stale,))
         db.execute(
             "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -88,6 +95,8 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
         for account in prepared.registry.values():
             line = digest, account.pseudonym, account.name, account.encode()
             db.execute("INSERT INTO window_accounts VALUES (?, ?, ?, ?)", line)
+        if prepared.enrolments is not None:
+            store_enrolments(db, digest, prepared.enrolments)
         for version, file in zip(prepared.versions.values(), files, strict=True):
             insert_version(db, digest, version, file)
 
@@ -115,6 +124,24 @@ def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]
         "GROUP BY a.tenant, b.tenant ORDER BY a.tenant, b.tenant"
     )
     return [(str(one), str(other), int(count)) for one, other, count in state.rows(query, (manifest,))]
+
+
+def split_documents(state: State, manifest: bytes, slots: int) -> list[tuple[str, int, int]]:
+    """Tenants with documents that ``--chunk`` split into more parts than ``slots``: how many, and the most parts.
+
+    The parts stand in the index as documents of their own, NAME#1, NAME#2 and so on, each under its own coin.
+    """
+    parts: dict[tuple[str, str], int] = {}
+    query = "SELECT tenant, document FROM version_texts WHERE manifest = ? AND number = 0 AND document LIKE '%#%'"
+    for tenant, document in state.rows(query, (manifest,)):
+        whole, _, number = str(document).rpartition("#")
+        if whole and number.isdecimal():
+            parts[tenant, whole] = parts.get((tenant, whole), 0) + 1
+    found: dict[str, list[int]] = {}
+    for (tenant, _), count in parts.items():
+        if count > slots:
+            found.setdefault(tenant, []).append(count)
+    return [(tenant, len(counts), max(counts)) for tenant, counts in sorted(found.items())]
 
 
 def window_index(state: State, manifest: bytes, tenant: str, number: int = 0) -> bytes:
@@ -175,6 +202,7 @@ def load_window(state: State, manifest: bytes, thinning: Thinning | None = None)
             for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ? AND number = 0", (manifest,))
         },
         registry={a.pseudonym: a for a in window_accounts(state, manifest)},
+        late=partial(window_account, state, manifest),
         coin_seed=coin_seed,
     )
     made = loaded.signed.manifest

@@ -16,11 +16,23 @@ import pytest
 
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
+from ragseal.client import commitment as client_commitment
 from ragseal.client import history
 from ragseal.client import versions as client_versions
 from ragseal.client import witnesses as client_witnesses
 from ragseal.groth16.views import EstimateView, ThinningView
-from ragseal.kernel import attestation, certificate, coin_period, emptied, encoding, field, folding, opening, thinning
+from ragseal.kernel import (
+    attestation,
+    certificate,
+    coin_period,
+    emptied,
+    encoding,
+    enrolment,
+    field,
+    folding,
+    opening,
+    thinning,
+)
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel import proofs as batches
 from ragseal.kernel.commitment import Account
@@ -261,6 +273,16 @@ UPDATE_PROVES_COINS = Guard(versions, "_check_update", "says nothing of hidden s
 ONE_OF_THE_NEWEST = Guard(versions.Versions, "answering", "names version")
 NOT_DATED_AHEAD = Guard(versions.Versions, "answering", "is dated after a record")
 NOT_OVERDUE = Guard(versions.Versions, "answering", "long overdue")
+ENROLLED_AT_THE_VERSION = Guard(records, "_logged", "may not ask over version")
+ENROLLED_AS_THE_UPDATE_SAYS = Guard(records, "_enrolled", "are not those that its update commits to")
+ENROLLED_AS_THE_MANIFEST_SAYS = Guard(records, "_enrolled", "not the one of the manifest")
+ENROLLED_ONCE = Guard(enrolment, "check_lines", "over all versions of the window")
+ENROLLED_AT_A_PLACE = Guard(enrolment, "check_lines", "have one place")
+ENROLLED_WITH_A_VERSION = Guard(enrolment, "check_lines", "does not have")
+ENROLLED_OF_A_TENANT = Guard(enrolment, "check_lines", "manifest.index_of")
+CLIENT_LATE_LINE = Guard(client_commitment, "_check_late", "is not in the registry of the update")
+CLIENT_LATE_OF_ITS_WINDOW = Guard(client_commitment, "_check_late", "is another window")
+PROVIDER_ENROLLED = Check(provider.Attestation, "_enrolled", no_wait)
 VERSION_FILE_OF_THE_LOG = Guard(versions, "_plain", "not the one that the log names")
 EMPTIED_FILE_OF_THE_LOG = Guard(versions, "_emptied", "not the one that the log names")
 VERSION_COLUMNS = Check(versions, "verify_columns")
@@ -272,7 +294,7 @@ EMPTIED_HASHES_NUMBER = _hash_without("emptied-statement", 3, emptied)
 EMPTIED_HASHES_COLUMNS = _hash_without("emptied-statement", 5, emptied)
 
 CLIENT_VERSION_NO_OLDER = Guard(client_versions.Versions, "prepared", "goes back to version")
-CLIENT_VERSION_OF_THE_LOG = Check(client_versions, "verify_inclusion")
+CLIENT_VERSION_OF_THE_LOG = Check(history, "verify_inclusion")
 
 PROVIDER_UPDATE_HERE = Guard(Window, "add_update", "whose policy has ticks")
 PROVIDER_UPDATE_GAPLESS = Guard(Window, "add_update", "does not follow version")
@@ -355,6 +377,16 @@ CHECKS: dict[str, Removable] = {
     "update: proofs as the claim has it": UPDATE_PROVES_COINS,
     "update: one of the two newest versions": ONE_OF_THE_NEWEST,
     "update: not dated ahead": NOT_DATED_AHEAD,
+    "update: of an account that may ask over it": ENROLLED_AT_THE_VERSION,
+    "update: accounts are those that it commits to": ENROLLED_AS_THE_UPDATE_SAYS,
+    "update: the first accounts are the manifest's": ENROLLED_AS_THE_MANIFEST_SAYS,
+    "update: an account comes once in a window": ENROLLED_ONCE,
+    "update: an account has a place of its own": ENROLLED_AT_A_PLACE,
+    "update: an account comes with a version that is there": ENROLLED_WITH_A_VERSION,
+    "update: an account's tenant is the manifest's": ENROLLED_OF_A_TENANT,
+    "client: the line of an account that came later": CLIENT_LATE_LINE,
+    "client: the line of its window": CLIENT_LATE_OF_ITS_WINDOW,
+    "provider: accounts that may ask over the version": PROVIDER_ENROLLED,
     "update: not overdue": NOT_OVERDUE,
     "update: the file is the log's": VERSION_FILE_OF_THE_LOG,
     "update: the file with coins is the log's": EMPTIED_FILE_OF_THE_LOG,

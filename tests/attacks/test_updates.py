@@ -53,7 +53,7 @@ def begun(world: TickedWorld | None = None, updates: int = 1) -> Any:
 
 def skipped_number() -> TickedWorld:
     world: TickedWorld = begun()
-    world.messages.append(entry := replace(world.made(2), number=3))
+    world.messages.append(entry := replace(world.made(2), number=3, registry_root=world.enrolled_root(3)))
     world.take(entry, 2)
     for name in world.tenants:
         world.version_files[world.digest, 3, name] = world.version_files[world.digest, 2, name]

@@ -188,6 +188,9 @@ const rules = {
     if (BigInt(f[1]) < 1n) refuse("updates are counted from 1");
     if (new Set(f[3].map((line) => line.fields[3].length)).size > 1) refuse("proofs for all or for none");
   },
+  enrolment(f) {
+    if (BigInt(f[3]) !== 0n && BigInt(f[3]) <= BigInt(f[2])) refuse("an account leaves after it came");
+  },
   manifest(f) {
     const [, , , policy, , , tenants] = f;
     if ((policy.fields[4] === "until-delivered") !== (f[13].length === 1)) refuse("a coin and its claim");
@@ -263,7 +266,10 @@ const MESSAGES = {
   thinning: [hash, list(message("thinned-index"), 256)],
   "thinned-file": [blob(64 * DIMENSIONS), opening, point, opening, fixed(256)],
   "updated-index": [name, hash, hash, list(hash, 1), hash],
-  "index-update": [hash, u32, u64, list(message("updated-index"), 256)],
+  "index-update": [hash, u32, u64, list(message("updated-index"), 256), hash],
+  enrolment: [message("account"), u32, u32, u32],
+  enrolments: [hash, list(message("enrolment"), 1048576)],
+  "late-membership": [message("account"), u32, hash, list(hash, 64), u64],
   "emptied-file": [blob(64 * DIMENSIONS), opening, point, point, opening, fixed(256)],
   "signed-manifest": [message("manifest"), signature],
   "beacon-commit": [hash, name, publicKey, hash, signature],

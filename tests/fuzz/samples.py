@@ -26,6 +26,7 @@ from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.beacon import AUDITOR, AUDITOR_NAMED, Seat
 from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
+from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import CLAIMS, RATIONAL, UNTIL_DELIVERED, Policy
@@ -199,6 +200,7 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Record: _record,
     EmbedderIdentity: _identity,
     IndexUpdate: _update,
+    Enrolment: lambda made, rng: replace(made, until=rng.choice((0, made.since + 1)) if made.since < 9 else 0),
     DeclaredIdentity: lambda made, rng: replace(
         made, normalisation=UNIT, quantisation=QUANTISATION, dimension=rng.randrange(1, 999)
     ),

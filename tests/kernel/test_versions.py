@@ -18,7 +18,7 @@ from tests.apart import be, element, h
 POINTS = [bytes([n]) * 64 for n in range(1, 5)]
 OPENING = Opening((POINTS[0],), (POINTS[1], POINTS[2]), (3, 4))
 LINES = tuple(UpdatedIndex(name, b"c" * 32, b"o" * 32, (b"p" * 32,), b"t" * 32) for name in ("north", "south"))
-UPDATE = IndexUpdate(b"m" * 32, 7, 1_800_000_060, LINES)
+UPDATE = IndexUpdate(b"m" * 32, 7, 1_800_000_060, LINES, b"r" * 32)
 STATEMENT = EmptiedStatement(b"t" * 32, b"a" * 32, b"m" * 32, 7, 11, 12, 13, POINTS[0] + POINTS[1])
 
 

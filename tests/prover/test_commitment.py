@@ -40,6 +40,7 @@ from ragseal.prover.commitment.columns import combine_columns, commit_columns, m
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply, require_no_window
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
+from ragseal.prover.committing import split_said
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage import window_secrets
@@ -182,6 +183,26 @@ def test_documents_of_two_tenants_are_said(tmp_path: Path, tiny: CircuitClass) -
     provider.commit(make_policy(), "w1")
     digest = provider.journal.history.named("w1").digest
     assert window_secrets.shared_documents(provider.state, digest) == [("acme", "globex", 1)]
+    provider.close()
+
+
+def test_documents_that_were_split_are_said(tmp_path: Path) -> None:
+    """Epsilon is about as many slots as the policy says: whoever commits hears of documents that fill more."""
+    provider = open_provider(tmp_path / "p")
+    parts = [Document(f"book#{i}", f"chapter {i} of a book") for i in (1, 2, 3)]
+    other = [Document("leaflet#1", "a page"), Document("C#", "a language"), Document("#7", "a number")]
+    embed = embed_with(TrigramEmbedder())
+    apply(provider.state, "globex", map(Put, [*parts, *other]), embed, secrets.token_bytes, SHAPE)
+    provider.commit(make_policy(), "w1")
+    digest = provider.journal.history.named("w1").digest
+    assert window_secrets.split_documents(provider.state, digest, 1) == [("globex", 1, 3)]
+    assert window_secrets.split_documents(provider.state, digest, 2) == [("globex", 1, 3)]
+    assert window_secrets.split_documents(provider.state, digest, 3) == []
+    assert split_said(window_secrets.split_documents(provider.state, digest, 1), 1) == [
+        "tenant globex has 1 documents whose ids say that they are split (NAME#1, NAME#2, ...), into up to 3 parts: "
+        "epsilon is about one part of each. chunks_max = 3 in the policy says it about each of them whole, and is that "
+        "much larger"
+    ]
     provider.close()
 
 

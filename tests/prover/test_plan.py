@@ -29,10 +29,11 @@ from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
-from ragseal.prover.planning import frontier, plan, public_score_ranges
+from ragseal.prover.planning import frontier, plan, public_score_ranges, tick_costs
 from ragseal.prover.planning import page as planpage
 from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
+from ragseal.prover.planning.tick_costs import TickCost
 from ragseal.prover.planning.workload import load_workload, pseudo_queries
 from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
@@ -76,20 +77,21 @@ def two_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (1.0, 4.0)})
 
 
-def run(beir: Path, tmp_path: Path, *more: str) -> Result:
-    """Under claim every-list unless told otherwise."""
+def run(beir: Path, tmp_path: Path, *more: str, ticks: bool = False) -> Result:
+    """Under claim every-list, and without measuring a version of the index, unless told otherwise."""
     claim = () if "--claim" in more else ("--claim", "every-list")
+    measured = () if ticks else ("--no-ticks",)
     return CliRunner().invoke(
         main,
         [
             "plan", "--corpus", f"beir:{beir}", "--quick", "--returned", "3", "--n-max", "5", "--k-max", "2",
-            "--out", str(tmp_path / "plan"), *claim, *more,
+            "--out", str(tmp_path / "plan"), *claim, *measured, *more,
         ],
     )  # fmt: skip
 
 
-def made(beir: Path, tmp_path: Path, *more: str) -> dict[str, Any]:
-    done = run(beir, tmp_path, *more, "--json")
+def made(beir: Path, tmp_path: Path, *more: str, ticks: bool = False) -> dict[str, Any]:
+    done = run(beir, tmp_path, *more, "--json", ticks=ticks)
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -335,6 +337,31 @@ def test_files_of_a_plan_stand_alone(beir: Path, tmp_path: Path, monkeypatch: py
     assert "pip install 'ragseal[plot]'" in done.output
     assert not (folder / "plan.png").exists()
     assert "ragseal[plot]" in (folder / "plan.html").read_text()
+
+
+def test_the_shortest_tick_leaves_nine_tenths_of_the_time() -> None:
+    for seconds, tenants, tick in (
+        (0.1, 1, 60), (6.0, 1, 60), (6.1, 1, 120), (6.0, 2, 120), (61.0, 1, 900), (8640.0, 1, 86400), (8641.0, 1, 0),
+    ):  # fmt: skip
+        assert tick_costs.shortest_tick(TickCost(seconds, 0.0), tenants) == tick
+        assert tick_costs.shortest_tick(TickCost(0.0, seconds), tenants) == tick
+    every, said = tick_costs.advice(CLASSES["tiny"], TickCost(5000.0, 4000.0), 1)
+    assert every == 0
+    assert "documents count from the next window on" in said
+
+
+def test_a_plan_recommends_how_often_an_index_has_a_new_version(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--tenants", "3", ticks=True)
+    every = found["version_every"]
+    assert every in tick_costs.TICKS
+    assert f'version_every = "{every}s"\n' in found["recommended"]["policy"]
+    assert any(f"version_every = {every} s is the shortest tick" in one and "3 tenants" in one
+               for one in found["reasons"])  # fmt: skip
+    policy = tmp_path / "plan" / "policy.toml"
+    assert policy.read_text() == found["recommended"]["policy"]
+    cls = CLASSES[found["recommended"]["class"]]
+    binding = Binding(cls, class_digest(cls), DIMENSION, NOW)
+    assert load_policy(policy, binding, assembly.advertised_epsilon).version_every == every
 
 
 def test_bad_command_lines_are_refused_in_one_line(beir: Path, tmp_path: Path) -> None:

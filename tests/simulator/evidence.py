@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragseal.kernel.commitment import (
-    Registry,
     SignedManifest,
 )
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, RegistryAsk
@@ -55,7 +54,7 @@ class SimulatedEvidence:
         return once()
 
     def registry(self) -> bytes:
-        return Registry(tuple(self.world.registry)).encode()
+        return self.world.registry_payload().encode()
 
     def index_file(self, manifest: bytes, tenant: str) -> bytes:
         return self.world.files[tenant].encode()

@@ -14,17 +14,20 @@ import numpy as np
 from ragseal.groth16.emptied import EmptiedSecrets, make_emptied
 from ragseal.groth16.thinning import thin
 from ragseal.kernel.coin import coin_commitment, coin_context
-from ragseal.kernel.commitment import IndexFile, TenantIndex
+from ragseal.kernel.commitment import Account, IndexFile, TenantIndex
 from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement, plain_entry
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.enrolment import Enrolment, Enrolments, enrolment_leaves, places
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
+from ragseal.ledger.merkle import MerkleTree
 from tests import simulator
 from tests.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
 from tests.simulator import coined as coins
 from tests.simulator.coined import HIDDEN, CoinedWorld
 from tests.simulator.keys import thinning_backend
-from tests.simulator.parties import OPENS
+from tests.simulator.parties import OPENS, account
 
 EVERY = 60
 
@@ -48,16 +51,43 @@ class TickedWorld(World):
         self.tenants = dict(self.tenants)  # a version takes the place of the manifest's
         self.number = 0
         self.at: dict[tuple[str, int], Tenant] = {}
+        #: Every account of the window; tests add some, or take some out.
+        self.lines = [Enrolment(one, 5 * at + 2) for at, one in enumerate(self.registry)]
+        self.salts = hashlib.sha256(self.digest).digest()
 
     def queries(self) -> None:
         """Two queries over each of three versions."""
         for number, accounts in enumerate((("alice", "bob"), ("carol", "alice"), ("carol", "bob")), 1):
             self.update(number)
-            for account in accounts:
-                self.ask(account)
+            for name in accounts:
+                self.ask(name)
 
     def indexed(self, tenant: str, number: int) -> Tenant:
         return self.at.get((tenant, number)) or self.tenants[tenant]
+
+    # --- accounts ---
+
+    def enrolled_root(self, number: int) -> bytes:
+        """What an honest update commits to, of the accounts as they are now."""
+        size = places(self.manifest)
+        return MerkleTree(enrolment_leaves(self.salts, number, self.lines, size)).root()
+
+    def registry_payload(self) -> Message:
+        if not self.manifest.policy.version_every:
+            return super().registry_payload()
+        lines = sorted(self.lines, key=lambda one: one.account.pseudonym)
+        return Enrolments(self.salts, tuple(lines))
+
+    def come(self, name: str, tenant: str, since: int, **changes: Any) -> Account:
+        """An account comes with version ``since``; ``changes`` are of its line."""
+        new = account(name, tenant)
+        self.lines.append(replace(Enrolment(new, 50 + len(self.lines), since), **changes))
+        self.registry = [*self.registry, new]
+        return new
+
+    def leave(self, name: str, until: int) -> None:
+        """An account leaves with version ``until``."""
+        self.lines = [replace(one, until=until) if one.account.name == name else one for one in self.lines]
 
     # --- updates ---
 
@@ -78,7 +108,7 @@ class TickedWorld(World):
         for name in sorted(self.tenants):
             line = self.version(name, number, (rows or {}).get(name))
             lines.append(line)
-        return IndexUpdate(self.digest, number, OPENS + 60 * number, tuple(lines))
+        return IndexUpdate(self.digest, number, OPENS + 60 * number, tuple(lines), self.enrolled_root(number))
 
     def take(self, made: IndexUpdate, number: int) -> None:
         """Answer from the versions of this entry from here on."""

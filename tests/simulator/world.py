@@ -43,6 +43,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import (
     IndexFile,
     Manifest,
+    Registry,
     WindowClose,
     WindowOpen,
     registry_leaves,
@@ -241,6 +242,10 @@ class World:
         kept = Kept(tenant=tenant, e=e, blinder=blinder, rho=rho, hints=hints, rho_hint=rho_hint, t_salt=salt)
         kept.number = self.number
         return self.enter(account, entry, kept, returned)
+
+    def registry_payload(self) -> Message:
+        """What its auditor is delivered as a window's registry."""
+        return Registry(tuple(self.registry))
 
     def tenant_of(self, account: str) -> str:
         return next((a.tenant for a in self.registry if a.name == account), "north")

@@ -26,8 +26,9 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.params import class_from_mapping
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.verifier.evidence import Auditor
-from ragseal.verifier.report import document, page
+from ragseal.verifier.report import claim, document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods
 from ragseal.verifier.verification import Verdict
@@ -201,6 +202,32 @@ def test_the_largest_document_of_the_period_counts() -> None:
     assert values["slots_of_a_document"] == 4
     assert values["accountant"] == FULL
     assert next(c for c in values["conditions"] if "fills one slot" in c["condition"])["holds"] is False
+
+
+def window_epsilon(slots: int) -> float:
+    """Of a log of one window whose documents fill so many slots."""
+    world = World()
+    window(world, 0, chunks_max=slots, epsilon_account="10")
+    budget = audited(world).budget
+    assert budget is not None
+    return budget.epsilon
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_verdict_is_about_documents_whole(slots: int) -> None:
+    """Of a document of two slots the line says so, and its epsilon is that of twice as many queries."""
+    world = World()
+    window(world, 0, chunks_max=slots, epsilon_account="10")
+    verdict = audited(world)
+    assert (" document=2-slots" in verdict.line()) == (slots == 2)
+    budget = verdict.budget
+    assert budget is not None
+    assert budget.report is not None
+    assert budget.report.chunks == slots
+    assert (budget.epsilon > window_epsilon(1)) == (slots == 2)
+    said = claim.of(budget.claim, budget.slots)
+    assert ("each query counts as 2 queries" in said) == (slots == 2)
+    assert ("2 times those of one slot" in claim.of(UNTIL_DELIVERED, slots)) == (slots == 2)
 
 
 def test_the_largest_gain_of_the_period_counts() -> None:

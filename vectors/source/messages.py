@@ -49,6 +49,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.encoding import Message
+from ragseal.kernel.enrolment import Enrolment, Enrolments, LateMembership, enrolment_leaves, leaf_salt
 from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
@@ -90,6 +91,11 @@ def account(name: str, tenant: str = "acme") -> Account:
 
 ACCOUNTS = tuple(sorted((account("alice"), account("bob"), account("carol", "zenith")), key=lambda a: a.pseudonym))
 REGISTRY = Registry(ACCOUNTS)
+ENROLMENTS = Enrolments(
+    digest("salts of enrolments"), tuple(Enrolment(one, 3 * at, at, 2 * at) for at, one in enumerate(ACCOUNTS[:2]))
+)
+ENROLLED = MerkleTree(enrolment_leaves(ENROLMENTS.secret, 1, ENROLMENTS.lines, 64))
+LATE = LateMembership(ENROLMENTS.lines[1].account, 3, leaf_salt(ENROLMENTS.secret, 1, 3), tuple(ENROLLED.path(3)), 11)
 TREE = MerkleTree(phase_a.registry_leaves(ACCOUNTS))
 TENANTS = tuple(
     TenantIndex(name, D, *(digest(f"{part} of {name}") for part in ("columns", "opening", "texts")))
@@ -177,7 +183,8 @@ SAMPLES: tuple[Message, ...] = (
     MANIFEST.auditors[0], beacon_commit("auditor"), BeaconOpening(WINDOW_DIGEST, "auditor", digest("nonce of auditor")),
     beacon_seal("provider", "observer-1", "auditor"), CoinCommitment(scalar("c_coin"), digest("thinning key")),
     THINNED.entry("acme"), Thinning(WINDOW_DIGEST, (THINNED.entry("acme"), THINNED.entry("zenith"))), THINNED,
-    UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED), EMPTIED,
+    UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED, digest("accounts of version 1")), EMPTIED,
+    ENROLMENTS.lines[1], ENROLMENTS, LATE,
     WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
     WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), VERDICT, VERDICT_ENTRY, IndexFile(points("columns", D), OPENING),
     EmbedderIdentity(

@@ -126,9 +126,25 @@ def in_short(delivered: bool) -> list[str]:
     return [_READ, _HANDED if delivered else _COALITIONS, *_SHORT]
 
 
-def of(name: str) -> str:
-    """What a policy's claim says."""
-    return DELIVERED if name == UNTIL_DELIVERED else CLAIM
+#: Beside a claim, where a document may fill several slots.
+SEVERAL_SLOTS = (
+    "A document of this period may fill up to {slots} slots, each of them hidden by a coin of its own, and all numbers "
+    "here are for such a document whole: {rule}. Of a document that fills one slot they say less than holds."
+)
+_RULES = {
+    True: "unseen and return are {slots} times those of one slot",
+    False: "each query counts as {slots} queries (group privacy)",
+}
+
+
+def of(name: str, slots: int = 1) -> str:
+    """What a policy's claim says; ``slots``: the most that one document may fill."""
+    delivered = name == UNTIL_DELIVERED
+    said = DELIVERED if delivered else CLAIM
+    if slots == 1:
+        return said
+    rule = _RULES[delivered].format(slots=slots)
+    return f"{said} {SEVERAL_SLOTS.format(slots=slots, rule=rule)}"
 
 
 def does_not_say(name: str) -> list[str]:

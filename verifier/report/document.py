@@ -108,7 +108,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         ],
         "estimate": verdict.estimation.details() if verdict.estimation else None,
         "epsilon": budget.details() if budget else None,
-        "claim": claim.of(name),
+        "claim": claim.of(name, budget.slots if budget else 1),
         "does_not_say": notes,
         "policy": manifest.policy if manifest else None,
         "steps": [

@@ -15,6 +15,7 @@ from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.delivered_period import Coined, delivered_period, delivered_window
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass, places_suffice
+from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.policy import UNTIL_DELIVERED, rational
@@ -135,7 +136,7 @@ def check_delivered_advertised(window: Window, say: Recorder = quiet) -> float:
     """
     policy = window.manifest.policy
     delta = rational(policy.delta, "delta")
-    alone = delivered_window(policy, window.cls, window.manifest.accounts, delta).epsilon
+    alone = delivered_window(policy, window.cls, places(window.manifest), delta).epsilon
     say(epsilon_of_this_window=alone, advertised_to_one_account=policy.epsilon_account)
     if not alone <= rational(policy.epsilon_account, "epsilon_account"):
         raise Refused(

@@ -63,6 +63,11 @@ class PeriodBudget:
         return max(one.policy.k_max for one in self.windows)
 
     @property
+    def slots(self) -> int:
+        """The most slots that one document of the period may fill: all numbers here are for such a document whole."""
+        return max(one.policy.chunks_max for one in self.windows)
+
+    @property
     def strength(self) -> float:
         """What an attacker's best guess follows from while the claim holds: unseen, or epsilon itself."""
         return self.epsilon if self.delivered is None else self.delivered.unseen
@@ -79,7 +84,7 @@ class PeriodBudget:
             "form": "SIM-CDP",
             "coalition_queries": self.queries,
             "k_max_of_the_period": self.k_max,
-            "slots_of_a_document": max(one.policy.chunks_max for one in self.windows),
+            "slots_of_a_document": self.slots,
             "epsilon_of_one_account": self.epsilon_account,
             "advertised_to_one_account": self.advertised,
             "epsilon_claimed_for_checked_records": self.epsilon if self.checked else None,

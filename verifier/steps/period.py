@@ -15,6 +15,7 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
+from ragseal.kernel.enrolment import places
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.evidence import Auditor, Refused, held
 from ragseal.verifier.steps.log import LogView
@@ -124,7 +125,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
 
 def _charged(log: LogView, signed: SignedManifest, index: int, queries: int, accounts: int = 0) -> PeriodWindow:
     manifest = signed.manifest
-    known = max(manifest.accounts, accounts)
+    known = max(places(manifest), accounts)
     coins = _coin_period(log, index, signed)
     carries = any(coin.thrown_by for coin in manifest.coins)
     return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins, carries)

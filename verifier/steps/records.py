@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Record
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.commitment import Account, Registry, registry_leaves
+from ragseal.kernel.commitment import Registry, registry_leaves
+from ragseal.kernel.enrolment import Enrolment, Enrolments, check_lines, enrolment_leaves, places
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier.asking import Asker
@@ -40,8 +41,10 @@ class LoggedRecord(Placed):
     tenant: str  #: from the registry, never from the record (SPEC B.11)
 
 
-def check_registry(window: Entered, asker: Asker, say: Recorder = quiet) -> Mapping[str, Account]:
+def check_registry(window: Entered, versions: Versions, asker: Asker, say: Recorder = quiet) -> Mapping[str, Enrolment]:
     """The accounts of the window by pseudonym: they give the manifest's root, and every tenant of theirs has an index.
+
+    Where accounts come and go with versions of the indices, they also give the root of every update.
 
     Raises:
         Refused: what the provider delivered under its signature is not the registry of its manifest, or is none.
@@ -49,6 +52,9 @@ def check_registry(window: Entered, asker: Asker, say: Recorder = quiet) -> Mapp
     """
     manifest = window.manifest
     data = asker.registry()
+    if versions.every:
+        with held():
+            return _enrolled(window, versions, Enrolments.decode(data), say)
     with held():
         accounts = Registry.decode(data).accounts
         root = MerkleTree(registry_leaves(accounts)).root()
@@ -57,7 +63,29 @@ def check_registry(window: Entered, asker: Asker, say: Recorder = quiet) -> Mapp
             raise Refused("the registry is not the one of the manifest", stated=manifest.registry_root, computed=root)
         for account in accounts:
             manifest.index_of(account.tenant)
-    return {account.pseudonym: account for account in accounts}
+    return {account.pseudonym: Enrolment(account, place) for place, account in enumerate(accounts)}
+
+
+def _enrolled(window: Entered, versions: Versions, delivered: Enrolments, say: Recorder) -> Mapping[str, Enrolment]:
+    """The accounts of a window with ticks, held against the manifest and every update of it."""
+    manifest, size = window.manifest, places(window.manifest)
+    check_lines(manifest, delivered.lines, len(versions.updates))
+    first = delivered.registry()
+    root = MerkleTree(registry_leaves(first)).root()
+    say(accounts=len(delivered.lines), registry_root=root)
+    if root != manifest.registry_root or len(first) != manifest.accounts:
+        raise Refused("the registry is not the one of the manifest", stated=manifest.registry_root, computed=root)
+    for index, update in versions.updates:
+        leaves = enrolment_leaves(delivered.secret, update.number, delivered.lines, size)
+        root = MerkleTree(leaves).root()
+        if root != update.registry_root:
+            raise Refused(
+                f"the accounts that may ask over version {update.number} are not those that its update commits to",
+                stated=update.registry_root,
+                computed=root,
+                ledger_index=index,
+            )
+    return {line.account.pseudonym: line for line in delivered.lines}
 
 
 def check_order(
@@ -117,7 +145,7 @@ def _placed(index: int, record: Record, entered: Entered, versions: Versions) ->
 
 
 def check_accounts(
-    placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Account], say: Recorder = quiet
+    placed: Sequence[Placed], entered: Entered, accounts: Mapping[str, Enrolment], say: Recorder = quiet
 ) -> tuple[LoggedRecord, ...]:
     """Step 6, with the registry: every record is signed by a registered account and over its tenant's index.
 
@@ -130,13 +158,19 @@ def check_accounts(
     return found
 
 
-def _logged(one: Placed, entered: Entered, accounts: Mapping[str, Account]) -> LoggedRecord:
+def _logged(one: Placed, entered: Entered, accounts: Mapping[str, Enrolment]) -> LoggedRecord:
     record, request = one.record, one.record.signed.request
     try:
-        account = accounts.get(request.account)
-        if account is None:
+        line = accounts.get(request.account)
+        if line is None:
             raise AttestationError(f"account {request.account!r} is not registered")
+        account = line.account
         record.signed.verify(account.public_key)
+        if not line.in_force(one.version.number):
+            raise AttestationError(
+                f"account {request.account!r} may not ask over version {one.version.number} of the index: it "
+                f"came with version {line.since}" + (f" and left with version {line.until}" if line.until else "")
+            )
         if one.version.tenant != account.tenant:
             raise AttestationError(f"the request names an index other than that of tenant {account.tenant!r}")
     except AuditError as error:

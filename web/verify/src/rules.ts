@@ -122,6 +122,8 @@ export function checkRules(message: Messages[Tag]): void {
       increasing(message.tenants);
       need(message.number >= 1, "updates of a window's indices are counted from 1");
       return need(new Set(message.tenants.map((one) => one.proof_digests.length)).size <= 1, "proofs for all or none");
+    case "enrolment":
+      return need(message.until === 0 || message.until > message.since, "an account leaves after it came");
     case "metadata":
       for (let i = 1; i < message.pairs.length; i++) {
         const [one, other] = [message.pairs[i - 1]?.key ?? "", message.pairs[i]?.key ?? ""];

@@ -178,6 +178,24 @@ export interface EmptiedFile {
   readonly proof: Uint8Array;
 }
 
+export interface Enrolment {
+  readonly tag: "enrolment";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly account: Account;
+  readonly place: number;
+  readonly since: number;
+  readonly until: number;
+}
+
+export interface Enrolments {
+  readonly tag: "enrolments";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly secret: Uint8Array;
+  readonly lines: readonly Enrolment[];
+}
+
 export interface Opening {
   readonly tag: "folded-opening";
   /** The whole encoding, tag and version included. */
@@ -212,6 +230,18 @@ export interface IndexUpdate {
   readonly number: number;
   readonly time: bigint;
   readonly tenants: readonly UpdatedIndex[];
+  readonly registry_root: Uint8Array;
+}
+
+export interface LateMembership {
+  readonly tag: "late-membership";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly account: Account;
+  readonly place: number;
+  readonly salt: Uint8Array;
+  readonly path: readonly Uint8Array[];
+  readonly update: bigint;
 }
 
 export interface LinkList {
@@ -636,10 +666,13 @@ export interface Messages {
   readonly "delivery": Delivery;
   readonly "embedder": EmbedderIdentity;
   readonly "emptied-file": EmptiedFile;
+  readonly "enrolment": Enrolment;
+  readonly "enrolments": Enrolments;
   readonly "folded-opening": Opening;
   readonly "inclusion": InclusionBundle;
   readonly "index-file": IndexFile;
   readonly "index-update": IndexUpdate;
+  readonly "late-membership": LateMembership;
   readonly "link-list": LinkList;
   readonly "link-opening": SameEmbeddingOpening;
   readonly "links-ask": LinksAsk;
@@ -785,6 +818,16 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["link", ["message", "folded-opening"]],
     ["proof", ["fixed", 256]],
   ],
+  "enrolment": [
+    ["account", ["message", "account"]],
+    ["place", ["uint", 4]],
+    ["since", ["uint", 4]],
+    ["until", ["uint", 4]],
+  ],
+  "enrolments": [
+    ["secret", ["fixed", 32]],
+    ["lines", ["many", ["message", "enrolment"], 1048576]],
+  ],
   "folded-opening": [
     ["announcements", ["many", ["fixed", 64], 4]],
     ["folds", ["many", ["fixed", 64], 168]],
@@ -804,6 +847,14 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["number", ["uint", 4]],
     ["time", ["uint", 8]],
     ["tenants", ["many", ["message", "updated-index"], 256]],
+    ["registry_root", ["fixed", 32]],
+  ],
+  "late-membership": [
+    ["account", ["message", "account"]],
+    ["place", ["uint", 4]],
+    ["salt", ["fixed", 32]],
+    ["path", ["many", ["fixed", 32], 64]],
+    ["update", ["uint", 8]],
   ],
   "link-list": [
     ["manifest", ["fixed", 32]],

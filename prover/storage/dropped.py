@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Versions of a live index that nobody needs any more leave the state folder.  SPEC A.12.12.
+
+No record names them and none can: records name one of the two newest versions, or are there already.  Matrices, texts,
+salts and blinders go; what is public stays, since every version is audited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.versions import ANSWERING
+from ragseal.prover.storage.retirement import is_retired, shred
+from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Stage, Window
+
+
+def needed(window: Window) -> set[int]:
+    """Numbers of the updates of a window that answers and proofs may take: what records name, and what they may."""
+    newest = len(window.updates)
+    answering = range(max(1, newest - ANSWERING + 1), newest + 1) if window.stage is Stage.OPEN else ()
+    return {*window.named, *answering}
+
+
+def _kept(state: State, manifest: bytes) -> list[int]:
+    query = "SELECT DISTINCT number FROM versions WHERE manifest = ? AND number > 0 AND matrix <> '' ORDER BY number"
+    return [int(number) for (number,) in state.rows(query, (manifest,))]
+
+
+def droppable(state: State, window: Window) -> list[int]:
+    """Numbers of the updates whose secrets are there and that nobody needs.
+
+    What is made for an update that the log does not name yet stays.
+    """
+    if not window.every or is_retired(state, window.digest):
+        return []
+    keep, newest = needed(window), len(window.updates)
+    return [number for number in _kept(state, window.digest) if number <= newest and number not in keep]
+
+
+def drop(state: State, window: Window, numbers: Sequence[int]) -> None:
+    """Delete what is secret of these updates.  No copy of the folder may be under way.
+
+    A crash anywhere leaves a version that the next call finds again: its files go before the rows that name them, since
+    a file without a row would be found by nobody.
+
+    Raises:
+        CommitmentError: somebody may need one of them.
+        ConfigurationError: the disk or the database refuses; the next call goes on.
+    """
+    if wanted := needed(window) & set(numbers):
+        raise CommitmentError(f"version {min(wanted)} of the indices is still needed")
+    for number in numbers:
+        key = window.digest, number
+        for (name,) in state.rows("SELECT matrix FROM versions WHERE manifest = ? AND number = ?", key):
+            if name:
+                shred(state.windows_directory / name)
+        with state.transaction() as db:
+            db.execute("DELETE FROM version_texts WHERE manifest = ? AND number = ?", key)
+            blank = "UPDATE versions SET secret = x'', blinders = x'', matrix = '' WHERE manifest = ? AND number = ?"
+            db.execute(blank, key)
+
+
+def half_dropped(state: State, window: Window, number: int) -> bool:
+    """Whether a crash came between the files and the rows of a version that nobody needs: the next call goes on."""
+    if number in needed(window):
+        return False
+    query = "SELECT matrix FROM versions WHERE manifest = ? AND number = ? AND matrix <> ''"
+    names = state.rows(query, (window.digest, number))
+    return any(not (state.windows_directory / name).exists() for (name,) in names)
+
+
+def is_dropped(state: State, manifest: bytes, number: int) -> bool:
+    """Whether a version's secrets are gone."""
+    query = "SELECT 1 FROM versions WHERE manifest = ? AND number = ? AND matrix = ''"
+    return state.row(query, (manifest, number)) is not None
