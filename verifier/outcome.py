@@ -173,6 +173,8 @@ class Verdict:
                 about += f" periods_left_out={self.budget.period.throws_left_out}"
             if self.budget.period.late:
                 about += " late=unproven"
+        if self.window is not None and (policy := self.window.manifest.policy).guarded:
+            about += f" guard={policy.guard}:{policy.guard_formula}:{policy.guard_rho}"
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys[:SHORT]} records={self.records}"
