@@ -186,7 +186,9 @@ class Policy(Message):
 
     def _validate_guard(self) -> None:
         if self.guard not in GUARDS:
-            raise PolicyError(f"the guard is one of {listed(GUARDS)}, not {self.guard!r}{_NO_GUARDS.get(self.guard, '')}")
+            raise PolicyError(
+                f"the guard is one of {listed(GUARDS)}, not {self.guard!r}{_NO_GUARDS.get(self.guard, '')}"
+            )
         rho = rational(self.guard_rho, "guard_rho")
         if not self.guarded:
             if (self.guard_rho, self.guard_formula) != (NO_RHO, NO_FORMULA):

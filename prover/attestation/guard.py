@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is this query too near to one document?  Mirabel (Choi and others 2025), and where this product may use it.  SPEC M.10.
+"""Is this query too near to one document?  Mirabel, and where this product may use it.  SPEC M.10.
 
 Scores of an unrelated query look normal, so their largest obeys a Gumbel law; a largest score beyond that law's critical
 value means that the query was made from that very document.  :func:`detect` is the paper's algorithm 1 over all scores

@@ -27,7 +27,7 @@ from ragseal.kernel.policy import NO_FORMULA, NO_RHO, OFF, PRECISE, UNTIL_DELIVE
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
 MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides one slot in 2^COIN_BITS
-GUARD_RHO = "1/20"  #: of a guard whose policy file names none: the paper's (Choi and others 2025)
+GUARD_RHO = "1/20"  #: of a guard whose policy file names none: that of Mirabel's experiments
 LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but one in 2^COIN_BITS
 
 #: What a policy must say, why, and what to write if in doubt.

@@ -303,7 +303,9 @@ class World:
 
         readable = [one.slot for one in returned if one.flag]
         readable = readable[self.manifest.policy.withheld_of(len(readable)) :]  # a guard's choice is the provider's
-        slots = [SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.slot in readable else ()) for one in returned]
+        slots = [
+            SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.slot in readable else ()) for one in returned
+        ]
         openings = Openings(salt, tuple(slots))
         return Answer(record, openings, self.receipt(record, len(self.messages) - 1, openings.digest()))
 

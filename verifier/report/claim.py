@@ -106,9 +106,9 @@ NO_VERDICT = (
 
 GUARDED = (
     "What the guard achieves. Of every answer one text is withheld: the nearest to the question where the guard takes "
-    "it for too near, else the farthest. Every epsilon here is that of the lists with all their texts, so it holds of "
-    "less; which text is withheld rests on the provider's word. Lists and flags show all the same that something near is "
-    "there, and the same slot again and again to whoever asks about one document often."
+    "it for too near, else the farthest. Every epsilon here is that of the lists with all their texts, so it holds "
+    "with one less; which one that is rests on the provider's word. Lists and flags show all the same that something "
+    "near is there, and the same slot again and again to whoever asks about one document often."
 )
 
 #: Notes that stand before all others where they apply.
