@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Is this query too near to one document?  Mirabel, and where this product may use it.  SPEC M.10.
 
-Scores of an unrelated query look normal, so their largest obeys a Gumbel law; a largest score beyond that law's critical
-value means that the query was made from that very document.  :func:`detect` is the paper's algorithm 1 over all scores
-of an index, :func:`hide` what it does with the finding: the document leaves the candidates, ranks 2 to k + 1 go out.
+Scores of an unrelated query look normal, so their largest obeys a Gumbel law; a largest score beyond that law's
+critical value means that the query was made from that very document.  :func:`detect` is the paper's algorithm 1 over
+all scores of an index, :func:`hide` what it does with the finding: the document leaves the candidates, ranks 2 to k + 1
+go out.
 
-A window's guard may not look at all scores.  The list T is fixed by the mechanism and proven; what the guard adds has to
-be a function of what the list hands over, or every answer would depend on slots that it does not show
+A window's guard may not look at all scores.  The list T is fixed by the mechanism and proven; what the guard adds has
+to be a function of what the list hands over, or every answer would depend on slots that it does not show
 (``docs/proofs/guard.md``).  So :func:`withheld` sees the scores of the flagged slots of T and no others, takes the
 moments of all scores from that upper part of them, and names the one text that is not opened.  One is withheld of every
 answer, the nearest if it is too near, else the farthest: an answer does not say whether the guard found anything.
@@ -100,10 +101,10 @@ def hide(scores: Sequence[float], k: int, rule: Rule) -> list[int]:
 
 
 def upper_moments(scores: Sequence[float], n: int) -> tuple[float, float]:
-    """(mean, deviation) of n normal scores of which these are the largest, by the moments of a truncated normal law.
+    """(mean, deviation) of n normal scores of which these are the largest: moments of a truncated normal law.
 
-    Of all n scores the share p = len(scores) / n lies above alpha deviations.  There the mean is lambda deviations above
-    that of all, lambda = density(alpha) / p, and the variance is 1 + alpha lambda - lambda^2 times theirs.
+    Of all n scores the share p = len(scores) / n lies above alpha deviations.  There the mean is lambda deviations
+    above that of all, lambda = density(alpha) / p, and the variance is 1 + alpha lambda - lambda^2 times theirs.
     """
     mean, deviation = moments(scores)
     share = len(scores) / n

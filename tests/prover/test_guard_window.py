@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A window with a guard, on the real provider: one text of every answer is withheld, and nothing else changes.  SPEC M.10."""
+"""A window with a guard, on the real provider: one text of an answer is withheld, nothing else changes.  SPEC M.10."""
 
 from __future__ import annotations
 
