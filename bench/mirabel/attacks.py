@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +32,8 @@ _MADE = (
 class Attack(Protocol):
     """Asks about one text, and says from the answers how likely it is in the index."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def queries(self, name: str, text: str) -> list[str]: ...
 
@@ -56,9 +56,8 @@ def bleu(candidate: Sequence[str], reference: Sequence[str], most: int = 4) -> f
     return math.exp(logs + min(0.0, 1 - len(reference) / len(candidate)))
 
 
-@dataclass(frozen=True)
 class S2MIA:
-    name: str = "S2MIA"
+    name = "S2MIA"
 
     def queries(self, name: str, text: str) -> list[str]:
         parts = text.split()

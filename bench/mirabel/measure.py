@@ -65,7 +65,8 @@ def ask(corpus: Corpus, attack: Attack, vectors: Scores, setting: Setting) -> As
     """An attack's queries about members and others, and their scores against the index."""
     inside, outside = list(corpus.members.items())[: setting.targets], list(corpus.others.items())[: setting.targets]
     targets = [*inside, *outside]
-    texts, rows = [], []
+    texts: list[str] = []
+    rows: list[list[int]] = []
     for name, text in targets:
         made = attack.queries(name, text)
         rows.append(list(range(len(texts), len(texts) + len(made))))

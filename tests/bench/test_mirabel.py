@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The bench of Mirabel: attacks and scores by hand, defences against the guard's own code, and a quick run of all tables."""
+"""The bench of Mirabel: attacks and scores by hand, defences against the guard's own code, a quick run of all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = "Alice measured the quantum yield of seven dyes. The brightest of them wa
 
 
 def test_bleu_by_hand() -> None:
-    reference = "the cat sat on the mat".split()
+    reference = ["the", "cat", "sat", "on", "the", "mat"]
     assert bleu(reference, reference) == pytest.approx(1.0)
     # 3 of 3 words; pairs (2 + 1) / (2 + 1), triples (1 + 1) / (1 + 1), fours (0 + 1) / (0 + 1); shorter: e^(1 - 6/3)
     assert bleu(["the", "cat", "sat"], reference) == pytest.approx(np.exp(-1))
