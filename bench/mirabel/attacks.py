@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Membership inference by what an answer says: S2MIA, MBA and IA.  Each is queries of a text, and a score of answers.
 
-S2MIA (Li and others 2024) asks with the first half and compares the answer with the whole text by BLEU; its second
-score, perplexity, needs a model that gives probabilities and is left out.  MBA (Liu and others 2025) masks words and
-counts those that the answer has.  IA (Naseh and others 2025) asks questions that the text answers, and counts right
-answers; they are read from a file, made by a generator, or are sentences with a word asked for.
+S2MIA asks with the first half and compares the answer with the whole text by BLEU; its second score, perplexity, needs
+a model that gives probabilities and is left out.  MBA masks words and counts those that the answer has.  IA asks
+questions that the text answers, and counts right answers; they are read from a file, made by a generator, or are
+sentences with a word asked for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Attack(Protocol):
 
 
 def bleu(candidate: Sequence[str], reference: Sequence[str], most: int = 4) -> float:
-    """BLEU of one sentence (Papineni and others 2002): n-grams up to ``most``, counts of longer ones one more."""
+    """BLEU of one sentence: n-grams up to ``most``, counts of those above single words one more."""
     if not candidate or not reference:
         return 0.0
     logs = 0.0
