@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables with the paper's value beside the measured one, and a picture."""
+"""Tables with the paper's values beside the measured ones, a column for each corpus and embedder, and a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,108 +12,93 @@ from bench.mirabel import paper
 from bench.mirabel.defence import CLEAN, DEFENCES, LIST, PLAIN, RETURNED
 from ragseal.kernel.policy import PAPER, PRECISE
 
-SLACK = 0.1  #: a measured value agrees if it lies within the paper's three and this much beyond them
+SLACK = 0.1  #: a measured value agrees if it lies within the paper's values and this much beyond them
 ATTACKS = ("S2MIA", "MBA", "IA")
+BY_SLOT = "list, returned: by the withheld slot's number"
+
+Cells = Sequence[Mapping[str, Any]]
 
 
-def agrees(measured: float, reported: Sequence[float]) -> str:
-    """In words."""
-    return "yes" if min(reported) - SLACK <= measured <= max(reported) + SLACK else "no"
+def agrees(measured: float, reported: Sequence[float]) -> bool:
+    """Whether a value is near those of the paper."""
+    return min(reported) - SLACK <= measured <= max(reported) + SLACK
 
 
-def _three(values: Sequence[float]) -> str:
+def _said(values: Sequence[float]) -> str:
     return " / ".join(f"{x:.3f}" for x in values)
 
 
+def _share(right: Sequence[bool]) -> str:
+    return f"{sum(right)} of {len(right)}" if right else ""
+
+
+def _columns(cells: Cells) -> list[str]:
+    return [f"{one['corpus']}, {one['embedder']}" for one in cells]
+
+
 def markdown(found: Mapping[str, Any]) -> str:
-    """All tables of a results file."""
-    return "\n\n".join(_cell(one) for one in found["cells"])
+    """All tables of a results file; curves over rho are in its picture."""
+    cells = found["cells"]
+    parts: list[Callable[[Cells], str]] = [_normality, _detection, _attacks, _utility, _false_positives]
+    return "\n\n".join(part(cells) for part in parts)
 
 
-def _cell(one: Mapping[str, Any]) -> str:
-    about = f"{one['documents']} documents in the index, generator {one['generator']}"
-    parts = [
-        f"### {one['corpus']}, {one['embedder']}: {about}",
-        _normality(one),
-        _detection(one),
-        _rho(one),
-        _attacks(one),
-        _utility(one),
-    ]
-    return "\n\n".join(parts)
-
-
-def _normality(one: Mapping[str, Any]) -> str:
+def _normality(cells: Cells) -> str:
     rows = []
-    for name, (whole, without) in paper.NORMALITY.items():
-        here = one["normality"][name]
-        normal = "yes" if (here["without"] >= 0.05) == (without >= 0.05) else "no"
-        rows.append([name, whole, here["all"], without, here["without"], normal])
-    head = ["Table 1: mean p", "paper, all", "measured", "paper, without the largest", "measured", "agrees"]
+    for name, reported in paper.NORMALITY.items():
+        here = [one["normality"][name] for one in cells]
+        right = [all((a >= 0.05) == (b >= 0.05) for a, b in zip(x.values(), reported, strict=True)) for x in here]
+        rows.append([name, _said(reported), *(_said(list(x.values())) for x in here), _share(right)])
+    head = ["Table 1: mean p, all / without the largest", "paper", *_columns(cells), "same side of 0.05"]
     return table(head, rows)
 
 
-def _detection(one: Mapping[str, Any]) -> str:
+def _detection(cells: Cells) -> str:
     rows = []
-    for name in ATTACKS:
-        for which, reported in (("table2", paper.DETECTION), ("table8", paper.AGAINST_BENIGN)):
-            here = one["detection"][name]
-            for measure in ("accuracy", "precision", "recall", "f1"):
-                values = reported[name][measure]
-                precise, old, listed = (here[by][which][measure] for by in (PRECISE, PAPER, RETURNED))
+    for which, reported in (("table2", paper.DETECTION), ("table8", paper.AGAINST_BENIGN)):
+        for name in ATTACKS:
+            for measure, values in reported[name].items():
+                here = [
+                    [one["detection"][name][by][which][measure] for by in (PAPER, PRECISE, RETURNED)] for one in cells
+                ]
+                right = [agrees(x[0], values) for x in here]
                 number = which.removeprefix("table")
-                rows.append([number, name, measure, _three(values), old, precise, listed, agrees(old, values)])
-    head = [
-        "Table",
-        "attack",
-        "",
-        "paper: NF / SCI / TREC",
-        "its formula",
-        "precise",
-        "on the list",
-        "agrees (its formula)",
-    ]
+                rows.append([number, name, measure, _said(values), *map(_said, here), _share(right)])
+    head = ["Table", "attack", "", "paper: NF / SCI / TREC", *_columns(cells), "its formula agrees"]
     return table(head, rows)
 
 
-def _rho(one: Mapping[str, Any]) -> str:
-    rows = [
-        [name, float(rho), *(cell[by][m] for by in (PRECISE, PAPER) for m in ("recall", "precision", "f1"))]
-        for name in ATTACKS
-        for rho, cell in one["rho"][name].items()
-    ]
-    return table(
-        ["attack", "rho", *(f"{m}, {by}" for by in (PRECISE, PAPER) for m in ("recall", "precision", "F1"))], rows
-    )
-
-
-def _attacks(one: Mapping[str, Any]) -> str:
+def _attacks(cells: Cells) -> str:
     rows = []
     for name in ATTACKS:
-        here = one["attacks"][name]
         for defence in (*DEFENCES, "clean, paper"):
             reported = {**paper.ADJUSTED[name], **paper.COMPOSED[name]}.get(defence)
             ks = paper.KS[name].get(defence)
-            cell = here[defence]
-            row: list[Any] = [name, defence, _three(reported) if reported else "", cell["adjusted"]]
-            row += [_three(ks) if ks else "", cell["ks"], agrees(cell["adjusted"], reported) if reported else ""]
-            rows.append(row)
-        if "by_slot" in here[RETURNED]:
-            cell = here[RETURNED]["by_slot"]
-            rows.append(
-                [name, "list, returned: by the withheld slot's number", "", cell["adjusted"], "", cell["ks"], ""]
-            )
-    head = ["Tables 4, 5, 6", "defence", "paper, adjusted accuracy", "measured", "paper, KS", "measured", "agrees"]
+            here = [one["attacks"][name][defence] for one in cells]
+            right = [agrees(x["adjusted"], reported) for x in here] if reported else []
+            told = [f"{x['adjusted']:.3f} ({x['ks']:.2f})" for x in here]
+            said = (_said(reported) if reported else "") + (f" ({_said(ks)})" if ks else "")
+            rows.append([name, defence, said, *told, _share(right)])
+        if all("by_slot" in one["attacks"][name][RETURNED] for one in cells):
+            here = [one["attacks"][name][RETURNED]["by_slot"] for one in cells]
+            rows.append([name, BY_SLOT, "", *(f"{x['adjusted']:.3f} ({x['ks']:.2f})" for x in here), ""])
+    head = ["Tables 4 to 6", "defence", "paper: adjusted accuracy (KS)", *_columns(cells), "agrees"]
     return table(head, rows)
 
 
-def _utility(one: Mapping[str, Any]) -> str:
+def _utility(cells: Cells) -> str:
     rows = []
     for defence in DEFENCES:
-        for measure, value in one["utility"][defence].items():
+        for measure in cells[0]["utility"][defence]:
             reported = paper.UTILITY.get(defence, {}).get(measure)
-            rows.append([defence, measure, " / ".join(f"{x:.3f}" for x in reported) if reported else "", value])
-    return table(["Table 3: defence", "", "paper: NQ / TriviaQA", "measured"], rows)
+            here = [one["utility"][defence][measure] for one in cells]
+            rows.append([defence, measure, _said(reported) if reported else "", *here])
+    return table(["Table 3: defence", "", "paper: NQ / TriviaQA", *_columns(cells)], rows)
+
+
+def _false_positives(cells: Cells) -> str:
+    rows = [[formula, *(one["false_positives"][formula] for one in cells)] for formula in (PAPER, PRECISE)]
+    return table(["benign queries taken for attacks, clean scores", *_columns(cells)], rows)
 
 
 def picture(found: Mapping[str, Any], out: Path) -> None:
@@ -128,8 +113,7 @@ def picture(found: Mapping[str, Any], out: Path) -> None:
                 left.plot(rhos, [c[by]["f1"] for c in one["rho"][name].values()], style, label=f"{name}, {by}")
         left.set(xscale="log", xlabel="rho", ylabel="F1 of detection", title=f"{one['corpus']}, {one['embedder']}")
         left.legend(fontsize=7)
-        shown = (PLAIN, CLEAN, LIST, RETURNED)
-        for i, defence in enumerate(shown):
+        for i, defence in enumerate((PLAIN, CLEAN, LIST, RETURNED)):
             places = [j + 0.2 * i for j in range(len(ATTACKS))]
             right.bar(places, [one["attacks"][name][defence]["adjusted"] for name in ATTACKS], 0.18, label=defence)
         right.set_xticks([j + 0.3 for j in range(len(ATTACKS))], ATTACKS)

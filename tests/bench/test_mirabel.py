@@ -91,8 +91,8 @@ def test_rates_and_membership_by_hand() -> None:
     assert (none["adjusted"], none["ks"]) == (0.0, 0.0)
     # wrong every time is as good as right every time
     assert membership([5, 5, 1, 1], [1, 1, 5, 5])["adjusted"] == 0.5
-    assert agrees(0.95, (0.7, 0.8, 0.86)) == "yes"
-    assert agrees(0.97, (0.7, 0.8, 0.86)) == "no"
+    assert agrees(0.95, (0.7, 0.8, 0.86))
+    assert not agrees(0.97, (0.7, 0.8, 0.86))
 
 
 def test_defences_hide_what_the_guard_finds() -> None:
