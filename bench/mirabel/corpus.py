@@ -106,7 +106,8 @@ def load(spec: str, documents: int, seed: int, questions: Path | None = None, sh
 
     Args:
         documents: how many are taken, at random.
-        questions: file of a question-answer set; without one, sentences of members with a word asked for.
+        questions: file of a question-answer set; without one the corpus' own queries that are judged, or else
+            sentences of members with a word asked for.
 
     Raises:
         ConfigurationError: no such corpus, too few documents, or a damaged file.
@@ -135,10 +136,10 @@ def load(spec: str, documents: int, seed: int, questions: Path | None = None, sh
     cut = round(share * len(order))
     members = {name: found[name] for name in order[:cut]}
     others = {name: found[name] for name in order[cut:]}
-    asked_of = made_questions(members, rng) if read is None else read
     known = tuple(one for one in judged if set(one.relevant) & set(members))
+    asked_of = read or known or made_questions(members, rng)
     mixed = [benign[i] for i in rng.permutation(len(benign))]
-    return Corpus(called(spec), members, others, tuple(mixed), (*asked_of, *known))
+    return Corpus(called(spec), members, others, tuple(mixed), asked_of)
 
 
 @cache

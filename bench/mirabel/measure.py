@@ -172,7 +172,7 @@ def attacked(asked: Asked, corpus: Corpus, generator: Generator, defence: str, r
 def utility(
     corpus: Corpus, vectors: Scores, generator: Generator, setting: Setting, rule: Rule
 ) -> dict[str, dict[str, float]]:
-    """EM@k and R@k of a question-answer set under every defence; EM of questions that have answers in words."""
+    """R@k of a question-answer set under every defence, and EM@k of its questions that have answers in words."""
     asked = corpus.questions[: setting.questions]
     names, documents = list(corpus.members), list(corpus.members.values())
     scores = embed(setting.embedder, [one.text for one in asked], "query") @ vectors.T
@@ -190,7 +190,8 @@ def utility(
                     worded += 1
                     right += _in(one.answers, [generator.answer(one.text, texts)])
             cell[f"R@{k}"] = recalled / max(1, len(asked))
-            cell[f"EM@{k}"] = right / max(1, worded)
+            if worded:
+                cell[f"EM@{k}"] = right / worded
     return out
 
 

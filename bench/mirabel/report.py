@@ -89,9 +89,9 @@ def _attacks(cells: Cells) -> str:
 def _utility(cells: Cells) -> str:
     rows = []
     for defence in DEFENCES:
-        for measure in cells[0]["utility"][defence]:
+        for measure in max((one["utility"][defence] for one in cells), key=len):
             reported = paper.UTILITY.get(defence, {}).get(measure)
-            here = [one["utility"][defence][measure] for one in cells]
+            here = [one["utility"][defence].get(measure, "") for one in cells]
             rows.append([defence, measure, _said(reported) if reported else "", *here])
     return table(["Table 3: defence", "", "paper: NQ / TriviaQA", *_columns(cells)], rows)
 
