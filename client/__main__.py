@@ -158,6 +158,7 @@ def _show(result: Result, as_json: bool) -> None:
         "texts": shown,
         "returned_slots": list(result.returned),
         "unread_slots": list(result.unread),
+        "withheld_slots": list(result.withheld),
         "documents": len(result.slots),
         "checked": result.checked,
         "window": request.window,

@@ -16,7 +16,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ragseal.kernel import attestation as messages
-from ragseal.kernel.attestation import Answer, Openings, Prepare, Prepared, Receipt, Record, Request, SignedRequest
+from ragseal.kernel.attestation import (
+    Answer,
+    Openings,
+    Prepare,
+    Prepared,
+    Receipt,
+    Record,
+    Request,
+    SignedRequest,
+    check_withheld,
+)
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import Account, Manifest, embedding_commitment, text_leaf
@@ -169,7 +179,7 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
 
     Raises:
         AttestationError: a wrong number or order of slots, a slot outside the capacity, a commitment that does not
-            open, a text without a flag, or a flag without a text.
+            open, a text without a flag, or more or fewer flags without a text than the policy's guard withholds.
         LedgerError: a text that the text tree of the version does not hold.
     """
     cls = window.cls
@@ -182,11 +192,10 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
         raise AttestationError(f"slot {ids[-1]} is outside the index of {cls.N} slots")
     if places_commitment(cls, openings.t_salt, openings.returned()) != record.t_commit:
         raise AttestationError("the returned slots and flags are not those that the record commits to")
+    check_withheld(window.manifest.policy, openings)
     for slot in openings.slots:
         if len(slot.texts) > slot.flag:
             raise AttestationError(f"slot {slot.slot} comes with a text although its flag is not set")
-        if len(slot.texts) < slot.flag:
-            raise AttestationError(f"the flag of slot {slot.slot} is set, but its text is withheld")
         for opened in slot.texts:
             leaf = text_leaf(opened.salt, slot.slot, opened.content)
             try:

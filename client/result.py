@@ -49,11 +49,12 @@ class Result:
     """A checked answer."""
 
     opened: tuple[Opened, ...]  #: of the returned slots with the flag, by increasing slot
-    returned: tuple[int, ...]  #: all K slots; those not in ``opened`` came by the noise and have nothing to read
+    returned: tuple[int, ...]  #: all K slots; those not in ``opened`` came by the noise, or the guard withholds them
     receipt: Receipt
     record: Record
     checked: bool  #: the committed e is this client's own, entry by entry
     ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder, or where a declared one is away
+    withheld: tuple[int, ...] = ()  #: the slot with the flag whose text the policy's guard withholds, SPEC M.10
     unanswered: tuple[str, ...] = ()  #: windows that ended on this question: signed there, refused, asked again here
 
     @property
@@ -74,7 +75,7 @@ class Result:
     @property
     def unread(self) -> tuple[int, ...]:
         """Returned slots without the flag: no score above the window's lower end, so there is nothing to read."""
-        return tuple(slot for slot in self.returned if slot not in self.slots)
+        return tuple(slot for slot in self.returned if slot not in (*self.slots, *self.withheld))
 
     @property
     def held(self) -> str:
@@ -82,6 +83,8 @@ class Result:
         said = (
             f"{len(self.slots)} of {len(self.returned)} returned slots came with a text, the others by the noise alone"
         )
+        if self.withheld:
+            said += f"; the guard of this window withholds the text of slot {self.withheld[0]}"
         return said if self.slots else f"{said}: see `ragseal-provider plan`"
 
 
@@ -120,6 +123,7 @@ def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -
     return Result(
         opened=opened,
         returned=tuple(slot.slot for slot in answer.openings.slots),
+        withheld=tuple(slot.slot for slot in answer.openings.slots if slot.flag and not slot.texts),
         receipt=answer.receipt,
         record=answer.record,
         checked=exchange.signed.request.checked,

@@ -36,7 +36,7 @@ from ragseal.kernel.encoding import (
     Text,
 )
 from ragseal.kernel.errors import AttestationError
-from ragseal.kernel.policy import MAX_DIMENSION
+from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.statement import Returned
@@ -223,6 +223,25 @@ class Openings(Message):
     def returned(self) -> list[Returned]:
         """T, in the order of ``slots``."""
         return [Returned(slot.slot, slot.flag) for slot in self.slots]
+
+
+def check_withheld(policy: Policy, openings: Openings) -> None:
+    """Of the flagged slots exactly as many come without a text as the policy's guard withholds, SPEC M.10.
+
+    Raises:
+        AttestationError: fewer, or more: a guard that withheld a text now and then would tell when it did.
+    """
+    flagged = [slot for slot in openings.slots if slot.flag]
+    missing = [slot.slot for slot in flagged if not slot.texts]
+    due = policy.withheld_of(len(flagged))
+    if len(missing) == due:
+        return
+    named = ", ".join(map(str, missing)) or "none"
+    if not policy.guarded:
+        raise AttestationError(f"flags are set of slots whose texts are withheld: {named}; the policy has no guard")
+    raise AttestationError(
+        f"the guard of this policy withholds exactly {due} of {len(flagged)} texts, the answer those of slots: {named}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

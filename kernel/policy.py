@@ -26,6 +26,11 @@ MAX_DIMENSION = 4096
 EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window's epsilon is about, SPEC Claims
 CLAIMS = (EVERY_LIST, UNTIL_DELIVERED)
 LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
+OFF, RETURNED = "off", "returned"  #: what a window's guard decides from, SPEC M.10
+GUARDS = (OFF, RETURNED)
+PRECISE, PAPER = "precise", "paper"  #: the Gumbel law's location in the guard's threshold, SPEC M.10
+FORMULAS = (PRECISE, PAPER)
+NO_RHO, NO_FORMULA = "0", "none"  #: of a policy without a guard
 RATIONAL = Text(64, plain=True)
 
 
@@ -55,7 +60,7 @@ class Policy(Message):
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64, U32,
+        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME,
     )  # fmt: skip
 
     class_name: str
@@ -80,6 +85,9 @@ class Policy(Message):
     opens: int  #: seconds since 1970
     closes: int
     version_every: int = 0  #: seconds between two versions of the indices, SPEC A.12; 0: one version for the window
+    guard: str = OFF  #: OFF, or RETURNED: one text of an answer is withheld, SPEC M.10
+    guard_rho: str = NO_RHO  #: significance at which the guard takes a best score for too near
+    guard_formula: str = NO_FORMULA  #: PRECISE or PAPER
 
     @property
     def width(self) -> int:
@@ -94,6 +102,15 @@ class Policy(Message):
     def coined(self) -> bool:
         """Whether slots are hidden by coins."""
         return self.claim == UNTIL_DELIVERED
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a guard withholds a text of each answer."""
+        return self.guard != OFF
+
+    def withheld_of(self, flagged: int) -> int:
+        """How many texts are withheld of an answer with this many flagged slots: never more, never fewer, SPEC M.10."""
+        return min(1, flagged) if self.guarded else 0
 
     def shift(self, cls: AttestationClass) -> int:
         """Delta_b: the worst shift of one query, in table steps: ceil(width / 2^s), or H of a ranked class."""
@@ -137,6 +154,7 @@ class Policy(Message):
                 f"version_every must be 0 or a multiple of 60 s from {LEAST_TICK} to {MOST_TICK}, not "
                 f"{self.version_every}: the nearest is {nearest_tick(self.version_every)}"
             )
+        self._validate_guard()
         if self.unit != "slot":
             raise PolicyError('the only privacy unit is "slot"')
         if self.closes <= self.opens:
@@ -165,6 +183,30 @@ class Policy(Message):
             raise PolicyError(
                 f"epsilon of the claim {EVERY_LIST} is that of k_max accounts: the estimate must gate the verdict"
             )
+
+    def _validate_guard(self) -> None:
+        if self.guard not in GUARDS:
+            raise PolicyError(
+                f"the guard is one of {listed(GUARDS)}, not {self.guard!r}{_NO_GUARDS.get(self.guard, '')}"
+            )
+        rho = rational(self.guard_rho, "guard_rho")
+        if not self.guarded:
+            if (self.guard_rho, self.guard_formula) != (NO_RHO, NO_FORMULA):
+                raise PolicyError(f"a policy without a guard has guard_rho = {NO_RHO}, guard_formula = {NO_FORMULA}")
+            return
+        if not 0 < rho < 1:
+            raise PolicyError(f"guard_rho must lie strictly between 0 and 1, such as 1/20, not {self.guard_rho}")
+        if self.guard_formula not in FORMULAS:
+            raise PolicyError(f"the guard's formula is one of {listed(FORMULAS)}, not {self.guard_formula!r}")
+
+
+#: Why a guard that somebody may ask for does not exist.
+_NO_GUARDS = {
+    "clean": ": a guard on clean scores looks at slots that were not returned, so every answer would depend on their "
+    "exact scores, and no epsilon of any claim would follow; `python -m bench.mirabel` measures it, no window has it",
+    "noised": ": noised scores of slots that were not returned are not released, so a guard that looks at them tells "
+    "more than the list that epsilon is about; the guard that decides from what is returned is called returned",
+}
 
 
 def nearest_tick(seconds: int) -> int:

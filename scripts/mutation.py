@@ -185,6 +185,7 @@ TESTS: dict[str, list[str]] = {
     "prover/attestation/admission.py": ["attacks/test_provider_load.py", "attacks/test_who_gets_what.py"],
     "prover/attestation/asked.py": ["attacks/test_auditors_asks.py"],
     "prover/storage/loaded.py": ["attacks/test_provider_load.py"],
+    "prover/attestation/guard.py": ["prover/test_guard.py", "prover/test_guard_window.py"],
     "prover/attestation/own_lines.py": ["attacks/test_who_gets_what.py", "attacks/test_provider_load.py"],
     "prover/attestation/turns.py": ["attacks/test_auditors_asks.py", "prover/test_proofs.py"],
     "prover/attestation/deliveries.py": ["attacks/test_auditors_asks.py", "attacks/test_who_gets_what.py"],

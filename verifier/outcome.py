@@ -175,6 +175,8 @@ class Verdict:
                 about += " late=unproven"
         if self.budget.slots > 1:
             about += f" document={self.budget.slots}-slots"
+        if self.window is not None and (policy := self.window.manifest.policy).guarded:
+            about += f" guard={policy.guard}:{policy.guard_formula}:{policy.guard_rho}"
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys[:SHORT]} records={self.records}"

@@ -61,10 +61,13 @@ class Answers:
         """The answer for a record that is in the ledger as ``entry``, from the ``version`` that it names.
 
         Texts of flagged slots only: a slot without the flag is returned by its noise, and there is nothing to read.
+        Not of the one that the window's guard withholds.
         """
         request = record.signed.request
+        readable = {one.slot for one in kept.returned if one.flag} - set(kept.withheld)
         opened = [
-            SlotOpening(one.slot, one.flag, (version.open_text(one.slot),) if one.flag else ()) for one in kept.returned
+            SlotOpening(one.slot, one.flag, (version.open_text(one.slot),) if one.slot in readable else ())
+            for one in kept.returned
         ]
         openings = Openings(kept.t_salt, tuple(opened))
         sealed = seal_openings(record, openings, secrets.blinding)

@@ -24,6 +24,7 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.statement import Returned, unpacked
+from ragseal.prover.attestation.guard import guard_of, withheld
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.randomness import Draw, scalar
 
@@ -52,6 +53,7 @@ class QuerySecrets(Message):
     TAG: ClassVar[str] = "query-secrets"
     CODECS: ClassVar[Sequence[Codec]] = (
         Blob(MAX_DIMENSION), ELEMENT, ELEMENT, ELEMENT, ELEMENT, Many(U32, attestation.MAX_K), POINT, ELEMENT,
+        Many(U32, 1),
     )  # fmt: skip
 
     embedding: bytes
@@ -62,6 +64,7 @@ class QuerySecrets(Message):
     places: tuple[int, ...]  #: T, each id with its flag as its lowest bit
     c_y: bytes
     t_commit: int
+    withheld: tuple[int, ...] = ()  #: the slot whose text the guard keeps back, SPEC M.10: decided once, as T is
 
     def __repr__(self) -> str:
         return "QuerySecrets(...)"
@@ -98,7 +101,9 @@ def answer_query(
         UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
     e = decode_embedding(embedding)
-    returned = engine.answer(key_of_noise, shifted_scores(version, e, policy), policy.hmax(key.cls))
+    scores = shifted_scores(version, e, policy)
+    returned = engine.answer(key_of_noise, scores, policy.hmax(key.cls))
+    near = {one.slot: int(scores[one.slot]) for one in returned if one.flag}  # all that a guard may look at
     rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
     return QuerySecrets(
         embedding=embedding,
@@ -109,4 +114,5 @@ def answer_query(
         places=tuple(one.packed for one in returned),
         c_y=commit_scores(group, version.in_force.points, key.scores, e, rho),
         t_commit=places_commitment(key.cls, t_salt, returned),
+        withheld=withheld(near, key.cls.N, guard_of(policy)),
     )

@@ -22,11 +22,12 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import NO_FORMULA, NO_RHO, OFF, PRECISE, UNTIL_DELIVERED, Policy
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
 MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides one slot in 2^COIN_BITS
+GUARD_RHO = "1/20"  #: of a guard whose policy file names none: that of Mirabel's experiments
 LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but one in 2^COIN_BITS
 
 #: What a policy must say, why, and what to write if in doubt.
@@ -54,6 +55,9 @@ _DEFAULTS: dict[str, Any] = {
     "closes": None,
     "period_start": None,
     "version_every": 0,
+    "guard": OFF,
+    "guard_rho": None,
+    "guard_formula": None,
 }
 
 TEMPLATE = """\
@@ -75,6 +79,8 @@ tau = 1000                # estimator: how many records apart they may be
 chunks_max = 1            # slots one document may fill; m slots cost unseen and return m times
 duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
 # version_every = "15m"   # documents that come, change or go count from the next tick on; left out, in the next window
+# guard = "returned"      # of each answer one text is withheld: the best one where it is too near to the question
+# guard_rho = "1/20"      # how rarely the best score of an unrelated question is taken for too near
 # period_start = ...      # windows from then on share one budget; left out, the period of the window before goes on
 """
 
@@ -172,6 +178,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         opens=opens,
         closes=closes,
         version_every=_length(v, "version_every"),
+        **_guard(v),
     )
     draft.validate()
     if not auto:
@@ -201,6 +208,22 @@ def _gate(values: dict[str, Any]) -> bool:
     if values["estimate"] not in ("gate", "report"):
         raise PolicyError(f'policy: estimate is "gate" or "report", not {values["estimate"]!r}')
     return bool(values["estimate"] == "gate")
+
+
+def _guard(values: dict[str, Any]) -> dict[str, str]:
+    """The policy's fields about its guard; what a guard needs and the file does not say has a default."""
+    guard, rho, formula = values["guard"], values["guard_rho"], values["guard_formula"]
+    if not isinstance(guard, str):
+        raise PolicyError(f'policy: guard is a name such as "returned", not {guard!r}')
+    if guard == OFF:
+        if rho is not None or formula is not None:
+            raise PolicyError('policy: guard_rho and guard_formula are of a guard: write guard = "returned" with them')
+        return {"guard": OFF, "guard_rho": NO_RHO, "guard_formula": NO_FORMULA}
+    rho = _rational(values, "guard_rho") if rho is not None else GUARD_RHO
+    formula = PRECISE if formula is None else formula
+    if not isinstance(formula, str):
+        raise PolicyError(f'policy: guard_formula is "precise" or "paper", not {formula!r}')
+    return {"guard": guard, "guard_rho": rho, "guard_formula": formula}
 
 
 def _whole(values: dict[str, Any], name: str) -> int:

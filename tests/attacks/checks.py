@@ -196,7 +196,8 @@ RECEIPT_MATCHES_RECORD = Guard(receipts, "_promised", "not the record that was p
 ONE_RECEIPT = Guard(receipts, "check_promises", "another receipt was given")
 SLOTS_IN_ORDER = Guard(receipts, "_openings", "slots in increasing order")
 SLOTS_COMMITTED = Guard(receipts, "_openings", "not those that the record commits to")
-TEXTS_BY_FLAG = Guard(receipts, "_openings", "its flag is")
+TEXTS_BY_FLAG = Guard(receipts, "_openings", "whose flag is not set")
+WITHHELD_BY_THE_GUARD = Guard(receipts, "_openings", "check_withheld")
 TEXTS_COMMITTED = Guard(receipts, "_openings", "verify_inclusion")
 
 # --- step 11: epsilon ------------------------------------------------------------------------------------------------
@@ -503,6 +504,7 @@ CHECKS: dict[str, Removable] = {
     "answer's slots in order": SLOTS_IN_ORDER,
     "answer's slots committed": SLOTS_COMMITTED,
     "answer's texts by flag": TEXTS_BY_FLAG,
+    "answer's texts by the guard": WITHHELD_BY_THE_GUARD,
     "answer's texts committed": TEXTS_COMMITTED,
     "finite epsilon": EPSILON_FINITE,
     "advertised epsilon": ADVERTISED,

@@ -22,6 +22,7 @@ from tests.attacks.checks import (
     SLOTS_IN_ORDER,
     TEXTS_BY_FLAG,
     TEXTS_COMMITTED,
+    WITHHELD_BY_THE_GUARD,
     without,
 )
 from tests.attacks.removal import Removable
@@ -115,10 +116,10 @@ CHEATS: dict[str, tuple[Callable[[AttackWorld, Shown], Shown], str, Removable]] 
     ),
     "a_text_withheld": (
         _opened_as(lambda o: _changed(o, True, lambda slot: replace(slot, texts=()))),
-        "its flag is 1",
-        TEXTS_BY_FLAG,
+        "the policy has no guard",
+        WITHHELD_BY_THE_GUARD,
     ),
-    "a_text_without_its_flag": (_smuggled, "opens 1 texts", TEXTS_BY_FLAG),
+    "a_text_without_its_flag": (_smuggled, "whose flag is not set", TEXTS_BY_FLAG),
     "another_flag": (
         _opened_as(lambda o: _changed(o, True, lambda slot: replace(slot, flag=False, texts=()))),
         "not those that the record commits to",

@@ -301,7 +301,7 @@ LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
     ),
     "a text withheld": (
         lambda b, a: committed(b, a, with_first(tuple(b.provider.slot(i) for i in (3, 4, 70)), texts=())),
-        "the flag of slot 3 is set, but its text is withheld",
+        "flags are set of slots whose texts are withheld: 3; the policy has no guard",
     ),
     "a true text without its flag": (
         lambda b, a: committed(b, a, with_first(tuple(b.provider.slot(i) for i in (3, 4, 70)), flag=False)),

@@ -163,7 +163,7 @@ const rules = {
   "verdict-entry": (f) => verdict(f[6], f[7]),
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
-    const [chunks, start, opens, closes, every] = f.slice(17);
+    const [chunks, start, opens, closes, every, guard, rho, formula] = f.slice(17);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
     if (rational(epsilon)[0] <= 0n) refuse("epsilon");
@@ -178,6 +178,10 @@ const rules = {
     if (unit !== "slot") refuse("unit");
     const tick = BigInt(every);
     if (tick !== 0n && (tick % 60n !== 0n || tick > 86400n)) refuse("version_every");
+    const about = rational(rho);
+    if (guard === "off") {
+      if (rho !== "0" || formula !== "none") refuse("no guard");
+    } else if (guard !== "returned" || !within(about, false) || !["precise", "paper"].includes(formula)) refuse("guard");
     if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");
   },
   thinning(f) {
@@ -249,7 +253,7 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64, u32,
+    u32, u64, u64, u64, u32, name, plain(64), name,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],

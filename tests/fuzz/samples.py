@@ -29,7 +29,7 @@ from ragseal.kernel.encoding import Message
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
-from ragseal.kernel.policy import CLAIMS, RATIONAL, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import CLAIMS, FORMULAS, GUARDS, NO_FORMULA, NO_RHO, OFF, RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
@@ -114,6 +114,7 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
     lo = rng.randrange(100)
     claim = rng.choice(CLAIMS)
     coined = claim == UNTIL_DELIVERED
+    guard = rng.choice(GUARDS)
     return replace(
         made,
         claim=claim,
@@ -131,6 +132,9 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
         opens=opens,
         closes=opens + 60,
         version_every=60 * rng.choice([0, 1, 15, 1440]),
+        guard=guard,
+        guard_rho=NO_RHO if guard == OFF else f"1/{2 + rng.randrange(99)}",
+        guard_formula=NO_FORMULA if guard == OFF else rng.choice(FORMULAS),
     )
 
 

@@ -73,6 +73,15 @@ def test_good_policy_and_round_trip() -> None:
         ({"version_every": 30}, "the nearest is 60"),
         ({"version_every": 90}, "the nearest is 120"),
         ({"version_every": 86460}, "the nearest is 86400"),
+        ({"guard": "clean"}, "no epsilon of any claim would follow"),
+        ({"guard": "noised"}, "more than the list that epsilon is about"),
+        ({"guard": "on"}, "one of off, or returned"),
+        ({"guard_rho": "1/20"}, "without a guard has guard_rho = 0"),
+        ({"guard_formula": "paper"}, "guard_formula = none"),
+        ({"guard": "returned"}, "strictly between 0 and 1"),
+        ({"guard": "returned", "guard_rho": "1"}, "strictly between 0 and 1"),
+        ({"guard": "returned", "guard_rho": "0.1"}, "no rational|lowest terms"),
+        ({"guard": "returned", "guard_rho": "1/20"}, "formula is one of precise, or paper"),
     ],
 )
 def test_refused_with_the_reason(changes: dict[str, Any], reason: str) -> None:

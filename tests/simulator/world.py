@@ -308,7 +308,11 @@ class World:
         def opened(slot: int) -> TextOpening:
             return TextOpening(slot_text(tenant, slot), bytes(32), tuple(texts.path(slot % self.cls.N)))
 
-        slots = [SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.flag else ()) for one in returned]
+        readable = [one.slot for one in returned if one.flag]
+        readable = readable[self.manifest.policy.withheld_of(len(readable)) :]  # a guard's choice is the provider's
+        slots = [
+            SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.slot in readable else ()) for one in returned
+        ]
         openings = Openings(salt, tuple(slots))
         return Answer(record, openings, self.receipt(record, len(self.messages) - 1, openings.digest()))
 

@@ -336,14 +336,14 @@ def answer_with_another_text() -> Any:
     return _other_answer(forged)
 
 
-@attack(7, "the answer opens 0 texts of slot")
+@attack(7, "whose texts are withheld")
 def answer_with_a_text_withheld() -> Any:
     return _other_answer(
         lambda openings: replace(openings, slots=(replace(openings.slots[0], texts=()), *openings.slots[1:]))
     )
 
 
-@attack(7, "the answer opens 1 texts of slot")
+@attack(7, "whose flag is not set")
 def answer_with_a_text_without_its_flag() -> Any:
     return _other_answer(
         lambda openings: replace(

@@ -325,7 +325,8 @@ def _openings(book: Book) -> None:
     openings = answer.openings
     tenant = next(one for one in world.manifest.tenants if one.tenant == "north")
     base: dict[str, Any] = {"class": class_of(CLS.name), "tenant_index": tenant.encode(),
-                            "record": answer.record.encode()}  # fmt: skip
+                            "record": answer.record.encode(),
+                            "policy": world.manifest.policy.encode()}  # fmt: skip
     about = "T and its flags as the record commits to them, flagged texts with salt and path in the manifest's tree."
     book.valid("answers/valid", "openings", "B.4", about, openings=openings.encode(), **base)
     first = openings.slots[0]
@@ -356,6 +357,14 @@ def _openings(book: Book) -> None:
          slots(replace(first, texts=(replace(opened, path=opened.path[:-1]),)), *rest)),
     ):  # fmt: skip
         book.refused(f"answers/{name}", "openings", "B.4", "It does not hold.", error, text, openings=data, **base)
+    guard = replace(world.manifest.policy, guard="returned", guard_rho="1/20", guard_formula="precise")
+    guarded = {**base, "policy": guard.encode()}
+    about = "Under a policy with a guard, exactly one flagged slot comes without its text."
+    one_less = slots(replace(first, texts=()), *rest)
+    book.valid("answers/guarded", "openings", "M.10", about, openings=one_less, **guarded)
+    text = "guard of this policy withholds exactly"
+    book.refused("answers/guarded-and-nothing-withheld", "openings", "M.10", about, "AttestationError", text,
+                 openings=openings.encode(), **guarded)  # fmt: skip
 
 
 def _blocks(book: Book) -> None:

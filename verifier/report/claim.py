@@ -104,6 +104,13 @@ NO_VERDICT = (
 )
 
 
+GUARDED = (
+    "What the guard achieves. Of every answer one text is withheld: the nearest to the question where the guard takes "
+    "it for too near, else the farthest. Every epsilon here is that of the lists with all their texts, so it holds "
+    "with one less; which one that is rests on the provider's word. Lists and flags show all the same that something "
+    "near is there, and the same slot again and again to whoever asks about one document often."
+)
+
 #: Notes that stand before all others where they apply.
 QUALIFIED = (SAMPLED, SAMPLED_ALL, UNSAFE)
 SAMPLED_LINKS = "The certificate of the coalition estimate is a sample."

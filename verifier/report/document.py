@@ -58,6 +58,8 @@ def build(verdict: Verdict) -> dict[str, Any]:
     manifest = window.manifest if window else None
     name = manifest.policy.claim if manifest else EVERY_LIST
     notes = claim.does_not_say(name)
+    if manifest and manifest.policy.guarded:
+        notes.insert(0, claim.GUARDED)
     if verdict.verdict == SAMPLED_PASS:
         notes.insert(0, claim.SAMPLED if verdict.proven < verdict.records else claim.SAMPLED_ALL)
     if verdict.estimation and verdict.estimation.certificate == SAMPLED:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragseal.kernel.attestation import Answer, Receipt, Record
+from ragseal.kernel.attestation import Answer, Receipt, Record, check_withheld
 from ragseal.kernel.commitment import text_leaf
 from ragseal.kernel.errors import AttestationError, AuditError
 from ragseal.kernel.statement import places_commitment
@@ -231,11 +231,10 @@ def _openings(window: Window, versions: Versions, answer: Answer, record: Record
     if places_commitment(cls, answer.openings.t_salt, answer.openings.returned()) != record.t_commit:
         raise AttestationError("the answer's slots and flags are not those that the record commits to")
     root = versions.known[record.signed.request.index_digest].text_root  # step 6 found it there, in the log alone
+    check_withheld(window.manifest.policy, answer.openings)
     for slot in slots:
-        if len(slot.texts) != slot.flag:
-            raise AttestationError(
-                f"the answer opens {len(slot.texts)} texts of slot {slot.slot}, its flag is {slot.flag:d}"
-            )
+        if len(slot.texts) > slot.flag:
+            raise AttestationError(f"the answer opens a text of slot {slot.slot}, whose flag is not set")
         for opened in slot.texts:
             leaf = leaf_hash(text_leaf(opened.salt, slot.slot, opened.content))
             verify_inclusion(leaf, slot.slot, cls.N, opened.path, root)

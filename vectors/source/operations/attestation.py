@@ -172,9 +172,11 @@ def receipt(given: Json) -> Json:
 
 
 def openings(given: Json) -> Json:
-    """T and what its slots hold, against a record and the manifest's text root."""
+    """T and what its slots hold, against a record, the policy's guard and the manifest's text root."""
     window = SimpleNamespace(
-        cls=class_from(given["class"]), index=commitment.TenantIndex.decode(un(given["tenant_index"]))
+        manifest=SimpleNamespace(policy=Policy.decode(un(given["policy"]))),
+        cls=class_from(given["class"]),
+        index=commitment.TenantIndex.decode(un(given["tenant_index"])),
     )
     made = attestation.Openings.decode(un(given["openings"]))
     check_openings(window, Record.decode(un(given["record"])), made)  # type: ignore[arg-type]

@@ -49,6 +49,13 @@ function policy(p: Policy): void {
   need(p.unit === "slot", 'the only privacy unit is "slot"');
   const every = p.version_every;
   need(every === 0 || (every % 60 === 0 && every <= 86400), "version_every must be 0 or whole minutes of a day");
+  const rho = rational(p.guard_rho, "guard_rho");
+  const formulas = ["precise", "paper"];
+  if (p.guard === "off") need(p.guard_rho === "0" && p.guard_formula === "none", "a policy without a guard has neither rho nor formula");
+  else {
+    need(p.guard === "returned", "the policy's guard is unknown");
+    need(rho[0] > 0n && rho[0] < rho[1] && formulas.includes(p.guard_formula), "the guard's rho or formula is none");
+  }
   need(p.period_start <= p.opens && p.opens < p.closes, "needs period_start <= opens < closes");
 }
 

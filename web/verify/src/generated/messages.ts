@@ -348,6 +348,9 @@ export interface Policy {
   readonly opens: bigint;
   readonly closes: bigint;
   readonly version_every: number;
+  readonly guard: string;
+  readonly guard_rho: string;
+  readonly guard_formula: string;
 }
 
 export interface Prepare {
@@ -925,6 +928,9 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["opens", ["uint", 8]],
     ["closes", ["uint", 8]],
     ["version_every", ["uint", 4]],
+    ["guard", ["name", 128]],
+    ["guard_rho", ["name", 64]],
+    ["guard_formula", ["name", 128]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],
