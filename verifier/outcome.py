@@ -173,6 +173,12 @@ class Verdict:
                 about += f" periods_left_out={self.budget.period.throws_left_out}"
             if self.budget.period.late:
                 about += " late=unproven"
+        told = self.budget.answers
+        if told is not None:
+            about += (
+                f" coalition=any answers={told.plain.answers} epsilon_filtered={upward(told.filtered.epsilon)} "
+                f"participations={told.participations} filter=provider histograms=provider"
+            )
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys[:SHORT]} records={self.records}"

@@ -22,7 +22,7 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import NO_VOCABULARY, UNTIL_DELIVERED, Policy
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
@@ -172,6 +172,10 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         opens=opens,
         closes=closes,
         version_every=_length(v, "version_every"),
+        vocabulary=_vocabulary(v),
+        words_max=_whole(v, "words_max"),
+        participations=_whole(v, "participations"),
+        similarity=_cosine(v, "similarity"),
     )
     draft.validate()
     if not auto:
@@ -195,6 +199,22 @@ def _no_coin(values: dict[str, Any]) -> int:
     if values["unseen"] is not None:
         raise PolicyError(f"policy: unseen is of the claim {UNTIL_DELIVERED}: leave it out, or name that claim")
     return 0
+
+
+def _vocabulary(values: dict[str, Any]) -> bytes:
+    """The root that `ragseal-provider vocabulary` printed."""
+    named = values["vocabulary"]
+    if named == "":
+        return NO_VOCABULARY
+    try:
+        root = bytes.fromhex(named)
+    except (TypeError, ValueError):
+        root = b""
+    if len(root) != len(NO_VOCABULARY):
+        raise PolicyError(
+            f"policy: vocabulary is the root that `ragseal-provider vocabulary` printed, 64 digits, not {named!r}"
+        )
+    return root
 
 
 def _gate(values: dict[str, Any]) -> bool:

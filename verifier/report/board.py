@@ -103,7 +103,7 @@ def limits(report: Mapping[str, Any]) -> str:
         return ""
     begins = claim.SAMPLED_LINKS, claim.NO_PART
     own = [note for note in report["does_not_say"] if note in claim.QUALIFIED or note.startswith(begins)]
-    said = own + claim.in_short(summary.unseen(report) is not None)
+    said = own + claim.in_short(summary.unseen(report) is not None, summary.filtered(report) is not None)
     items = "".join(f"<li>{escape(one)}</li>" for one in said)
     return (
         '<section class="limits" aria-labelledby="short-limits"><h2 id="short-limits">What it does not say</h2>'
