@@ -32,7 +32,7 @@ LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but 
 #: What a policy must say, why, and what to write if in doubt.
 _REQUIRED = {
     "class": "the circuit class: capacity, K and noise law",
-    "claim": 'what epsilon is about: claim = "until-delivered" for any number of accounts, or "every-list"',
+    "claim": 'what epsilon is about: claim = "until-delivered" for any number of accounts, "every-list", or "answers"',
     "lo": "the lower end of the score window, such as lo = 0.3",
     "hi": "the upper end of the score window, such as hi = 0.7",
     "gain": "signal against the noise; `ragseal-provider plan` finds one, `ragseal-provider policy` prints one",
@@ -54,6 +54,10 @@ _DEFAULTS: dict[str, Any] = {
     "closes": None,
     "period_start": None,
     "version_every": 0,
+    "vocabulary": "",
+    "words_max": 0,
+    "participations": 0,
+    "similarity": 0,
 }
 
 TEMPLATE = """\

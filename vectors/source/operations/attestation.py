@@ -47,7 +47,7 @@ def score_commitment(given: Json) -> Json:
     bases = ScoreBases(un(given["y"]), un(given["b"]))
     c_y = attestation.score_commitment(GROUP, un(given["columns"]), bases, given["e"], int(given["rho"]))
     sum_y = GROUP.msm(bases.y, field.pack([1] * bases.capacity))
-    (c_w,) = proofs.shifted_scores(GROUP, [c_y], sum_y, Policy.decode(un(given["policy"])))
+    (c_w,) = proofs.shifted_scores(GROUP, [c_y], sum_y, Policy.decode(un(given["policy"])), _class())
     return {"c_y": c_y.hex(), "c_w": c_w.hex()}
 
 
