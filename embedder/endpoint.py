@@ -47,12 +47,17 @@ class Endpoint:
         *,
         sleep: Callable[[float], None] = time.sleep,
         tls: ssl.SSLContext | None = None,
+        kind: str = "embedding",
+        spread: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """
         Args:
             base: https, or http on this machine; what comes behind it is joined with a slash.
             key: sent as a bearer token; None sends none.
             tls: whom to trust; None is the system's authorities.
+            kind: what the server is asked for, as errors call its URL and key.
+            spread: in [0, 1), anew for each pause, which becomes longer by that share of what it would be without a
+                word of the server, so that many callers who were turned away together do not come back together.
 
         Raises:
             ConfigurationError: a URL or key that cannot be used.
@@ -61,21 +66,22 @@ class Endpoint:
             parts = urllib.parse.urlsplit(base)
             host, port = parts.hostname or "", parts.port
         except ValueError:
-            raise ConfigurationError("the embedding URL is malformed") from None
+            raise ConfigurationError(f"the {kind} URL is malformed") from None
         if parts.scheme not in ("https", "http") or not host or parts.query or parts.fragment or not base.isascii():
-            raise ConfigurationError("the embedding URL is of the form https://HOST[:PORT]/PATH")
+            raise ConfigurationError(f"the {kind} URL is of the form https://HOST[:PORT]/PATH")
         if "@" in parts.netloc:
-            raise ConfigurationError("the embedding URL holds a name or password: keys are not part of it")
+            raise ConfigurationError(f"the {kind} URL holds a name or password: keys are not part of it")
         if any(not "!" <= ch <= "~" for ch in base):
-            raise ConfigurationError("the embedding URL holds a space or control character")
+            raise ConfigurationError(f"the {kind} URL holds a space or control character")
         if parts.scheme == "http" and not _here(host):
             raise ConfigurationError(f"texts and key would travel to {host} unencrypted: use https")
         if key is not None and not (key and all("!" <= ch <= "~" for ch in key)):
-            raise ConfigurationError("the embedding key is empty, or holds a character that no key has")
+            raise ConfigurationError(f"the {kind} key is empty, or holds a character that no key has")
         self.host = host if port is None else f"{host}:{port}"
         self._path = parts.path.rstrip("/")
         self._key = key
         self._sleep = sleep
+        self._spread = spread
         self._connect: Callable[[float], http.client.HTTPConnection]
         if parts.scheme == "https":
             context = tls or ssl.create_default_context()
@@ -105,7 +111,7 @@ class Endpoint:
                 if attempt >= patience.attempts:
                     often = f", {attempt} times" if attempt > 1 else ""
                     raise TransportError(f"{self.host} {error.why}{often}: ask again later") from None
-                self._sleep(min(max(pause, error.wait), LONGEST_PAUSE))
+                self._sleep(min(max(pause, error.wait) + pause * self._spread(), LONGEST_PAUSE))
                 pause, attempt = 2 * pause, attempt + 1
 
     def _once(self, path: str, body: bytes, limit: int, patience: Patience) -> bytes:

@@ -8,7 +8,8 @@ An account's code needs one name::
 The other parts are programs: ``ragseal-provider`` (:mod:`ragseal.prover`), ``ragseal-verifier``
 (:mod:`ragseal.verifier`), ``ragseal-observer`` (:mod:`ragseal.ledger`).  They share :mod:`ragseal.kernel` (what provider
 and auditor compute alike, bit for bit), :mod:`ragseal.accounting` (policy to epsilon), :mod:`ragseal.circuits`,
-:mod:`ragseal.groth16`, :mod:`ragseal.backends` (native or Python), :mod:`ragseal.embedder` and :mod:`ragseal.runtime`.
+:mod:`ragseal.groth16`, :mod:`ragseal.backends` (native or Python), :mod:`ragseal.embedder`,
+:mod:`ragseal.generators` (answers in words) and :mod:`ragseal.runtime`.
 SPEC.md numbers the clauses that docstrings cite.
 
 In a checkout each of these names is a link to the folder of that name beside this one.

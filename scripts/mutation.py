@@ -310,7 +310,18 @@ def _imports(path: Path) -> set[str]:
 
 def independent_of(module: str) -> list[str]:
     """Modules of the package that a change of ``module`` cannot reach."""
-    folders = ("kernel", "runtime", "ledger", "groth16", "circuits", "embedder", "verifier", "client", "prover")
+    folders = (
+        "kernel",
+        "runtime",
+        "ledger",
+        "groth16",
+        "circuits",
+        "embedder",
+        "generators",
+        "verifier",
+        "client",
+        "prover",
+    )
     held = {
         f"ragseal.{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}".removesuffix(".__init__"): _imports(path)
         | _imports(path.parent / "__init__.py")
