@@ -81,6 +81,7 @@ class Serving:
             signing_key=state.key,
             draw=environment.draw,
             clock=environment.clock,
+            generator=backends.writer(),
         )
         self.attestation = Attestation(
             state,

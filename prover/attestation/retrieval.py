@@ -126,10 +126,19 @@ def record_scores(policy: Policy, cls: AttestationClass, version: Version, kept:
     """w of a record: of its embedding and the version's columns, or of the histogram that was kept for it.
 
     Raises:
+        AttestationError: as :func:`count_scores`.
+    """
+    if policy.answers:
+        return count_scores(policy, cls, kept)
+    return shifted_scores(version, decode_embedding(kept.embedding), policy)
+
+
+def count_scores(policy: Policy, cls: AttestationClass, kept: QuerySecrets) -> Scores:
+    """w_i = 2^c (gain count_i + 1).
+
+    Raises:
         AttestationError: a histogram of another number of counts than the class has slots.
     """
-    if not policy.answers:
-        return shifted_scores(version, decode_embedding(kept.embedding), policy)
     counts = np.frombuffer(kept.counts, dtype=COUNT)
     if len(counts) != cls.N:
         raise AttestationError("the histogram kept for this record is of another class: restore state.db")
@@ -155,7 +164,6 @@ def answer_counts(
     engine: Engine,
     group: Group,
     key: KeyView,
-    version: Version,
     policy: Policy,
     key_of_noise: int,
     embedding: bytes,
@@ -170,7 +178,7 @@ def answer_counts(
     """
     rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
     draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts)
-    returned = engine.answer(key_of_noise, record_scores(policy, key.cls, version, draft), policy.hmax(key.cls))
+    returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls))
     return replace(
         draft,
         places=tuple(one.packed for one in returned),

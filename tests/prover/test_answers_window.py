@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provider that answers with attested answers: what it keeps, counts and hands out.  SPEC A.13, B.4, B.7.8."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragseal.kernel import proofs
+from ragseal.kernel.policy import ANSWERS
+from ragseal.kernel.proofs import ProofBatch
+from ragseal.prover.attestation.answers import secrets_of_record
+from ragseal.prover.attestation.retrieval import COUNT
+from tests.simulator.answered import QUESTION, WORDS, Counted, answering_on
+from tests.simulator.provider import Asker, newest
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio]
+
+
+async def test_an_answer_holds_keywords_and_a_text_and_no_document(tmp_path: Path) -> None:
+    generator = Counted()
+    async with answering_on(tmp_path, generator=generator) as serving:
+        answer = await Asker("alice", serving).ask(QUESTION)
+        kept = secrets_of_record(serving.provider.state, answer.record)
+        counts = np.frombuffer(kept.counts, dtype=COUNT)
+        assert counts.sum() > 0 and counts.max() <= 20
+        assert {slot.flag for slot in answer.openings.slots} == {True}
+        for slot in answer.openings.slots:
+            assert slot.content == WORDS.content(slot.slot)
+        assert answer.openings.answer == kept.answer != ""
+        question, contexts, keywords = generator.asked[-1]
+        assert question == QUESTION and contexts == () and set(keywords) <= set(WORDS.words)
+        window = newest(serving)
+        assert window.manifest.policy.claim == ANSWERS
+        batch = ProofBatch.decode(serving.proofs.batch(window.digest, [0]))
+        assert [link.tenant for link in batch.links] == ["acme"]
+
+
+async def test_a_document_takes_part_in_so_many_answers_and_no_more(tmp_path: Path) -> None:
+    async with answering_on(tmp_path, participations=2) as serving:
+        sums = []
+        for name in ("alice", "bob"):
+            asker = Asker(name, serving)
+            for _ in range(2):
+                answer = await asker.ask(QUESTION)
+                kept = secrets_of_record(serving.provider.state, answer.record)
+                sums.append(int(np.frombuffer(kept.counts, dtype=COUNT).sum()))
+        assert sums[0] > 0 and sums[0] == sums[1]
+        assert sums[2:] == [0, 0]  # whoever asks
+        carol = await Asker("carol", serving).ask(QUESTION)  # another tenant's documents have counts of their own
+        kept = secrets_of_record(serving.provider.state, carol.record)
+        assert np.frombuffer(kept.counts, dtype=COUNT).sum() > 0
