@@ -38,6 +38,7 @@ from ragseal.verifier import findings, verification
 from ragseal.verifier import verdicts as kept_verdicts
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
+    answers,
     beacon,
     coins,
     delivered,
@@ -62,6 +63,7 @@ from tests.simulator import World, account
 
 HINTS = Check(batches, "verify_hints")
 LINK = Check(batches, "verify_link")
+HISTOGRAMS = Check(batches, "verify_histograms")
 _check_batch = proofs.check_batch
 _advance = folding.advance
 
@@ -126,6 +128,13 @@ CLIENT_TO_THE_OPENING = Guard(client_witnesses.Witnesses, "check", "a quorum of 
 AUDIT_TO_THE_CLOSE = Guard(witnesses, "check_witnessed", "the window ends with entry")
 ONE_HISTORY_OF_AN_ACCOUNT = Check(history, "verify_consistency")
 OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries before")
+
+# --- windows of the claim answers ------------------------------------------------------------------------------------
+
+CLAIM_OF_OPENINGS = Check(attestation.Openings, "check_claim")
+READ_FROM = Check(Policy, "read_from", lambda self, root: root)
+TEXTS_OF_ANSWERS = Check(receipts, "verify_inclusion")
+ANSWERS_ALONE = Guard(answers, "_account", "make a claim other than")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 
@@ -329,6 +338,10 @@ ENTERED_BY_ITS_AUDITOR = Guard(verdict_log, "check_entered", "is not that of the
 ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_text")
 
 CHECKS: dict[str, Removable] = {
+    "answers: a histogram opens over the score bases": HISTOGRAMS,
+    "answers: what the claim lets an answer hold": CLAIM_OF_OPENINGS,
+    "answers: keywords are the vocabulary's": READ_FROM,
+    "answers: no documents in the period": ANSWERS_ALONE,
     "verdict in the ledger: of the manifest's auditor": VERDICT_AUDITOR,
     "verdict in the ledger: signed": VERDICT_SIGNED,
     "verdict in the ledger: about this log": VERDICT_LOG,
