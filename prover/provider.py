@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
@@ -131,6 +131,10 @@ class Provider:
         self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
         self.updates = Loaded(self._load_update, self._answering, KEPT_UPDATES)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
+
+    def write_with(self, generator: Generator) -> None:
+        """Answers in words are written by this from now on; before anything is served."""
+        self.backends = replace(self.backends, generator=generator)
 
     def _in_force(self) -> frozenset[bytes]:
         """The newest window and the one that is open: what concerns them waits for no other's."""

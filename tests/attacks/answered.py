@@ -14,6 +14,7 @@ from ragseal.kernel import commitment, opening, proofs, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Answer, Openings, Record, SignedRequest, SlotOpening
 from ragseal.kernel.bn254 import POINT_BYTES
+from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
@@ -23,7 +24,7 @@ from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
 from tests import simulator
 from tests.attacks.world import DIMENSION, GROUP, AttackWorld, Cheat, Machine, Query, machine, make_tenant, policy
-from tests.simulator.parties import Extra
+from tests.simulator.parties import OPENS, Extra
 
 NAME = "ranked-tiny-one"
 COUNTS = {3: 5, 7: 4, 20: 6, 50: 1}  #: an honest histogram
@@ -69,6 +70,20 @@ class AnsweredWorld(AttackWorld):
         super().__init__(tools, {tenant: make_tenant(tenant, on=tools) for tenant in ("north", "south")})
         self.words = words(tools)
         self.answered: Lie = Lie()  #: of the record that is just entered
+        self.later = 0  #: seconds by which the present window is later than the first
+
+    def enter_beacon(self) -> None:
+        super().enter_beacon()
+        opened = self.messages[-1]
+        assert isinstance(opened, WindowOpen)
+        self.messages[-1] = replace(opened, time=opened.time + self.later)
+
+    def record(self, signed: SignedRequest, c_y: bytes, t_commit: int, **changes: Any) -> Record:
+        made = super().record(signed, c_y, t_commit, **changes)
+        return replace(made, time=made.time + self.later)
+
+    def close(self) -> None:
+        self.messages.append(WindowClose(self.digest, self.seq, OPENS + 600 + self.later))
 
     def ask(self, account: str, cheat: Cheat | None = None, *, lie: Lie | None = None, **unused: Any) -> Record:
         """One answer, recorded and delivered."""

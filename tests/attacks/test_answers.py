@@ -217,7 +217,7 @@ def test_an_account_checks_its_claim_too() -> None:
 def test_every_record_of_the_period_counts() -> None:
     world = window()
     first = accepted(world).budget
-    world.seed = (7 << 100, 5 << 90)
+    world.seed, world.later = (7 << 100, 5 << 90), 660
     world.commit("w2", policy_=answers_policy(world.tools))
     world.ask("alice")
     world.close()
@@ -233,6 +233,7 @@ def test_a_window_of_documents_in_the_period_of_answers() -> None:
     world = AnsweredWorld()
     world.commit("w0", policy_=policy(world.tools))
     world.close()
+    world.seed, world.later = (7 << 100, 5 << 90), 660
     world.commit("w1", policy_=answers_policy(world.tools))
     world.ask("alice")
     world.close()

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragseal.kernel import proofs
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import ANSWERS
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.retrieval import COUNT
-from tests.simulator.answered import QUESTION, WORDS, Counted, answering_on
+from ragseal.verifier.report import summary
+from ragseal.verifier.report.document import build
+from ragseal.verifier.report.page import render
+from tests.simulator.answered import QUESTION, WORDS, AnsweringLive, Counted, answering_on
 from tests.simulator.provider import Asker, newest
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio]
@@ -52,3 +55,30 @@ async def test_a_document_takes_part_in_so_many_answers_and_no_more(tmp_path: Pa
         carol = await Asker("carol", serving).ask(QUESTION)  # another tenant's documents have counts of their own
         kept = secrets_of_record(serving.provider.state, carol.record)
         assert np.frombuffer(kept.counts, dtype=COUNT).sum() > 0
+
+
+def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
+    """Accounts ask over gRPC, the auditor audits over gRPC: PASS, with an epsilon that covers the texts."""
+    live = AnsweringLive(tmp_path)
+    try:
+        with live.client() as client:
+            with pytest.raises(ConfigurationError, match="ask with --answer"):
+                client.ask(QUESTION, answer=False)
+            first = client.ask(QUESTION, answer=True)
+            assert first.answer and first.ranked is None
+            assert set(first.keywords) <= set(WORDS.words)
+            assert client.ask("and what else").record.seq == 1
+        live.end_window()
+        verdict = live.audited()
+        assert verdict.verdict == "PASS", verdict.line()
+        assert "claim=answers coalition=any answers=2 epsilon_filtered=" in verdict.line()
+        assert verdict.budget is not None and verdict.budget.answers is not None
+        report = build(verdict)
+        assert any("provider's word" in note for note in report["does_not_say"])
+        page = "".join(summary.sentences(report))
+        assert "keywords and texts of all answers" in page and "its word" in page
+        said = [one for one in report["epsilon"]["conditions"] if one["holds"] is None]
+        assert len(said) == 3 and all("provider's word" in one["shown_by"] for one in said)
+        render(report)
+    finally:
+        live.end()

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -14,6 +16,7 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.generators import ExtractiveGenerator, Generator
+from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.ranked_class import RankedClass
@@ -28,9 +31,13 @@ from ragseal.prover.provider import Backends, Environment, Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
-from tests.simulator.keys import keys_of
+from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from tests.simulator.auditing import configured, sealed
+from tests.simulator.keys import ESTIMATE, keys_of
+from tests.simulator.live import Live
 from tests.simulator.provider import (
     AUDITOR,
+    AUDITOR_KEY,
     DIMENSION,
     NOW,
     ORIGIN,
@@ -88,9 +95,13 @@ def answers_policy(**changes: object) -> Policy:
 
 
 def answering_provider(
-    directory: Path, clock: Clock | None = None, generator: Generator | None = None, words: Vocabulary = WORDS
+    directory: Path,
+    clock: Clock | None = None,
+    generator: Generator | None = None,
+    words: Vocabulary = WORDS,
+    estimate: bool = False,
 ) -> Provider:
-    """A provider on a state folder, which is made where it is missing."""
+    """A provider on a state folder, which is made where it is missing; ``estimate``: with a key of that circuit."""
     if not (directory / "provider.toml").exists():
         own, log = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
         create(directory, Settings(ORIGIN, NAME, "trigrams"), own, log)
@@ -109,6 +120,10 @@ def answering_provider(
     if install(ring, keys):
         state.remember_auditor(keys.digest, AUDITOR)
     tools = Backends(default_group(), open_engine(CLASS), ring, TRIGRAMS, generator=generator)
+    if estimate:
+        rings = assembly.open_estimate_keys(state, lambda _: None)
+        install(next(one for one in rings if one.cls == ESTIMATE), keys_of(ESTIMATE))
+        tools = replace(tools, estimate_keys=rings)
     return Provider(state, tools, Environment(clock=clock or Clock()))
 
 
@@ -122,3 +137,32 @@ async def answering_on(
     async with serving_on(provider) as serving:
         await open_window(serving)
         yield serving
+
+
+class AnsweringLive(Live):
+    """A provider of answers behind gRPC, whose window is open."""
+
+    def __init__(self, folder: Path, **policy: object) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.clock, self.folder, self._publish = Clock(), folder, 0.0
+        self.provider = answering_provider(folder / "provider", self.clock, estimate=True)
+        self.provider.commit(answers_policy(**policy), "w1")
+        self.log = self.provider.state.log_signer.verifier
+        self.log_key = self.log.vkey()
+        self.start()
+        self.open()
+
+    def auditor(self) -> Auditor:
+        keys, digest = keys_of(CLASS), class_digest(CLASS)
+        known = ConfiguredKey(keys.digest, NAME, digest, "auditor", lambda: load_key(keys.directory, CLASS))
+        window = self.window.digest
+        return configured(
+            self.log,
+            AUDITOR_KEY,
+            classes={NAME: (CLASS, digest)},
+            keys={keys.digest: known},
+            nonces={window: b"a" * 32},
+            released={window: sealed(self.window)},
+        )
