@@ -28,7 +28,7 @@ from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
-from ragseal.kernel.policy import CLAIMS, RATIONAL, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import ANSWERS, CLAIMS, NO_VOCABULARY, RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
@@ -110,14 +110,14 @@ def sample(kind: type[Message], rng: random.Random) -> Any:
 
 def _policy(made: Policy, rng: random.Random) -> Policy:
     opens = rng.randrange(1 << 32)
-    lo = rng.randrange(100)
     claim = rng.choice(CLAIMS)
-    coined = claim == UNTIL_DELIVERED
+    coined, answers = claim == UNTIL_DELIVERED, claim == ANSWERS
+    lo = 0 if answers else rng.randrange(100)
     return replace(
         made,
         claim=claim,
         hidden=1 + rng.randrange(255) if coined else 0,
-        gate=not coined or made.gate,
+        gate=not (coined or answers) or made.gate,
         lo=lo,
         hi=lo + 1 + rng.randrange(100),
         gain=1 + rng.randrange(9),
@@ -130,6 +130,10 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
         opens=opens,
         closes=opens + 60,
         version_every=60 * rng.choice([0, 1, 15, 1440]),
+        vocabulary=rng.randbytes(32) if answers else NO_VOCABULARY,
+        words_max=1 + rng.randrange(9) if answers else 0,
+        participations=1 + rng.randrange(9) if answers else 0,
+        similarity=1 + rng.randrange(9999) if answers else 0,
     )
 
 

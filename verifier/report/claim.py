@@ -37,8 +37,8 @@ ANSWERED = (
 #: Beside what :func:`does_not_say` takes of :data:`DOES_NOT_SAY`, of the claim answers.
 ANSWERED_DOES_NOT_SAY = (
     "That a histogram is of the tenant's documents, each answered alone and counted once: no column gives a histogram, "
-    "so a provider could put into one what it likes, within the clip. What it put there was committed before its noise "
-    "could be known to anybody but itself, and got the noise that was proven.",
+    "so a provider could put into one what it likes, within the clip, and knows the noise when it does. What is proven is "
+    "that the keywords are those of what it committed to, under noise that nobody chose.",
     "That a document takes part in no more answers than the policy's participations: the provider keeps that count, and "
     "no log shows it. Without its word the epsilon of all answers holds.",
     "That texts of answers were written from question and keywords alone. The keywords are proven; their text is not.",

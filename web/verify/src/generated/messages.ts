@@ -290,6 +290,7 @@ export interface Openings {
   readonly raw: Uint8Array;
   readonly t_salt: bigint;
   readonly slots: readonly SlotOpening[];
+  readonly answer: string;
 }
 
 export interface Policy {
@@ -318,6 +319,10 @@ export interface Policy {
   readonly opens: bigint;
   readonly closes: bigint;
   readonly version_every: number;
+  readonly vocabulary: Uint8Array;
+  readonly words_max: number;
+  readonly participations: number;
+  readonly similarity: number;
 }
 
 export interface Prepare {
@@ -850,6 +855,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
   "openings": [
     ["t_salt", ["element"]],
     ["slots", ["many", ["message", "slot-opening"], 1024]],
+    ["answer", ["text", 65536]],
   ],
   "policy": [
     ["class_name", ["name", 128]],
@@ -874,6 +880,10 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["opens", ["uint", 8]],
     ["closes", ["uint", 8]],
     ["version_every", ["uint", 4]],
+    ["vocabulary", ["fixed", 32]],
+    ["words_max", ["uint", 4]],
+    ["participations", ["uint", 4]],
+    ["similarity", ["uint", 4]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],
