@@ -21,7 +21,7 @@ from ragseal.kernel import (
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest, ScoreBases
 from ragseal.kernel.opening import Opening, Relation
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.ledger.note import NoteVerifier
 from vectors.source.operations.reading import GROUP, Json, class_from, un
@@ -176,7 +176,9 @@ def receipt(given: Json) -> Json:
 def openings(given: Json) -> Json:
     """T and what its slots hold, against a record and the manifest's text root."""
     window = SimpleNamespace(
-        cls=class_from(given["class"]), index=commitment.TenantIndex.decode(un(given["tenant_index"]))
+        cls=class_from(given["class"]),
+        index=commitment.TenantIndex.decode(un(given["tenant_index"])),
+        manifest=SimpleNamespace(policy=SimpleNamespace(answers=False, claim=EVERY_LIST, read_from=lambda root: root)),
     )
     made = attestation.Openings.decode(un(given["openings"]))
     check_openings(window, Record.decode(un(given["record"])), made)  # type: ignore[arg-type]
