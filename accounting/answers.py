@@ -16,7 +16,8 @@ answer.  Over n answers two bounds of the same thing are computed, and the small
 *composed*  the loss of n runs of the two-point law that dominates one answer (Kairouz, Oh and Viswanath 2015, with two
             different sides); n is then what the policies allow, fixed before the first answer.
 
-Each comes from the integer table by exact fractions and from the ideal law; where the two routes differ nothing is used.
+Each comes from the integer table by exact fractions and from the ideal law; where the two routes differ nothing is
+used.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class AnswersReport:
 
 
 def tail_ratio(table: NoiseTable, g: int, slots: int, beyond: Fraction = TAIL) -> Fraction:
-    """r: the largest P(z >= x - g) / P(z >= x) over the x at which noise of ``slots`` slots ends with chance ``beyond``.
+    """r: the largest P(z >= x - g) / P(z >= x) up to where noise of ``slots`` slots reaches with chance ``beyond``.
 
     The law is log-concave, so is its upper tail, and the ratio grows with x: it is that of the largest such x.
 
@@ -231,8 +232,8 @@ def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersRepo
     lost = allowed * worst.lost
     if lost >= delta:
         raise PolicyError(
-            f"refusals and tails of {allowed} answers have probability {float(lost):.3g}, and delta is {float(delta):g}: "
-            "use a smaller gain, or allow fewer answers"
+            f"refusals and tails of {allowed} answers have probability {float(lost):.3g}, and delta is "
+            f"{float(delta):g}: use a smaller gain, or allow fewer answers"
         )
     often = max(one.policy.participations for one in windows)
     return AnswersReport(

@@ -98,9 +98,9 @@ def _together(windows: Sequence[Spent], k_max: int) -> tuple[int, int, Mapping[s
     answered = [one.window for one in windows if one.policy.answers]
     if answered:
         raise PolicyError(
-            f"a document moves every count of an answer, so windows of the claim {ANSWERS} ({', '.join(answered[:8])}) have "
-            "no epsilon of lists: begin a new period with period_start = the time at which the window opens, once they have "
-            "closed"
+            f"a document moves every count of an answer, so windows of the claim {ANSWERS} ({', '.join(answered[:8])}) "
+            "have no epsilon of lists: begin a new period with period_start = the time at which the window opens, once "
+            "they have closed"
         )
     groups: dict[str, list[Spent]] = {}
     for one in windows:

@@ -135,8 +135,8 @@ def _connected(
 
 @main.command()
 @click.argument("text")
-@click.option("--answer", "wants_answer", is_flag=True, help="An answer in words, of a window of the claim answers; its "
-              "documents stay with the provider.")  # fmt: skip
+@click.option("--answer", "wants_answer", is_flag=True, help="An answer in words, of a window of the claim answers; "
+              "its documents stay with the provider.")  # fmt: skip
 @connection
 def ask(text: str, wants_answer: bool, as_json: bool, **where: Any) -> None:
     """Ask one question; print ids, texts and metadata, best first, after every check."""

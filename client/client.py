@@ -185,12 +185,14 @@ class Client:
         (``unanswered``), and :meth:`resume` asks for those answers.
 
         Args:
-            answer: whether an answer in words is wanted, of a window of the claim answers, or documents; None takes what
+            answer: whether an answer in words is wanted, of a window of the claim answers, or documents; None takes
+            what
                 the window gives.
 
         Raises:
             AttestationError: an empty text; nothing was sent.
-            ConfigurationError: the client is closed, or its folder damaged; or the window does not give what was wanted,
+            ConfigurationError: the client is closed, or its folder damaged; or the window does not give what was
+            wanted,
                 and nothing was sent.
             BudgetError: n_max queries of this window are used up.
             AttestationError, LedgerError, CommitmentError, ProofError, EncodingError: a check failed; the message says
@@ -225,8 +227,8 @@ class Client:
         if answer is not None and answer != policy.answers:
             gives, way = ("answers", "with") if policy.answers else ("documents", "without")
             raise ConfigurationError(
-                f"window {window.manifest.window!r} gives {gives} (claim {policy.claim}): ask {way} --answer; nothing was "
-                "sent"
+                f"window {window.manifest.window!r} gives {gives} (claim {policy.claim}): ask {way} --answer; nothing "
+                "was sent"
             )
 
     def _ask(self, window: Window, memory: WindowState, text: str) -> Result:

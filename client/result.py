@@ -54,7 +54,9 @@ class Result:
     record: Record
     checked: bool  #: the committed e is this client's own, entry by entry
     ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder, or where a declared one is away
-    answer: str | None = None  #: the provider's text, of a window of the claim answers; ``opened`` are its keywords then
+    answer: str | None = (
+        None  #: the provider's text, of a window of the claim answers; ``opened`` are its keywords then
+    )
     unanswered: tuple[str, ...] = ()  #: windows that ended on this question: signed there, refused, asked again here
 
     @property
@@ -69,7 +71,8 @@ class Result:
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """Of an answer, by their slots: which of them many documents hold, and which the noise alone, nobody is told."""
+        """Of an answer, by their slots: which of them many documents hold, and which the noise alone, nobody is "
+        "told."""
         return () if self.answer is None else tuple(one.text for one in self.opened if one.text)
 
     @property

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The demo's public vocabulary: names of Python's standard library and words of the language's own reference.
 
-The corpus is docstrings (:mod:`ragseal.demo.corpus`); these words come of other texts, which everybody has.  No tenant's
-document has a say in which words there are.
+The corpus is docstrings (:mod:`ragseal.demo.corpus`); these words come of other texts, which everybody has.  No
+tenant's document has a say in which words there are.
 """
 
 from __future__ import annotations

@@ -230,7 +230,8 @@ class Openings(Message):
         """What the window's claim lets an answer hold (SPEC B.4.7).
 
         Raises:
-            AttestationError: a written answer where documents are returned; of answers a keyword without its flag, which
+            AttestationError: a written answer where documents are returned; of answers a keyword without its flag,
+            which
                 only its count could have taken from it.
         """
         if not policy.answers and self.answer:

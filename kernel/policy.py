@@ -89,7 +89,8 @@ class Policy(Message):
 
     @property
     def width(self) -> int:
-        """gain * (hi - lo): the score window's width in units of w, of the claim answers in steps without the constant."""
+        """gain * (hi - lo): the score window's width in units of w, of the claim answers in steps without the "
+        "constant."""
         return self.gain * (self.hi - self.lo)
 
     def hmax(self, cls: AttestationClass) -> int:
@@ -193,7 +194,6 @@ class Policy(Message):
                 f"epsilon of the claim {EVERY_LIST} is that of k_max accounts: the estimate must gate the verdict"
             )
 
-
     def _validate_answers(self) -> None:
         said = (self.vocabulary != NO_VOCABULARY, self.words_max > 0, self.participations > 0, self.similarity > 0)
         if not self.answers and any(said):
@@ -263,7 +263,9 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
         PolicyError: the class is none that counts in whole steps, or the clipped counts overflow it.
     """
     if not isinstance(cls, RankedClass):
-        raise PolicyError(f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-")
+        raise PolicyError(
+            f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-"
+        )
     limit = score_limit(policy.dimension)
     if policy.similarity > limit:
         raise PolicyError(f"no document reaches similarity = {policy.similarity}: the largest score is {limit}")
@@ -271,8 +273,8 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
         check_scores(cls, policy.hmax(cls), 0, policy.hmax(cls))  # the provider clips counts before it commits to them
     except PolicyError as error:
         raise PolicyError(
-            f"{policy.hi} documents of {policy.gain} steps overflow class {cls.name!r}, since {error}: use a smaller gain "
-            "or hi"
+            f"{policy.hi} documents of {policy.gain} steps overflow class {cls.name!r}, since {error}: use a smaller "
+            "gain or hi"
         ) from None
 
 

@@ -41,7 +41,8 @@ class Vocabulary:
         for word in self.words:
             if not 1 <= len(word) <= MAX_WORD or not word.isprintable() or word != word.strip():
                 raise CommitmentError(
-                    f"{word[:MAX_WORD]!r} is no keyword: 1 to {MAX_WORD} printable characters without spaces around them"
+                    f"{word[:MAX_WORD]!r} is no keyword: 1 to {MAX_WORD} printable characters without spaces around "
+                    "them"
                 )
 
     def content(self, slot: int) -> SlotText:

@@ -169,9 +169,7 @@ def _answers(
         ]
     if following is not None:
         most = accounts * following.n_max
-        after = answers_period(
-            [*spent, Answering("", following, classes(following.class_name), most, most)], delta
-        )
+        after = answers_period([*spent, Answering("", following, classes(following.class_name), most, most)], delta)
         values |= {
             "epsilon": _value(after.plain.epsilon), "epsilon_filtered": _value(after.filtered.epsilon),
             "answers": after.plain.answers, "participations": after.participations,
@@ -241,8 +239,8 @@ def _lines_of_answers(values: dict[str, Any]) -> list[str]:
         out.append(
             f"if every account asks all it may in this window, an auditor will certify epsilon "
             f"{_number(values['epsilon'])} for all {values['answers']} answers, and print "
-            f"{_number(values['epsilon_filtered'])} beside it, by this provider's word that a document takes part in at "
-            f"most {values['participations']}"
+            f"{_number(values['epsilon_filtered'])} beside it, by this provider's word that a document takes part in "
+            f"at most {values['participations']}"
         )
     if "error" in values:
         out.append(f"no epsilon follows for this budget period: {values['error']}")

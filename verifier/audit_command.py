@@ -285,8 +285,8 @@ def _accounting(budget: PeriodBudget) -> str:
     promise, told = budget.delivered, budget.answers
     if told is not None:
         return (
-            f"accountant: {told.plain.accountant}; all {told.plain.answers} answers of {windows}, to any accounts. By the "
-            f"provider's word that a document takes part in at most {told.participations} of them: epsilon "
+            f"accountant: {told.plain.accountant}; all {told.plain.answers} answers of {windows}, to any accounts. By "
+            f"the provider's word that a document takes part in at most {told.participations} of them: epsilon "
             f"{upward(told.filtered.epsilon)} ({told.filtered.accountant})"
         )
     if promise is None:

@@ -44,7 +44,8 @@ def passages(result: Result) -> list[Passage]:
     """
     if result.answer is not None:
         raise ConfigurationError(
-            "this window gives answers in words and no documents: ask it with `Client.ask`, or wait for a window of documents"
+            "this window gives answers in words and no documents: ask it with `Client.ask`, or wait for a window of "
+            "documents"
         )
     request = result.record.signed.request
     place = {"window": request.window, "seq": result.record.seq, "checked": result.checked}

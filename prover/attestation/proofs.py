@@ -218,9 +218,7 @@ class Proofs:
 
     def _make(self, window: Window, secrets: WindowSecrets, case: _Case) -> ProofEntry:
         policy, kept, key = window.manifest.policy, case.kept, self._key(window)
-        e, columns = (
-            ([], ()) if policy.answers else (decode_embedding(kept.embedding), case.version.in_force.blinders)
-        )
+        e, columns = ([], ()) if policy.answers else (decode_embedding(kept.embedding), case.version.in_force.blinders)
         try:
             packed = self._hints(window, case)
         except (AttestationError, UnprovableError) as error:

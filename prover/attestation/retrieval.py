@@ -19,17 +19,16 @@ from ragseal.backends.poseidon import places_commitment
 from ragseal.backends.scores import commit_scores
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation
-from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel import field as scalars
-from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message, Text
+from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message, Text
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.statement import Returned, unpacked
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.randomness import Draw, scalar
-
 
 MAX_COUNTS = 1 << 18  #: bytes of a histogram
 COUNT = np.dtype(">u2")

@@ -47,7 +47,8 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
             "epsilon_filtered": spent.get("epsilon_filtered"),
             "epsilon_account": policy.epsilon_account,
             "keyword_comes_back": [
-                {"documents": n, "share": comes_back(cls, policy.factor(cls) * n)} for n in (policy.hi, -(-policy.hi // 2))
+                {"documents": n, "share": comes_back(cls, policy.factor(cls) * n)}
+                for n in (policy.hi, -(-policy.hi // 2))
             ],
             "attacker_guess": {"account": best_guess(account, delta), "coalition": best_guess(epsilon, delta)},
         }
@@ -107,11 +108,11 @@ def _lines_of_answers(values: Mapping[str, Any], policy: Policy) -> list[str]:
         f"a keyword of {most['documents']} or more documents is in {most['share']:.0%} of all answers, one of "
         f"{half['documents']} in {half['share']:.0%}, where no other keyword has a count",
         f"a document takes part where its cosine is {policy.similarity / SCORE_UNIT**2:.3g} or more, in at most "
-        f"{policy.participations} answers of the period, with at most {policy.words_max} keywords each: nobody can check "
-        "that, and the verdict says so",
-        f"from even odds an attacker guesses right, whether a document is there, in up to {per_cent(guess['account'])} of "
-        f"all cases with one account (epsilon {upward(float(Fraction(policy.epsilon_account)))} advertised), in up to "
-        f"{per_cent(guess['coalition'])} with all answers that the window allows",
+        f"{policy.participations} answers of the period, with at most {policy.words_max} keywords each: nobody can "
+        "check that, and the verdict says so",
+        f"from even odds an attacker guesses right, whether a document is there, in up to {per_cent(guess['account'])} "
+        f"of all cases with one account (epsilon {upward(float(Fraction(policy.epsilon_account)))} advertised), in up "
+        f"to {per_cent(guess['coalition'])} with all answers that the window allows",
     ]
 
 

@@ -185,7 +185,8 @@ def _full(point: Point | None) -> dict[str, Any] | None:
 
 @click.command()
 @click.option("--corpus", required=True, help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER.")
-@click.option("--claim", type=click.Choice([UNTIL_DELIVERED, EVERY_LIST, BOTH]), default=UNTIL_DELIVERED, show_default=True,
+@click.option("--claim", type=click.Choice([UNTIL_DELIVERED, EVERY_LIST, BOTH]), default=UNTIL_DELIVERED,
+              show_default=True,
               help="What epsilon is about; both compares them and recommends for until-delivered.")  # fmt: skip
 @click.option("--unseen", type=click.FloatRange(LEAST_UNSEEN, MOST_UNSEEN), default=UNSEEN, show_default=True,
               help="Of until-delivered: the odds of a document's absence grow e^unseen times at most.")  # fmt: skip

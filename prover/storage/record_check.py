@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import noise_key, places_commitment
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation, proofs, signature
+from ragseal.kernel import proofs, signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import embedding_commitment
@@ -135,7 +135,10 @@ class RecordCheck:
             raise ProofError("the commitment to T does not open to the slots kept for it")
         if window.beacon is None:
             raise ProofError("its window was never opened")
-        key, w = noise_key(secrets.limbs, window.beacon, request.ctx()), record_scores(policy, means.key.cls, version, kept)
+        key, w = (
+            noise_key(secrets.limbs, window.beacon, request.ctx()),
+            record_scores(policy, means.key.cls, version, kept),
+        )
         if means.engine.answer(key, w, policy.hmax(means.key.cls)) != kept.returned:
             raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 

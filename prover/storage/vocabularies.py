@@ -26,8 +26,8 @@ def stored_vocabulary(state: State, root: bytes, capacity: int) -> Vocabulary:
     made = None if found is None else _made(bytes(found[0]), capacity)
     if made is None or made.root != root:
         raise CommitmentError(
-            f"this provider has no vocabulary {root.hex()[:16]} of {capacity} slots: `ragseal-provider vocabulary FILE` "
-            "takes one in and prints its root"
+            f"this provider has no vocabulary {root.hex()[:16]} of {capacity} slots: `ragseal-provider vocabulary "
+            "FILE` takes one in and prints its root"
         )
     return made
 

@@ -24,10 +24,11 @@ from ragseal.accounting.answers import (
     one_answer,
     tail_ratio,
 )
+from ragseal.accounting.period import Spent, account_period
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
-from ragseal.kernel.policy import ANSWERS, Policy
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, NO_VOCABULARY, Policy
 from ragseal.kernel.ranked_class import RankedClass
 
 _found = load_classes()["ranked-tiny-one"]
@@ -70,7 +71,10 @@ def worlds(N: int, m: int, g: int, most: int) -> Iterator[tuple[tuple[int, ...],
     for counts in itertools.product(range(most + 1), repeat=N):
         for added in itertools.product((0, 1), repeat=N):
             if 0 < sum(added) <= m:
-                yield tuple(1 + g * n for n in counts), tuple(1 + g * (n + d) for n, d in zip(counts, added, strict=True))
+                yield (
+                    tuple(1 + g * n for n in counts),
+                    tuple(1 + g * (n + d) for n, d in zip(counts, added, strict=True)),
+                )
 
 
 def worst(N: int, K: int, m: int, g: int, two_sided: bool = False) -> tuple[Fraction, Fraction]:
@@ -89,7 +93,10 @@ def worst(N: int, K: int, m: int, g: int, two_sided: bool = False) -> tuple[Frac
 
 
 def _excess(
-    p: dict[tuple[int, ...], Fraction], q: dict[tuple[int, ...], Fraction], factor: Fraction, places: set[tuple[int, ...]]
+    p: dict[tuple[int, ...], Fraction],
+    q: dict[tuple[int, ...], Fraction],
+    factor: Fraction,
+    places: set[tuple[int, ...]],
 ) -> Fraction:
     """The hockey stick: of the worst event."""
     zero = Fraction(0)
@@ -106,7 +113,8 @@ def test_a_two_sided_law() -> None:
 
 
 def ratio(K: int, m: int, g: int, far: int) -> tuple[float, float]:
-    """ln of the largest ratio of one set, up and down, where one slot stands ``far`` above K others; wide ideal noise."""
+    """ln of the largest ratio of one set, up and down, where one slot stands ``far`` above K others; wide ideal "
+    "noise."""
     b = 3.0
 
     def tail(x: int) -> float:
@@ -150,7 +158,8 @@ def test_table_and_ideal_law_agree(name: str) -> None:
     for g in (1, 4, 12):
         one = one_answer(cls, build_table(cls.law), g, 2)
         assert one.agree
-        assert one.absent >= 3 * g / 16 and one.present >= 2 * g / 16  # from above
+        assert one.absent >= 3 * g / 16
+        assert one.present >= 2 * g / 16
         assert one.lost < Fraction(1, 10**15)
     assert not replace(one, present=one.present * 1.001).agree
 
@@ -170,7 +179,9 @@ def test_the_composed_loss_of_one_answer_is_the_randomised_response() -> None:
         up = (1 - math.exp(-1.5)) / spread * math.exp(0.5)
         down = 1 - (1 - math.exp(-1.5)) / spread
         expected = max(
-            0.5 + math.log(max(1e-300, 1 - float(delta) / up)), 1.5 + math.log(max(1e-300, 1 - float(delta) / down)), 0.0
+            0.5 + math.log(max(1e-300, 1 - float(delta) / up)),
+            1.5 + math.log(max(1e-300, 1 - float(delta) / down)),
+            0.0,
         )
         assert composed(one, 1, delta) == pytest.approx(expected, rel=1e-9)
 
@@ -206,7 +217,8 @@ def test_composed_is_never_above_pure_and_pure_alone_counts_beyond_its_reach() -
 
 def policy(**changes: object) -> Policy:
     base = Policy(
-        CLS.name, class_digest(CLS), build_table(CLS.law).digest(), 24, ANSWERS, 0, 0, 20, 4, 10, 2, "1/1000000", "9", "9/10",
+        CLS.name, class_digest(CLS), build_table(CLS.law).digest(), 24, ANSWERS, 0, 0, 20, 4, 10, 2, "1/1000000", "9",
+        "9/10",
         10, False, "slot", 1, 0, 0, 60, 0, b"v" * 32, 2, 5, 1,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
@@ -216,20 +228,29 @@ def test_a_period_counts_every_answer_and_the_filter_only_those_of_one_document(
     windows = [Answering("w1", policy(), CLS, 60, 12), Answering("w2", policy(participations=7), CLS, 60, 30)]
     found = answers_period(windows, DELTA)
     one = one_answer(CLS, build_table(CLS.law), 4, 2)
-    assert found.plain.answers == 42 and found.plain.pure == pytest.approx(42 * one.absent)
+    assert found.plain.answers == 42
+    assert found.plain.pure == pytest.approx(42 * one.absent)
     assert found.filtered.answers == found.participations == 7
     assert found.filtered.pure == pytest.approx(7 * one.absent)
     assert found.plain.epsilon <= found.plain.pure
     more = answers_period([*windows, Answering("w3", policy(gain=8), CLS, 60, 0)], DELTA)
     assert more.plain.pure > found.plain.pure  # every answer is charged as the worst window's
     rows = answers.answers_odometer(windows, DELTA)
-    assert [row.answered for row in rows] == [12, 42] and rows[0].epsilon < rows[1].epsilon
+    assert [row.answered for row in rows] == [12, 42]
+    assert rows[0].epsilon < rows[1].epsilon
+
+
+def test_windows_of_answers_have_no_epsilon_of_lists() -> None:
+    """Their one document moves every score, so a period of lists with such a window in it has no epsilon."""
+    lists = replace(policy(), claim=EVERY_LIST, hi=5600, vocabulary=NO_VOCABULARY, words_max=0, participations=0)
+    with pytest.raises(PolicyError, match="no epsilon of lists"):
+        account_period([Spent("w1", policy(), CLS, 4), Spent("w2", lists, CLS, 4)], DELTA)
 
 
 def test_what_is_no_period_of_answers() -> None:
     with pytest.raises(PolicyError, match="other claims"):
         answers_period([], DELTA)
-    with pytest.raises(PolicyError, match="use up|have probability"):
+    with pytest.raises(PolicyError, match="have probability"):
         answers_period([Answering("w1", policy(), CLS, 60, 12)], Fraction(1, 1 << 80))
     with pytest.raises(PolicyError, match="smaller gain"):
         one_answer(CLS, build_table(CLS.law), 5000, 2)

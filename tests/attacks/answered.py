@@ -155,10 +155,10 @@ class AnsweredWorld(AttackWorld):
 
 
 def window(lie: Lie | None = None, name: str = NAME, **changes: Any) -> AnsweredWorld:
-    """A closed window: an honest answer, the one that is cheated, another honest one."""
+    """A closed window: an honest answer, and the one that is cheated."""
     world = AnsweredWorld(name)
     world.commit(policy_=answers_policy(world.tools, **changes))
-    for account, its in (("alice", None), ("carol", lie), ("bob", None)):
+    for account, its in (("alice", None), ("carol", lie)):
         world.ask(account, lie=its)
     world.close()
     return world

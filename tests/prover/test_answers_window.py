@@ -28,13 +28,16 @@ async def test_an_answer_holds_keywords_and_a_text_and_no_document(tmp_path: Pat
         answer = await Asker("alice", serving).ask(QUESTION)
         kept = secrets_of_record(serving.provider.state, answer.record)
         counts = np.frombuffer(kept.counts, dtype=COUNT)
-        assert counts.sum() > 0 and counts.max() <= 20
+        assert counts.sum() > 0
+        assert counts.max() <= 20
         assert {slot.flag for slot in answer.openings.slots} == {True}
         for slot in answer.openings.slots:
             assert slot.content == WORDS.content(slot.slot)
         assert answer.openings.answer == kept.answer != ""
         question, contexts, keywords = generator.asked[-1]
-        assert question == QUESTION and contexts == () and set(keywords) <= set(WORDS.words)
+        assert question == QUESTION
+        assert contexts == ()
+        assert set(keywords) <= set(WORDS.words)
         window = newest(serving)
         assert window.manifest.policy.claim == ANSWERS
         batch = ProofBatch.decode(serving.proofs.batch(window.digest, [0]))
@@ -50,7 +53,8 @@ async def test_a_document_takes_part_in_so_many_answers_and_no_more(tmp_path: Pa
                 answer = await asker.ask(QUESTION)
                 kept = secrets_of_record(serving.provider.state, answer.record)
                 sums.append(int(np.frombuffer(kept.counts, dtype=COUNT).sum()))
-        assert sums[0] > 0 and sums[0] == sums[1]
+        assert sums[0] > 0
+        assert sums[0] == sums[1]
         assert sums[2:] == [0, 0]  # whoever asks
         carol = await Asker("carol", serving).ask(QUESTION)  # another tenant's documents have counts of their own
         kept = secrets_of_record(serving.provider.state, carol.record)
@@ -65,20 +69,24 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
             with pytest.raises(ConfigurationError, match="ask with --answer"):
                 client.ask(QUESTION, answer=False)
             first = client.ask(QUESTION, answer=True)
-            assert first.answer and first.ranked is None
+            assert first.answer
+            assert first.ranked is None
             assert set(first.keywords) <= set(WORDS.words)
             assert client.ask("and what else").record.seq == 1
         live.end_window()
         verdict = live.audited()
         assert verdict.verdict == "PASS", verdict.line()
         assert "claim=answers coalition=any answers=2 epsilon_filtered=" in verdict.line()
-        assert verdict.budget is not None and verdict.budget.answers is not None
+        assert verdict.budget is not None
+        assert verdict.budget.answers is not None
         report = build(verdict)
         assert any("provider's word" in note for note in report["does_not_say"])
         page = "".join(summary.sentences(report))
-        assert "keywords and texts of all answers" in page and "its word" in page
+        assert "keywords and texts of all answers" in page
+        assert "its word" in page
         said = [one for one in report["epsilon"]["conditions"] if one["holds"] is None]
-        assert len(said) == 3 and all("provider's word" in one["shown_by"] for one in said)
+        assert len(said) == 3
+        assert all("provider's word" in one["shown_by"] for one in said)
         render(report)
     finally:
         live.end()

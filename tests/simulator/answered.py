@@ -79,7 +79,9 @@ class Counted:
 def documents(tenant: str, count: int = 24) -> list[Document]:
     """Reports of which two in three are about copper and the harbour."""
     return [
-        Document(f"{tenant}-{i}", f"The report number {i} says: {'copper harbour' if i % 3 else 'lantern meadow'} word{i}")
+        Document(
+            f"{tenant}-{i}", f"The report number {i} says: {'copper harbour' if i % 3 else 'lantern meadow'} word{i}"
+        )
         for i in range(count)
     ]
 

@@ -218,8 +218,8 @@ def check_budget(log: LogView, queries: int, group: int, inside: int, outside: i
     policy = manifest.policy
     if policy.answers:
         raise ConfigurationError(
-            f"window {manifest.window!r} claims {policy.claim}: it hands out no document that a probe could look for. Ask "
-            "for a test window with claim = every-list"
+            f"window {manifest.window!r} claims {policy.claim}: it hands out no document that a probe could look for. "
+            "Ask for a test window with claim = every-list"
         )
     if policy.coined:
         raise ConfigurationError(

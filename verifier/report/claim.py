@@ -37,10 +37,10 @@ ANSWERED = (
 #: Beside what :func:`does_not_say` takes of :data:`DOES_NOT_SAY`, of the claim answers.
 ANSWERED_DOES_NOT_SAY = (
     "That a histogram is of the tenant's documents, each answered alone and counted once: no column gives a histogram, "
-    "so a provider could put into one what it likes, within the clip, and knows the noise when it does. What is proven is "
-    "that the keywords are those of what it committed to, under noise that nobody chose.",
-    "That a document takes part in no more answers than the policy's participations: the provider keeps that count, and "
-    "no log shows it. Without its word the epsilon of all answers holds.",
+    "so a provider could put into one what it likes, within the clip, and knows the noise when it does. What is proven "
+    "is that the keywords are those of what it committed to, under noise that nobody chose.",
+    "That a document takes part in no more answers than the policy's participations: the provider keeps that count, "
+    "and no log shows it. Without its word the epsilon of all answers holds.",
     "That texts of answers were written from question and keywords alone. The keywords are proven; their text is not.",
     "How long an answer takes: it may grow with the documents that take part. Answers should leave on a fixed tick.",
     "A document of which copies or near copies stand in the index under other ids: m of them count as m documents.",
@@ -148,7 +148,8 @@ _SHORT = (
 
 
 def in_short(delivered: bool, answered: bool = False) -> list[str]:
-    """The limits of a PASS for the first page; ``delivered``: of the claim until-delivered; ``answered``: of answers."""
+    """The limits of a PASS for the first page; ``delivered``: of the claim until-delivered; ``answered``: of "
+    "answers."""
     if answered:
         return [_WRITTEN, *_SHORT]
     return [_READ, _HANDED if delivered else _COALITIONS, *_SHORT]

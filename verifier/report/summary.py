@@ -81,9 +81,9 @@ def guess_line(report: Mapping[str, Any]) -> str:
         )
     if filtered(report) is not None:
         return (
-            f"An attacker who starts from even odds (50 %) guesses right, whether a document is there, in up to {found[1]} "
-            f"of all cases with all answers of the period, texts included, in up to {found[0]} with one account in this "
-            "window."
+            "An attacker who starts from even odds (50 %) guesses right, whether a document is there, in up to "
+            f"{found[1]} of all cases with all answers of the period, texts included, in up to {found[0]} with one "
+            "account in this window."
         )
     return (
         f"An attacker who starts from even odds (50 %) guesses right in up to {found[1]} of all cases with "
@@ -135,10 +135,10 @@ def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
     if passed(report) and filtered(report) is not None:
         return (
             "Bounded is what any number of accounts that work together can tell from the keywords and texts of all "
-            f"answers of the period about any one document of a tenant: epsilon {_upward(report['epsilon_audit'])}, and "
-            f"{_upward(filtered(report))} if the provider keeps its word that a document takes part in at most "
-            f"{policy.get('participations', '?')} answers. That the histograms are of the tenant's documents is its word "
-            "too."
+            f"answers of the period about any one document of a tenant: epsilon {_upward(report['epsilon_audit'])}, "
+            f"and {_upward(filtered(report))} if the provider keeps its word that a document takes part in at most "
+            f"{policy.get('participations', '?')} answers. That the histograms are of the tenant's documents is its "
+            "word too."
         )
     if passed(report):
         return (

@@ -34,7 +34,9 @@ from ragseal.verifier.steps.recorder import Recorder, quiet
 _NAMED = 8  #: windows that an error names
 
 
-def check_answers_period(log: LogView, window: Window, auditor: Auditor, span: Period, say: Recorder = quiet) -> AnswersReport:
+def check_answers_period(
+    log: LogView, window: Window, auditor: Auditor, span: Period, say: Recorder = quiet
+) -> AnswersReport:
     """Epsilon of the period, plain and with the filter.
 
     Raises:
@@ -93,8 +95,8 @@ def _account(auditor: Auditor, log: LogView, windows: tuple[PeriodWindow, ...], 
     if other:
         raise PolicyError(
             f"windows of this budget period make a claim other than {ANSWERS}, and hand out documents whose texts no "
-            f"epsilon of answers covers: {', '.join(other[:_NAMED])}; begin a new period with period_start = the time at "
-            "which the window opens, once those of the other claim have closed"
+            f"epsilon of answers covers: {', '.join(other[:_NAMED])}; begin a new period with period_start = the time "
+            "at which the window opens, once those of the other claim have closed"
         )
     return answers_period(answering(auditor, log, windows), delta)
 

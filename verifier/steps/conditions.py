@@ -91,7 +91,10 @@ def conditions_of_delivered(policies: Sequence[Policy], late: bool) -> list[dict
 _OF_ANSWERS = (
     ("a count is clipped, and every keyword has the flag", _PROVEN + "digits are clipped; the step is this auditor's"),
     ("a histogram changes no other input of its proof", "step 8: C_y opens over the score bases of the key"),
-    ("every keyword carries noise, and the noise of every answer is fresh", _PROVEN + "noise of all N slots; steps 2, 6"),
+    (
+        "every keyword carries noise, and the noise of every answer is fresh",
+        _PROVEN + "noise of all N slots; steps 2, 6",
+    ),
     ("always exactly K keywords, as a set", _PROVEN + "K winners, strictly increasing"),
     ("every answer counts", "step 6: records without gaps; step 11 counts those of all windows of the period"),
 )

@@ -48,7 +48,9 @@ class PeriodBudget:
     delta: float
     epsilon_account: float  #: of one account's n_max queries in this window
     advertised: str
-    queries: int  #: k_max * (sum of n_max over the period); of all accounts where any number of them is bounded; answers
+    queries: (
+        int  #: k_max * (sum of n_max over the period); of all accounts where any number of them is bounded; answers
+    )
     windows: tuple[PeriodWindow, ...]
     checked: int  #: records whose e the client checked: epsilon is claimed for them
     unchecked: int  #: for these it holds only if the provider's e did not depend on the index
@@ -102,7 +104,6 @@ class PeriodBudget:
             "second_implementation": {name: asdict(opinion) for name, opinion in self.opinions.items()},
             "accounting": {} if report is None else {name: asdict(one) for name, one in report.reports.items()},
         }
-
 
     def _accountant(self) -> str:
         if self.answers is not None:

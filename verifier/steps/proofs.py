@@ -2,7 +2,8 @@
 """The proofs of a window's records: statements rebuilt from the auditor's own log, batches verified.  SPEC B and D.8.
 
 Nothing that a proof states is taken from its delivery.  C_w follows from C_y, the key and the policy; alpha and beta
-are recomputed; C_y is tied to C_e over the columns of the tenant that the registry names; of answers, to the score bases.
+are recomputed; C_y is tied to C_e over the columns of the tenant that the registry names; of answers, to the score
+bases.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from ragseal.client.attestation import check_openings, check_receipt
 from ragseal.circuits.circuit import load_classes
+from ragseal.client.attestation import check_openings, check_receipt
 from ragseal.kernel import (
     attestation,
     commitment,
