@@ -235,7 +235,7 @@ def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersRepo
             f"refusals and tails of {allowed} answers have probability {float(lost):.3g}, and delta is "
             f"{float(delta):g}: use a smaller gain, or allow fewer answers"
         )
-    often = max(one.policy.participations for one in windows)
+    often = participations_of(windows)
     return AnswersReport(
         plain=bound(worst, sum(one.answered for one in windows), allowed, delta - lost),
         filtered=bound(worst, often, often, delta - lost),
@@ -244,6 +244,19 @@ def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersRepo
         delta=float(delta),
         items={"refusals and tails": _up(float(lost)), "composed loss": float(delta - lost)},
     )
+
+
+def participations_of(windows: Sequence[Answering]) -> int:
+    """B: the answers that one document may take part in.
+
+    A provider counts over its policy's period, so windows that name one beginning share a filter; where this auditor
+    looks further back than a policy does, the filters of several periods add up.
+    """
+    most: dict[int, int] = {}
+    for one in windows:
+        begins = one.policy.period_start
+        most[begins] = max(most.get(begins, 0), one.policy.participations)
+    return sum(most.values())
 
 
 def answers_of_one_account(policy: Policy, cls: AttestationClass) -> float:

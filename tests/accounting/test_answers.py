@@ -240,6 +240,17 @@ def test_a_period_counts_every_answer_and_the_filter_only_those_of_one_document(
     assert rows[0].epsilon < rows[1].epsilon
 
 
+def test_filters_of_several_periods_add_up() -> None:
+    """An auditor that looks further back than the policies do meets filters that began to count anew."""
+    windows = [
+        Answering("w1", policy(participations=3), CLS, 60, 1),
+        Answering("w2", policy(participations=2, period_start=60, opens=60, closes=120), CLS, 60, 1),
+        Answering("w3", policy(participations=4, period_start=60, opens=60, closes=120), CLS, 60, 1),
+    ]
+    assert answers_period(windows, DELTA).participations == 3 + 4
+    assert answers_period(windows[1:], DELTA).participations == 4
+
+
 def test_windows_of_answers_have_no_epsilon_of_lists() -> None:
     """Their one document moves every score, so a period of lists with such a window in it has no epsilon."""
     lists = replace(policy(), claim=EVERY_LIST, hi=5600, vocabulary=NO_VOCABULARY, words_max=0, participations=0)
