@@ -133,7 +133,6 @@ OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries befo
 
 CLAIM_OF_OPENINGS = Check(attestation.Openings, "check_claim")
 READ_FROM = Check(Policy, "read_from", lambda self, root: root)
-TEXTS_OF_ANSWERS = Check(receipts, "verify_inclusion")
 ANSWERS_ALONE = Guard(answers, "_account", "make a claim other than")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------

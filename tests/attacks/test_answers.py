@@ -26,7 +26,7 @@ from tests.attacks.checks import (
     LINK,
     PAIRING,
     READ_FROM,
-    TEXTS_OF_ANSWERS,
+    TEXTS_COMMITTED,
     without,
 )
 from tests.attacks.world import AttackWorld, accepted, machine, policy, refused
@@ -173,7 +173,7 @@ def document(openings: Openings) -> Openings:
 def test_texts_that_the_vocabulary_does_not_hold(lie: Lie) -> None:
     world = window(lie)
     refused(world, 7, "", receipts=world.receipts())
-    with without(TEXTS_OF_ANSWERS):
+    with without(TEXTS_COMMITTED):
         accepted(world, receipts=world.receipts())
 
 
