@@ -19,9 +19,10 @@ from ragseal.verifier.report.page import render
 from tests.simulator.answered import QUESTION, WORDS, AnsweringLive, Counted, answering_on
 from tests.simulator.provider import Asker, newest
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio]
+pytestmark = pytest.mark.slow
 
 
+@pytest.mark.asyncio
 async def test_an_answer_holds_keywords_and_a_text_and_no_document(tmp_path: Path) -> None:
     generator = Counted()
     async with answering_on(tmp_path, generator=generator) as serving:
@@ -44,6 +45,7 @@ async def test_an_answer_holds_keywords_and_a_text_and_no_document(tmp_path: Pat
         assert [link.tenant for link in batch.links] == ["acme"]
 
 
+@pytest.mark.asyncio
 async def test_a_document_takes_part_in_so_many_answers_and_no_more(tmp_path: Path) -> None:
     async with answering_on(tmp_path, participations=2) as serving:
         sums = []
@@ -80,7 +82,7 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         assert verdict.budget is not None
         assert verdict.budget.answers is not None
         report = build(verdict)
-        assert any("provider's word" in note for note in report["does_not_say"])
+        assert any("no log shows it" in note for note in report["does_not_say"])
         page = "".join(summary.sentences(report))
         assert "keywords and texts of all answers" in page
         assert "its word" in page
