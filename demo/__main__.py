@@ -193,7 +193,8 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         policy.write_text(answers_policy_text(plan, root) if plan.answers else policy_text(plan, choice))
         watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
         run(
-            "prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", *agreed, show=True,
+            "prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", *agreed,
+            show=True,
         )  # fmt: skip
         watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
         processes.start(

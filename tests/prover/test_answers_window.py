@@ -89,6 +89,8 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         said = [one for one in report["epsilon"]["conditions"] if one["holds"] is None]
         assert len(said) == 3
         assert all("provider's word" in one["shown_by"] for one in said)
-        render(report)
+        page = render(report)
+        assert "any number of accounts, over the budget period" in page
+        assert "if the provider keeps its word on its filter" in page
     finally:
         live.end()
