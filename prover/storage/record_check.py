@@ -44,6 +44,15 @@ def request_digest(entry: bytes) -> bytes:
     return hashlib.sha256(entry[_HEAD:-_TAIL]).digest()
 
 
+def kept_commitments(secrets: bytes) -> bytes:
+    """C_y and the commitment to T that a row of secrets is of; nothing where it is damaged."""
+    try:
+        kept = QuerySecrets.decode(secrets)
+    except AuditError:
+        return b""
+    return kept.c_y + kept.t_commit.to_bytes(_T_COMMIT, "big")
+
+
 def commitments(entry: bytes) -> bytes:
     """Of an encoded record: C_y and the commitment to T, which encoded QuerySecrets end with."""
     at = len(entry) - _TAIL
@@ -92,7 +101,7 @@ class RecordCheck:
             where = f"record {seq} of window {manifest.window!r} (ledger entry {index})"
             if found is None:
                 yield f"{where}: its secrets are missing, so it can be neither answered again nor proven"
-            elif found[:2] != owners[seq] or not found[2].endswith(commitments(entry)):
+            elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry):
                 yield f"{where}: the secrets kept for it belong to another record"
             progress(1)
         query = "SELECT seq FROM proofs WHERE manifest = ? AND seq >= ?"
