@@ -3,7 +3,7 @@
 
 ``python -m bench.answers``     the demo's corpus and questions, the embedded answerer, class ranked-mini-one-10
 
-Of each question the documents that take part (SPEC A.13.3) are answered alone and give their keywords of the public
+Of each question the documents that take part (SPEC A.14.3) are answered alone and give their keywords of the public
 vocabulary; the K with the largest counts are what an answer would have without noise.  For every gain the share of
 them that the mechanism returns is measured over fresh noise of the class's own table, all slots of the vocabulary
 taking part; both are sets of K words, so that share is precision, recall and F1.  Words that no document has are not

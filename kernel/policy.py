@@ -82,7 +82,7 @@ class Policy(Message):
     opens: int  #: seconds since 1970
     closes: int
     version_every: int = 0  #: seconds between two versions of the indices, SPEC A.12; 0: one version for the window
-    vocabulary: bytes = NO_VOCABULARY  #: root of the keywords' tree where the claim is answers (SPEC A.13)
+    vocabulary: bytes = NO_VOCABULARY  #: root of the keywords' tree where the claim is answers (SPEC A.14)
     words_max: int = 0  #: m: keywords that one document may give to an answer; 0 of another claim
     participations: int = 0  #: B: answers of the period that one document may take part in; 0 of another claim
     similarity: int = 0  #: the least score of a document that takes part, in units of y; 0 of another claim
@@ -115,7 +115,7 @@ class Policy(Message):
         return self.gain if self.answers else cls.shift_of(self.width)
 
     def factor(self, cls: AttestationClass) -> int:
-        """What w has of y: w_i = factor * y_i + offset (SPEC M.3, of answers A.13.2)."""
+        """What w has of y: w_i = factor * y_i + offset (SPEC M.3, of answers A.14.2)."""
         return self.gain << cls.step_bits if self.answers else self.gain
 
     def offset(self, cls: AttestationClass) -> int:

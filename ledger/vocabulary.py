@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The public vocabulary of the claim answers: a keyword for every slot, and the root that a policy names.  SPEC A.13.
+"""The public vocabulary of the claim answers: a keyword for every slot, and the root that a policy names.  SPEC A.14.
 
 The words are the same for every tenant and come from public data.  They stand in a text file, one a line; slot i has
 the i-th, and slots behind the last word have a name and nothing to read.  Their tree is the text tree of an index

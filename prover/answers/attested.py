@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The histogram of an attested answer, and its text: what the provider computes where the claim is answers.  SPEC A.13.
+"""The histogram of an attested answer, and its text: what the provider computes where the claim is answers.  SPEC A.14.
 
 A document takes part if its own similarity to the query reaches the policy's and it took part in fewer answers of the
 period than the policy allows: nothing about any other document decides it, so none displaces another.  Each that takes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many answers of a budget period each document took part in: the individual filter of SPEC A.13.4.
+"""How many answers of a budget period each document took part in: the individual filter of SPEC A.14.4.
 
 A document is known by a keyed hash of tenant and id, as erased ones are (SPEC G.12.3), so counts may outlive the
 window, and the document, without a list of ids.  A count grows in the transaction that makes the answer's secrets

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The public vocabularies that this provider's policies name, by root.  SPEC A.13."""
+"""The public vocabularies that this provider's policies name, by root.  SPEC A.14."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A provider that lies in a window of the claim answers, or passes one window off as another.  SPEC A.13, B.7.8, "
+"""A provider that lies in a window of the claim answers, or passes one window off as another.  SPEC A.14, B.7.8, "
 "D.22."""
 
 from __future__ import annotations

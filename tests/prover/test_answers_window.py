@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A provider that answers with attested answers: what it keeps, counts and hands out.  SPEC A.13, B.4, B.7.8."""
+"""A provider that answers with attested answers: what it keeps, counts and hands out.  SPEC A.14, B.4, B.7.8."""
 
 from __future__ import annotations
 

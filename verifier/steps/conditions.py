@@ -112,5 +112,5 @@ def conditions_of_answers(policies: Sequence[Policy]) -> list[dict[str, Any]]:
         "an answer's text is written from the question and the keywords alone, and how long it takes tells nothing",
     )
     return [{"condition": what, "holds": True, "shown_by": where} for what, where in _OF_ANSWERS] + [
-        {"condition": what, "holds": None, "shown_by": "the provider's word (SPEC A.13.5)"} for what in said
+        {"condition": what, "holds": None, "shown_by": "the provider's word (SPEC A.14.5)"} for what in said
     ]
