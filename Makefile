@@ -20,9 +20,9 @@ export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
 
-demo:  ## one audit window end to end; CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
+demo:  ## one audit window end to end; CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch), ANSWERS=1 for answers in words
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
-	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) --embedder "$(EMBEDDER)"
+	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) $(if $(ANSWERS),--answers) --embedder "$(EMBEDDER)"
 
 check: lint test-fast  ## linters and the fast tests: before each commit
 

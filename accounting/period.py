@@ -19,7 +19,7 @@ from ragseal.accounting.audit import EpsilonReport, audited_bound, epsilon_audit
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.policy import ANSWERS, Policy
 
 MOST_ROWS = 12  #: windows that an odometer lists one by one; older ones share its first row
 
@@ -95,6 +95,13 @@ def _together(windows: Sequence[Spent], k_max: int) -> tuple[int, int, Mapping[s
     """(k_max, slots of a document, by class: the window of the largest shift and an account's queries)."""
     if not windows:
         raise PolicyError("a period has at least one window")
+    answered = [one.window for one in windows if one.policy.answers]
+    if answered:
+        raise PolicyError(
+            f"a document moves every count of an answer, so windows of the claim {ANSWERS} ({', '.join(answered[:8])}) "
+            "have no epsilon of lists: begin a new period with period_start = the time at which the window opens, once "
+            "they have closed"
+        )
     groups: dict[str, list[Spent]] = {}
     for one in windows:
         groups.setdefault(one.cls.name, []).append(one)

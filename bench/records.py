@@ -108,12 +108,12 @@ def make(bench: Bench, seq: int) -> Instance:
     t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax(cls)))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
-    (c_w,) = proofs.shifted_scores(group, [c_y], key.sum_y, policy)
+    (c_w,) = proofs.shifted_scores(group, [c_y], key.sum_y, policy, key.cls)
     c_h = key.hint_bases.commit(group, h, rho_hints)
     manifest = bench.basis.window.manifest
     statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax(cls), t_commit)
     both = proofs.challenges(key.digest, record.digest(), statement, c_w, c_h)
-    blind = proofs.total_blinder(policy, e, bench.blinders, rho, scaled_blinder(rho_hints, both[1]))
+    blind = proofs.total_blinder(policy.gain, e, bench.blinders, rho, scaled_blinder(rho_hints, both[1]))
     assignment = assignment_of(cls)(
         (*statement.clear(), *both), tuple(int(x) for x in w), h, blind, bench.seed, t_salt
     )  # fmt: skip

@@ -79,13 +79,15 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("text")
+@click.option("--answer", "wants_answer", is_flag=True, help="An answer in words, of a window of the claim answers; "
+              "its documents stay with the provider.")  # fmt: skip
 @connection
-def ask(text: str, as_json: bool, **where: Any) -> None:
+def ask(text: str, wants_answer: bool, as_json: bool, **where: Any) -> None:
     """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with connected(**where) as client:
-        result = client.ask(text)
+        result = client.ask(text, answer=wants_answer)
         owing = client.owing()
     _show(result, as_json)
     for window in result.unanswered:
@@ -168,8 +170,14 @@ def _show(result: Result, as_json: bool) -> None:
         "ledger_index": body.index,
         "receipt": result.receipt.digest().hex(),
     }
+    if result.answer is not None:
+        told = {"answer": result.answer, "keywords": list(result.keywords)}
+        facts = {**told, **facts, "texts": [], "unread_slots": [], "documents": 0}
     lines = []
-    for i, one in enumerate(order, 1):
+    if result.answer is not None:
+        lines.append(printable(result.answer, keep=BREAKS))
+        lines.append("keywords: " + printable(", ".join(result.keywords)))
+    for i, one in enumerate(order if result.answer is None else (), 1):
         lines.append(f"{i}. [{printable(one.id)}] {printable(one.text, keep=BREAKS)}")
         lines += [f"   {printable(key)}: {printable(_said(value))}" for key, value in one.metadata.items()]
     lines.append(f"-- {result.held}")

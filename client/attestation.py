@@ -192,14 +192,17 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
         raise AttestationError(f"slot {ids[-1]} is outside the index of {cls.N} slots")
     if places_commitment(cls, openings.t_salt, openings.returned()) != record.t_commit:
         raise AttestationError("the returned slots and flags are not those that the record commits to")
-    check_withheld(window.manifest.policy, openings)
+    policy = window.manifest.policy
+    check_withheld(policy, openings)
+    openings.check_claim(policy)
+    root = policy.read_from(window.index.text_root)
     for slot in openings.slots:
         if len(slot.texts) > slot.flag:
             raise AttestationError(f"slot {slot.slot} comes with a text although its flag is not set")
         for opened in slot.texts:
             leaf = text_leaf(opened.salt, slot.slot, opened.content)
             try:
-                verify_inclusion(leaf_hash(leaf), slot.slot, cls.N, opened.path, window.index.text_root)
+                verify_inclusion(leaf_hash(leaf), slot.slot, cls.N, opened.path, root)
             except LedgerError as error:
                 raise LedgerError(
                     f"the text of slot {slot.slot} is not the one committed in its index: {error}"

@@ -202,7 +202,7 @@ class Client:
 
     # --- asking ---
 
-    def ask(self, text: str) -> Result:
+    def ask(self, text: str, *, answer: bool | None = None) -> Result:
         """Ask one question and check everything that comes back.
 
         A request that is pending from before (a crash, a lost connection, a refused answer) is completed first; if it
@@ -212,9 +212,16 @@ class Client:
         What was signed in the window before may have cost a query there all the same: the result names such windows
         (``unanswered``), and :meth:`resume` asks for those answers.
 
+        Args:
+            answer: whether an answer in words is wanted, of a window of the claim answers, or documents; None takes
+            what
+                the window gives.
+
         Raises:
             AttestationError: an empty text; nothing was sent.
-            ConfigurationError: the client is closed, or its folder damaged.
+            ConfigurationError: the client is closed, or its folder damaged; or the window does not give what was
+            wanted,
+                and nothing was sent.
             BudgetError: n_max queries of this window are used up.
             AttestationError, LedgerError, CommitmentError, ProofError, EncodingError: a check failed; the message says
                 where the evidence lies.
@@ -227,6 +234,7 @@ class Client:
             window, memory = self._window(renew=self._stage != "open")
             unanswered: list[str] = []
             for left in reversed(range(1 + AGAIN)):
+                self._check_wanted(window, answer)
                 try:
                     return replace(self._ask(window, memory, text), unanswered=tuple(unanswered))
                 except RefusedError as refusal:
@@ -239,6 +247,17 @@ class Client:
                     unanswered.append(window.manifest.window)
                 window, memory = renewed, renewed_memory
             raise AssertionError  # the last turn returns or raises
+
+    @staticmethod
+    def _check_wanted(window: Window, answer: bool | None) -> None:
+        """Raises ConfigurationError: the window gives documents where an answer is wanted, or the other way round."""
+        policy = window.manifest.policy
+        if answer is not None and answer != policy.answers:
+            gives, way = ("answers", "with") if policy.answers else ("documents", "without")
+            raise ConfigurationError(
+                f"window {window.manifest.window!r} gives {gives} (claim {policy.claim}): ask {way} --answer; nothing "
+                "was sent"
+            )
 
     def _ask(self, window: Window, memory: WindowState, text: str) -> Result:
         pending = memory.pending()
@@ -409,7 +428,7 @@ class Client:
             newest = self._history.agrees(checkpoint, evidence, received.consistency)
         self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
         memory.complete(answer)
-        return make_result(exchange, answer, self._embedder)
+        return make_result(exchange, answer, self._embedder, window.manifest.policy.answers)
 
     def _retrieve(self, window: Window, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
         """The sealed answer.  A provider forgets a Prepare after a while; the same Prepare brings it back."""

@@ -55,6 +55,9 @@ class Result:
     checked: bool  #: the committed e is this client's own, entry by entry
     ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder, or where a declared one is away
     withheld: tuple[int, ...] = ()  #: the slot with the flag whose text the policy's guard withholds, SPEC M.10
+    answer: str | None = (
+        None  #: the provider's text, of a window of the claim answers; ``opened`` are its keywords then
+    )
     unanswered: tuple[str, ...] = ()  #: windows that ended on this question: signed there, refused, asked again here
 
     @property
@@ -66,6 +69,12 @@ class Result:
     def texts(self) -> tuple[str, ...]:
         """Of ``opened``."""
         return tuple(one.text for one in self.opened)
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Of an answer, by their slots: which of them many documents hold, and which the noise alone, nobody is "
+        "told."""
+        return () if self.answer is None else tuple(one.text for one in self.opened if one.text)
 
     @property
     def best(self) -> Ranked | None:
@@ -80,6 +89,8 @@ class Result:
     @property
     def held(self) -> str:
         """How many of the returned slots came with a text, for people; says why where none did."""
+        if self.answer is not None:
+            return f"{len(self.keywords)} keywords, some of them by the noise alone; no document was handed out"
         said = (
             f"{len(self.slots)} of {len(self.returned)} returned slots came with a text, the others by the noise alone"
         )
@@ -109,15 +120,18 @@ class Resumed:
     given_up: int  #: requests that were given up before, and not asked for now
 
 
-def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -> Result:
-    """A checked answer as the caller sees it; ranked where there is an embedder."""
+def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None, answers: bool = False) -> Result:
+    """A checked answer as the caller sees it; documents are ranked where there is an embedder.
+
+    ``answers``: the window's claim is answers.
+    """
     opened = tuple(
         Opened(slot.slot, found.id, found.text, mapping_of(found.metadata))
         for slot in answer.openings.slots
         if (found := slot.content) is not None
     )
     ranked = None
-    if embedder is not None:
+    if embedder is not None and not answers:
         with suppress(TransportError):  # the answer is here, checked and paid for
             ranked = _ranked(exchange, opened, embedder)
     return Result(
@@ -128,6 +142,7 @@ def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None) -
         record=answer.record,
         checked=exchange.signed.request.checked,
         ranked=ranked,
+        answer=answer.openings.answer if answers else None,
     )
 
 

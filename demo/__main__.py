@@ -28,9 +28,17 @@ from ragseal.client.result import Result
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.folder import claim
 from ragseal.demo.judged import worth
-from ragseal.demo.policy import MINILM, measured, policy_text
+from ragseal.demo.policy import MINILM, answers_policy_text, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
-from ragseal.demo.scenario import BEIR_QUERIES, BEIR_TENANT, Scenario, check_arguments, scenario
+from ragseal.demo.scenario import (
+    BEIR_QUERIES,
+    BEIR_TENANT,
+    Scenario,
+    answers_scenario,
+    check_arguments,
+    scenario,
+)
+from ragseal.demo.vocabulary import public_words
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.runtime.tls import BY_DEFAULT
@@ -39,6 +47,7 @@ CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
 VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
 BEACON_SECONDS = 120.0
+ANSWER_SECONDS = 600.0  #: an answer in words reads every document that takes part, on whatever machine
 
 out = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -68,24 +77,29 @@ class Stopwatch:
 
 
 def ask_all(
-    provider: str, log_key: str, homes: dict[str, Path], queries: list[DemoQuery], embedder: Embedder
+    provider: str, log_key: str, homes: dict[str, Path], queries: list[DemoQuery], embedder: Embedder, answers: bool
 ) -> list[tuple[DemoQuery, Result]]:
-    """Every account asks its queries in order, the accounts side by side."""
+    """Every account asks its queries in order, the accounts side by side; ``answers``: answers in words are wanted."""
     by_account: dict[str, list[DemoQuery]] = defaultdict(list)
     for query in queries:
         by_account[query.account].append(query)
     done: list[tuple[DemoQuery, Result]] = []
 
     def work(account: str) -> None:
-        with Client(provider, homes[account], log_key, embedder) as client:
+        with Client(provider, homes[account], log_key, embedder, timeout=ANSWER_SECONDS) as client:
             for query in by_account[account]:
                 while True:
                     try:
-                        result = client.ask(query.text)
+                        result = client.ask(query.text, answer=answers)
                         break
                     except TransportError:
                         time.sleep(0.5)
                 done.append((query, result))
+                if result.answer is not None:
+                    told = f"{result.answer} ({', '.join(result.keywords)})"
+                    out.print(f"          {len(done):3}/{len(queries)} {account:6} {query.text}", markup=False)
+                    out.print(f"              -> {' '.join(told.split())}", markup=False)
+                    continue
                 first = result.best
                 best = f"[{first.id}] {' '.join(first.text.split())}"[:60] if first else "(only empty slots)"
                 out.print(
@@ -164,14 +178,23 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         )  # fmt: skip
         run("prover", "fetch-keys", "--state", provider_home, "--verifier", verifier, show=True)
         choice = MINILM
-        if embedder != DEFAULT:
+        agreed: tuple[str, ...] = ()
+        if plan.answers:
+            watch.stage("vocabulary", "a vocabulary of public words, the same for both tenants")
+            words = folder / "words.txt"
+            chosen = public_words(load_classes()[plan.class_name].N)
+            words.write_text("".join(f"{word}\n" for word in chosen), "utf-8")
+            root = run("prover", "vocabulary", str(words), "--state", provider_home, show=True)["vocabulary"]
+            agreed = ("--yes-epsilon-is", "inf")  # of all answers that the window allows: it says so
+        elif embedder != DEFAULT:
             watch.stage("policy", f"score window and theta for {embedder}, measured on the demo's own texts")
             choice = measured(plan, model)
         policy = folder / "policy.toml"
-        policy.write_text(policy_text(plan, choice))
+        policy.write_text(answers_policy_text(plan, root) if plan.answers else policy_text(plan, choice))
         watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
         run(
-            "prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", show=True,
+            "prover", "commit", "--state", provider_home, "--policy", str(policy), "--window", "demo", *agreed,
+            show=True,
         )  # fmt: skip
         watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
         processes.start(
@@ -184,7 +207,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         )  # fmt: skip
         wait_until_open(provider, processes)
         watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
-        answers = ask_all(provider, log_key, homes, plan.queries, model)
+        answers = ask_all(provider, log_key, homes, plan.queries, model, plan.answers)
         processes.check()
         watch.stage("close", "the window closes")
         run("prover", "close", "--state", provider_home, "--provider", provider)
@@ -215,7 +238,9 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
     if value is not None:
         out.print(value.sentence, markup=False)
     learnt = (report.get("attacker_guess") or {}).get("sentence")
-    if learnt:
+    if learnt and plan.answers:
+        out.print(f"texts included: {learnt}", markup=False)
+    elif learnt:
         out.print(f"had ten accounts, or ten thousand, asked and compared their answers: {learnt}", markup=False)
     return str(report["line"])
 
@@ -238,17 +263,21 @@ def machine() -> str:
 @click.option("--class", "class_name", help="Circuit class; by default the smallest that fits.")
 @click.option("--queries", default=BEIR_QUERIES, show_default=True, help="Of a BEIR folder; four records each three.")
 @click.option("--embedder", default=DEFAULT, show_default=True, help="minilm, or sentence-transformers:NAME.")
+@click.option("--answers", is_flag=True, help="Answers in words, whose texts the epsilon covers; of the demo's corpus.")
 @click.option("--out", "folder", type=click.Path(path_type=Path), default=CACHE / "demo", show_default=True,
               help="Folder of the demo's own: new, empty, or of an earlier run, which is deleted.")  # fmt: skip
-def main(corpus: str, class_name: str | None, queries: int, embedder: str, folder: Path) -> None:
+def main(corpus: str, class_name: str | None, queries: int, embedder: str, answers: bool, folder: Path) -> None:
     """Run one audit window end to end."""
     os.environ[BUILD_VARIABLE] = str(CACHE / "build")  # what the processes compile stays where `make clean` finds it
     watch = Stopwatch()
     try:
         check_arguments(corpus, class_name, embedder, queries)
+        if answers and (corpus != "stdlib" or class_name or embedder != DEFAULT):
+            raise ConfigurationError("--answers is of the demo's own corpus, class and embedder: leave the others out")
         claim(folder)
         watch.stage("corpus", f"corpus {corpus}")
-        line = window(scenario(corpus, folder, class_name, queries), folder, watch, embedder)
+        plan = answers_scenario(folder) if answers else scenario(corpus, folder, class_name, queries)
+        line = window(plan, folder, watch, embedder)
     except AuditError as error:
         out.print(f"[bold red]demo failed:[/] {escape(str(error))}")
         sys.exit(1)

@@ -17,18 +17,23 @@ import numpy as np
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import COLLUDING
-from ragseal.demo.scenario import Scenario
+from ragseal.demo.scenario import ANSWERED, Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import UNTIL_DELIVERED
+from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus
 from ragseal.prover.planning.budgets import UNSEEN, Budget, gain_of_return
 
 RETURN = 6.0  #: nats, at most: what the demo pays for useful answers
 DELTA = Fraction(1, 10**6)
 DOCUMENTS = 256  #: of each tenant, that the window of another embedder is measured on
+ANSWERS_GAIN = 4  #: steps that one document counts for: 2.5 nats an answer of ten keywords
+ANSWERS_COUNTED = 60  #: documents that one keyword counts
+ANSWERS_SIMILARITY = 0.35  #: cosine from which a document takes part
+ANSWERS_WORDS = 6  #: keywords of one document
+ANSWERS_FILTER = 3  #: answers that one document takes part in
 ABOVE = 0.9  #: share of documents that score below the window: ten of a thousand come back
 
 
@@ -76,6 +81,16 @@ def measured(plan: Scenario, embedder: Embedder) -> Choice:
             "repeat may have: no theta tells them from a coalition"
         )
     return Choice(lo, min(1.0, hi), Fraction((max(0, nearest) + repeat) // 2, SCORE_UNIT**2))
+
+
+def answers_policy_text(plan: Scenario, vocabulary: str) -> str:
+    """A policy file for a window of answers in words; ``vocabulary``: its root."""
+    return (
+        f'class = "{plan.class_name}"\nclaim = "{ANSWERS}"\nestimate = "report"\nvocabulary = "{vocabulary}"\n'
+        f"lo = 0\nhi = {ANSWERS_COUNTED}\ngain = {ANSWERS_GAIN}\nsimilarity = {ANSWERS_SIMILARITY}\n"
+        f"words_max = {ANSWERS_WORDS}\nparticipations = {ANSWERS_FILTER}\nn_max = {ANSWERED}\n"
+        f'k_max = {len(COLLUDING)}\ndelta = "{DELTA}"\n'
+    )
 
 
 def policy_text(plan: Scenario, choice: Choice) -> str:

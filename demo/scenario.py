@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragseal.circuits.circuit import load_classes
@@ -23,6 +24,10 @@ LAWS_BY_ANSWERS = ((RANKED_ONE_SIDED, ONE_SIDED), (RANKED_GEOMETRIC, "geometric"
 LEAST_RETURNED = 10  #: classes that return fewer are for tests
 
 
+ANSWERS_CLASS = "ranked-mini-one-10"  #: of answers in words: few keywords, since each of them costs
+ANSWERED = 2  #: questions of an account that are answered in words
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One run of the demo."""
@@ -32,6 +37,7 @@ class Scenario:
     accounts: dict[str, str]  #: account: tenant
     queries: list[DemoQuery]
     judged: Mapping[str, Grades] = field(default_factory=dict)  #: by the query's text; a BEIR folder's own
+    answers: bool = False  #: the window's claim is answers
 
 
 def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
@@ -40,6 +46,18 @@ def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
     corpora = {tenant: f"jsonl:{path}" for tenant, path in files.items()}
     documents = max(sum(1 for _ in open_corpus(corpus)) for corpus in corpora.values())
     return Scenario(class_name or smallest_class(documents), corpora, demo_accounts(), demo_queries())
+
+
+def answers_scenario(folder: Path) -> Scenario:
+    """The same corpora, whose accounts get answers in words: the first ANSWERED questions of each."""
+    plan = stdlib_scenario(folder, ANSWERS_CLASS)
+    asked: Counter[str] = Counter()
+    queries = []
+    for query in plan.queries:
+        asked[query.account] += 1
+        if asked[query.account] <= ANSWERED:
+            queries.append(query)
+    return replace(plan, queries=queries, answers=True)
 
 
 def smallest_class(documents: int) -> str:

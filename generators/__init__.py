@@ -17,5 +17,14 @@ if __name__ != "ragseal.generators":  # a second copy of every class, errors amo
 from ragseal.generators.chat import ChatGenerator
 from ragseal.generators.extractive import ExtractiveGenerator
 from ragseal.generators.interface import NOTHING, Generator, check_asked
+from ragseal.generators.named import EXTRACTIVE, named_generator
 
-__all__ = ["NOTHING", "ChatGenerator", "ExtractiveGenerator", "Generator", "check_asked"]
+__all__ = [
+    "EXTRACTIVE",
+    "NOTHING",
+    "ChatGenerator",
+    "ExtractiveGenerator",
+    "Generator",
+    "check_asked",
+    "named_generator",
+]

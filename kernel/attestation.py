@@ -46,6 +46,7 @@ COARSE_TIME = 60  #: seconds; record times are multiples of it
 MAX_QUERY_BYTES = 1 << 16
 MAX_K = 1024
 MAX_OPENINGS_BYTES = 1 << 26
+MAX_ANSWER_BYTES = 1 << 16
 NO_RECEIPT = bytes(32)  #: acknowledgement of an account's first request
 
 ON_DEMAND, EAGER = 0, 1  #: proof modes
@@ -212,10 +213,11 @@ class Openings(Message):
     """What the account learns: T in increasing slot order with its flags, its commitment's salt, and the texts."""
 
     TAG: ClassVar[str] = "openings"
-    CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, Many(Nested(SlotOpening), MAX_K))
+    CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, Many(Nested(SlotOpening), MAX_K), Text(MAX_ANSWER_BYTES))
 
     t_salt: int
     slots: tuple[SlotOpening, ...]
+    answer: str = ""  #: written from the question and T's keywords where the claim is answers, else empty
 
     def digest(self) -> bytes:
         return tagged_hash("openings", self.encode())
@@ -223,6 +225,19 @@ class Openings(Message):
     def returned(self) -> list[Returned]:
         """T, in the order of ``slots``."""
         return [Returned(slot.slot, slot.flag) for slot in self.slots]
+
+    def check_claim(self, policy: Policy) -> None:
+        """What the window's claim lets an answer hold (SPEC B.4.7).
+
+        Raises:
+            AttestationError: a written answer where documents are returned; of answers a keyword without its flag,
+            which
+                only its count could have taken from it.
+        """
+        if not policy.answers and self.answer:
+            raise AttestationError(f"a written answer came in a window of the claim {policy.claim}")
+        if policy.answers and not all(slot.flag for slot in self.slots):
+            raise AttestationError("a keyword came without its flag: whether it does must not depend on its count")
 
 
 def check_withheld(policy: Policy, openings: Openings) -> None:

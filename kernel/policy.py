@@ -24,7 +24,9 @@ from ragseal.kernel.ranked_class import RankedClass, check_scores
 
 MAX_DIMENSION = 4096
 EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window's epsilon is about, SPEC Claims
-CLAIMS = (EVERY_LIST, UNTIL_DELIVERED)
+ANSWERS = "answers"
+CLAIMS = (EVERY_LIST, UNTIL_DELIVERED, ANSWERS)
+NO_VOCABULARY = bytes(32)  #: of a claim without one
 LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
 OFF, RETURNED = "off", "returned"  #: what a window's guard decides from, SPEC M.10
 GUARDS = (OFF, RETURNED)
@@ -60,18 +62,18 @@ class Policy(Message):
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME,
+        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32,
     )  # fmt: skip
 
     class_name: str
     class_digest: bytes  #: of the class parameters and the circuit's sources
     table_digest: bytes  #: of the integer noise table
     dimension: int
-    claim: str  #: EVERY_LIST or UNTIL_DELIVERED
+    claim: str  #: EVERY_LIST, UNTIL_DELIVERED or ANSWERS
     hidden: int  #: j: the coin hides a slot with probability j / 2^COIN_BITS; 0 where the claim has no coin
-    lo: int  #: score window, 0 <= lo < hi, in units of y (127^2 is cosine 1)
-    hi: int
-    gain: int
+    lo: int  #: score window, 0 <= lo < hi, in units of y (127^2 is cosine 1); of the claim answers 0
+    hi: int  #: of the claim answers the count that a keyword is clipped to
+    gain: int  #: of the claim answers the steps of noise that one document counts for
     n_max: int  #: queries an account may ask in this window
     k_max: int  #: accounts a coalition may have
     delta: str  #: delta_policy
@@ -88,15 +90,20 @@ class Policy(Message):
     guard: str = OFF  #: OFF, or RETURNED: one text of an answer is withheld, SPEC M.10
     guard_rho: str = NO_RHO  #: significance at which the guard takes a best score for too near
     guard_formula: str = NO_FORMULA  #: PRECISE or PAPER
+    vocabulary: bytes = NO_VOCABULARY  #: root of the keywords' tree where the claim is answers (SPEC A.14)
+    words_max: int = 0  #: m: keywords that one document may give to an answer; 0 of another claim
+    participations: int = 0  #: B: answers of the period that one document may take part in; 0 of another claim
+    similarity: int = 0  #: the least score of a document that takes part, in units of y; 0 of another claim
 
     @property
     def width(self) -> int:
-        """gain * (hi - lo): the score window's width in units of w."""
+        """gain * (hi - lo): the score window's width in units of w, of the claim answers in steps without the "
+        "constant."""
         return self.gain * (self.hi - self.lo)
 
     def hmax(self, cls: AttestationClass) -> int:
-        """H as the statement has it: the width, or of a ranked class its whole steps."""
-        return cls.window_of(self.width)
+        """H as the statement has it: the width, or of a ranked class its whole steps; of answers one step more."""
+        return 1 + self.width if self.answers else cls.window_of(self.width)
 
     @property
     def coined(self) -> bool:
@@ -112,9 +119,29 @@ class Policy(Message):
         """How many texts are withheld of an answer with this many flagged slots: never more, never fewer, SPEC M.10."""
         return min(1, flagged) if self.guarded else 0
 
+    @property
+    def answers(self) -> bool:
+        """Whether records are about histograms of keywords, which no column gives, and not about documents' scores."""
+        return self.claim == ANSWERS
+
     def shift(self, cls: AttestationClass) -> int:
-        """Delta_b: the worst shift of one query, in table steps: ceil(width / 2^s), or H of a ranked class."""
-        return cls.shift_of(self.width)
+        """Delta_b: the worst shift of one query, in table steps: ceil(width / 2^s), or H of a ranked class.
+
+        Of answers: what one document adds to one count.
+        """
+        return self.gain if self.answers else cls.shift_of(self.width)
+
+    def factor(self, cls: AttestationClass) -> int:
+        """What w has of y: w_i = factor * y_i + offset (SPEC M.3, of answers A.14.2)."""
+        return self.gain << cls.step_bits if self.answers else self.gain
+
+    def offset(self, cls: AttestationClass) -> int:
+        """The constant of w.  Of answers one step, so that every keyword has the flag whatever its count is."""
+        return 1 << cls.step_bits if self.answers else -self.gain * self.lo
+
+    def read_from(self, text_root: bytes) -> bytes:
+        """The root under which the texts of flagged slots are opened: the index version's, or the vocabulary's."""
+        return self.vocabulary if self.answers else text_root
 
     def validate(self) -> None:
         delta = rational(self.delta, "delta")
@@ -178,8 +205,9 @@ class Policy(Message):
                 f"{self.hidden}: the nearest is hidden = {min(max(self.hidden, 1), most)}"
             )
         if not self.coined and self.hidden:
-            raise PolicyError(f"the claim {EVERY_LIST} has no coin: hidden must be 0, not {self.hidden}")
-        if not self.coined and not self.gate:
+            raise PolicyError(f"the claim {self.claim} has no coin: hidden must be 0, not {self.hidden}")
+        self._validate_answers()
+        if self.claim == EVERY_LIST and not self.gate:
             raise PolicyError(
                 f"epsilon of the claim {EVERY_LIST} is that of k_max accounts: the estimate must gate the verdict"
             )
@@ -198,6 +226,19 @@ class Policy(Message):
             raise PolicyError(f"guard_rho must lie strictly between 0 and 1, such as 1/20, not {self.guard_rho}")
         if self.guard_formula not in FORMULAS:
             raise PolicyError(f"the guard's formula is one of {listed(FORMULAS)}, not {self.guard_formula!r}")
+
+    def _validate_answers(self) -> None:
+        said = (self.vocabulary != NO_VOCABULARY, self.words_max > 0, self.participations > 0, self.similarity > 0)
+        if not self.answers and any(said):
+            raise PolicyError(f"a vocabulary and documents that take part are of the claim {ANSWERS}, not {self.claim}")
+        if self.answers and not all(said):
+            raise PolicyError(
+                f"the claim {ANSWERS} needs a vocabulary, and words_max, participations and similarity of at least 1"
+            )
+        if self.answers and self.lo:
+            raise PolicyError(f"counts of the claim {ANSWERS} begin at 0: lo must be 0, not {self.lo}")
+        if self.answers and self.guarded:
+            raise PolicyError(f"a window of the claim {ANSWERS} returns no document: it has no guard to withhold one")
 
 
 #: Why a guard that somebody may ask for does not exist.
@@ -239,6 +280,9 @@ def check_policy(
     noise.check_table(table)
     if policy.table_digest != table.digest():
         raise PolicyError(f"the policy's noise table is not the canonical {cls.law} table")
+    if policy.answers:
+        check_counts(policy, cls)
+        return
     limit = score_limit(policy.dimension)
     if policy.hi > limit:
         raise PolicyError(
@@ -254,6 +298,28 @@ def check_policy(
     missed = _misfit(policy, cls)
     if missed:
         raise PolicyError(f"gain {policy.gain} on [{policy.lo}, {policy.hi}] {missed}: {_way_out(policy, cls, others)}")
+
+
+def check_counts(policy: Policy, cls: AttestationClass) -> None:
+    """Counts of the claim answers fit their class, however many documents take part.
+
+    Raises:
+        PolicyError: the class is none that counts in whole steps, or the clipped counts overflow it.
+    """
+    if not isinstance(cls, RankedClass):
+        raise PolicyError(
+            f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-"
+        )
+    limit = score_limit(policy.dimension)
+    if policy.similarity > limit:
+        raise PolicyError(f"no document reaches similarity = {policy.similarity}: the largest score is {limit}")
+    try:
+        check_scores(cls, policy.hmax(cls), 0, policy.hmax(cls))  # the provider clips counts before it commits to them
+    except PolicyError as error:
+        raise PolicyError(
+            f"{policy.hi} documents of {policy.gain} steps overflow class {cls.name!r}, since {error}: use a smaller "
+            "gain or hi"
+        ) from None
 
 
 def _way_out(policy: Policy, cls: AttestationClass, others: Iterable[AttestationClass]) -> str:

@@ -10,6 +10,8 @@ from typing import ClassVar
 from ragseal.kernel import field
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.encoding import HASH, NAME, U32, U64, Codec, Fixed, Many, Message, Nested, Points
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
@@ -52,7 +54,11 @@ class ProofEntry(Message):
 
 @dataclass(frozen=True, slots=True)
 class SameEmbeddingOpening(Message):
-    """The opening that ties C_e and C_y of a batch's records over one version of one tenant's index."""
+    """The opening that ties C_e and C_y of a batch's records over one version of one tenant's index.
+
+    Where the claim is answers it opens their C_y over the score bases instead: which of the two the verifier asks for
+    is its policy's matter, never the message's.
+    """
 
     TAG: ClassVar[str] = "link-opening"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, Nested(Opening), U32)
@@ -86,14 +92,19 @@ def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_
     return [nonzero_element("alpha", *parts), nonzero_element("beta", *parts)]
 
 
-def shifted_scores(group: Group, c_y: Sequence[bytes], sum_y: bytes, policy: Policy) -> list[bytes]:
-    """C_w = gain * (C_y - lo * sum_i Y_i) of every C_y, the commitment to w that the pairing check adds to vk_x.
+def shifted_scores(
+    group: Group, c_y: Sequence[bytes], sum_y: bytes, policy: Policy, cls: AttestationClass
+) -> list[bytes]:
+    """C_w = factor * C_y + offset * sum_i Y_i of every C_y, the commitment to w that the pairing check adds to vk_x.
+
+    That is gain * (C_y - lo * sum_i Y_i), and of the claim answers 2^c (gain * C_y + sum_i Y_i): the step that gives
+    every keyword its flag is the verifier's, so no commitment can leave it out.
 
     Raises:
         ProofError: a result is the identity.
     """
-    shift = group.msm(sum_y, field.pack([-policy.gain * policy.lo]))
-    c_w = split_points(group.fold(b"".join(c_y) + shift * len(c_y), policy.gain))
+    shift = group.msm(sum_y, field.pack([policy.offset(cls) % R]))
+    c_w = split_points(group.fold(b"".join(c_y) + shift * len(c_y), policy.factor(cls)))
     if not all(map(any, c_w)):
         raise ProofError("C_w is the identity point")
     return c_w
@@ -183,11 +194,39 @@ def verify_link(
     verify_opening(group, "link", context, relations, len(columns) // POINT_BYTES + 2, proof, later)
 
 
-def total_blinder(policy: Policy, e: Sequence[int], column_blinders: Sequence[int], rho: int, rho_hint: int) -> int:
-    """The coefficient of B in all that is added to vk_x: gain * (sum_j e_j beta_j + rho) + rho'.
+def histogram_context(context: bytes, tenant: str, index_digest: bytes) -> bytes:
+    return tagged_hash("histogram", context, tenant.encode(), index_digest)
+
+
+def histogram_relations(scores: ScoreBases, items: Sequence[BatchItem]) -> tuple[Relation]:
+    """C_y over {Y_0..Y_(N-1), B} (SPEC B.7.8).  The witness is (count_0 .. count_(N-1), rho)."""
+    whole = ((0, scores.capacity + 1),)
+    return (Relation(scores.y + scores.b, whole, tuple(i.record.c_y for i in items)),)
+
+
+def verify_histograms(
+    group: Group,
+    scores: ScoreBases,
+    context: bytes,
+    items: Sequence[BatchItem],
+    proof: Opening,
+    later: Equations | None = None,
+) -> None:
+    """The opening of one index version's histograms in a batch; ProofError if it does not hold.
+
+    No column gives a histogram, so nothing else keeps components of C_y out that would change another input.
+    """
+    relations = histogram_relations(scores, items)
+    verify_opening(group, "histogram", context, relations, scores.capacity + 1, proof, later)
+
+
+def total_blinder(factor: int, e: Sequence[int], column_blinders: Sequence[int], rho: int, rho_hint: int) -> int:
+    """The coefficient of B in all that is added to vk_x: factor * (sum_j e_j beta_j + rho) + rho'.
+
+    ``factor``: the policy's, gain where scores come of columns; a histogram has no column and no e.
 
     ``rho_hint``: rho', what the commitments to hints have of B, that of a ranked class with beta
     (:func:`ragseal.kernel.hint_opening.scaled_blinder`).
     """
     inner = sum(a * b for a, b in zip(e, column_blinders, strict=True)) + rho
-    return (policy.gain * inner + rho_hint) % R
+    return (factor * inner + rho_hint) % R

@@ -13,9 +13,11 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.embedder import load_embedder
+from ragseal.generators import EXTRACTIVE, named_generator
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
+from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover import assembly, remote, service
 from ragseal.prover.account_commands import accounts
 from ragseal.prover.administration import operations
@@ -39,6 +41,7 @@ from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import Settings, State, create
+from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
@@ -128,6 +131,25 @@ def policy(directory: Path) -> None:
 
 @main.command()
 @STATE
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@JSON
+def vocabulary(directory: Path, file: Path, as_json: bool) -> None:
+    """Take in the keywords of answers from FILE, one a line, and print the root that a policy names.
+
+    They must come of public data: the vocabulary is everybody's, and no document of a tenant may have a say in it.
+    """
+    with State(directory) as state:
+        made = read_vocabulary(file, assembly.circuit_class(state.settings.class_name).N)
+        keep_vocabulary(state, made)
+    tell_result(
+        as_json,
+        {"vocabulary": made.root.hex(), "words": len(made.words), "slots": made.capacity},
+        f'{len(made.words)} keywords of {made.capacity} slots; in the policy: vocabulary = "{made.root.hex()}"',
+    )
+
+
+@main.command()
+@STATE
 @click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True,
     help="policy.toml; `ragseal-provider policy` prints one to start from.",
@@ -173,6 +195,9 @@ def commit(
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
               help="Answers leave at multiples of this many seconds, so that their time says little.")  # fmt: skip
+@click.option("--generator", default=EXTRACTIVE, show_default=True, metavar="NAME", help="What answers in words are "
+              'written by: "extractive", or chat:MODEL@URL, which is asked over the network.')  # fmt: skip
+@click.option("--generator-key", metavar="VARIABLE", help="The environment variable with that model's key.")
 @click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
               help="A beacon participant that has a place kept free, and its key in hexadecimal. "
               "Repeatable.")  # fmt: skip
@@ -209,6 +234,8 @@ def serve(
     beacon_wait: float,
     proofs: str,
     tick: float,
+    generator: str,
+    generator_key: str | None,
     observers: tuple[str, ...],
     witnesses: tuple[str, ...],
     witness_policy: Path | None,
@@ -252,6 +279,7 @@ def serve(
         sys.stdout.flush()
 
     with _running(directory) as provider:
+        provider.write_with(named_generator(generator, provider.backends.embedder, generator_key))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() as progress:

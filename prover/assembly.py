@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.accounting.answers import answers_of_one_account
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
 from ragseal.accounting.delivered import Delivered, largest_shift
 from ragseal.accounting.delivered_period import delivered_window
@@ -157,6 +158,8 @@ def advertised_epsilon(policy: Policy, cls: AttestationClass, accounts: int = AC
         PolicyError: the policy overflows its class or its noise gives no finite epsilon; says what would do.
     """
     check_policy(policy, cls, class_digest(cls), load_classes().values())  # first: less gain mends both
+    if policy.answers:
+        return _rounded(answers_of_one_account(policy, cls))
     if policy.coined:
         return _rounded(_delivered(policy, cls, accounts).epsilon)
     report = account_report(policy, cls)
@@ -248,6 +251,8 @@ def check_promises(policy: Policy, cls: AttestationClass, accounts: int = ACCOUN
     least = advertised_epsilon(policy, cls, accounts)
     if policy.coined:
         return _check_delivered(policy, cls, accounts, least)
+    if policy.answers:
+        return _check_answers(policy, least)
     if policy.k_max > 1:
         _require_finite(_report(policy, cls, policy.k_max), policy, cls, "the coalition's")
     declared = rational(policy.epsilon_account, "epsilon_account")
@@ -264,6 +269,14 @@ def check_promises(policy: Policy, cls: AttestationClass, accounts: int = ACCOUN
         raise PolicyError(
             f"epsilon_account = {policy.epsilon_account} is less than the noise gives: {float(least):.6g} for "
             f"{policy.n_max} queries; {listed(ways)}"
+        )
+
+
+def _check_answers(policy: Policy, least: Fraction) -> None:
+    if rational(policy.epsilon_account, "epsilon_account") < least:
+        raise PolicyError(
+            f"epsilon_account = {policy.epsilon_account} is less than {policy.n_max} answers give: {float(least):.6g}; "
+            f'advertise at least {float(least):.6g} (or "auto"), or use a smaller gain or n_max'
         )
 
 

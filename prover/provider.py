@@ -8,10 +8,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
+from ragseal.generators import ExtractiveGenerator, Generator
 from ragseal.kernel import field, signature
 from ragseal.kernel.beacon import AUDITOR, Seat
 from ragseal.kernel.bn254 import Group
@@ -46,6 +47,7 @@ from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
+from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
@@ -74,6 +76,11 @@ class Backends:
     estimate_keys: Sequence[BlockKeys] = ()
     thinning_keys: ThinningKeys | None = None  #: needed by windows whose claim has a coin
     documents: Callable[[], Embedder] | None = None  #: makes one of documents' own: texts of one embedder queue up
+    generator: Generator | None = None  #: of answers in words; None: sentences of the texts, chosen by the embedder
+
+    def writer(self) -> Generator:
+        """What answers in words are written by."""
+        return self.generator or ExtractiveGenerator(self.embedder)
 
 
 def refuse_rollback(state: State, ledger: Log) -> None:
@@ -126,6 +133,10 @@ class Provider:
         self.updates = Loaded(self._load_update, self._answering, KEPT_UPDATES)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
         self.enrolments = Loaded(self._load_enrolments, self._answering, KEPT_UPDATES)
+
+    def write_with(self, generator: Generator) -> None:
+        """Answers in words are written by this from now on; before anything is served."""
+        self.backends = replace(self.backends, generator=generator)
 
     def _in_force(self) -> frozenset[bytes]:
         """The newest window and the one that is open: what concerns them waits for no other's."""
@@ -230,6 +241,8 @@ class Provider:
             if known.manifest.window == window:
                 raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
         backends, seats = self.backends, self.seats(auditors)
+        if policy.answers:
+            stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
         first = None if new_coins else self.carried(policy, seats)
         if policy.coined and first is None:
             self._place_afresh(IndexShape(backends.keys.newest().cls.N, policy.dimension))

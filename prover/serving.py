@@ -82,6 +82,7 @@ class Serving:
             signing_key=state.key,
             draw=environment.draw,
             clock=environment.clock,
+            generator=backends.writer(),
         )
         self.attestation = Attestation(
             state,

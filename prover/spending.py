@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from ragseal.accounting.answers import Answering, answers_odometer, answers_period
 from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period, one_claim
 from ragseal.accounting.period import Spent, account_period, odometer
 from ragseal.accounting.rounding import upward
@@ -18,7 +19,7 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.policy import UNTIL_DELIVERED, Policy, rational
+from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED, Policy, rational
 from ragseal.prover.storage.window import Stage, Window
 
 Classes = Callable[[str], AttestationClass]  #: raises ConfigurationError where there is no such class
@@ -111,7 +112,9 @@ def spending(
         spent = period(known, start, classes)
         drawn = coined(known, policy.period_start, classes)
         one_claim([policy, *(one.policy for one in spent)])
-        if policy.claim == UNTIL_DELIVERED:
+        if policy.answers:
+            _answers(values, known, start, classes, following, accounts, delta)
+        elif policy.claim == UNTIL_DELIVERED:
             cls = classes(policy.class_name)
             queries = accounts * policy.n_max
             _delivered(values, drawn, None if following is None else Coined("", following, cls, queries, coins), delta)
@@ -139,6 +142,41 @@ def _every_list(
         values["k_max"] = after.k_max
 
 
+def _answers(
+    values: dict[str, Any],
+    windows: Sequence[Window],
+    start: int,
+    classes: Classes,
+    following: Policy | None,
+    accounts: int,
+    delta: Fraction,
+) -> None:
+    """Adds rows and epsilon under claim answers: of what was answered so far, and of all that may be asked next."""
+    spent = [
+        Answering(
+            one.manifest.window,
+            one.manifest.policy,
+            classes(one.manifest.policy.class_name),
+            one.manifest.accounts * max(one.manifest.policy.n_max, *one.counters.values(), 0),
+            len(one.records),
+        )
+        for one in windows
+        if _opened(one) and not (one.close is not None and one.close.time < start)
+    ]
+    if spent:
+        values["windows"] = [
+            {"window": row.window, "answers": row.answered, "epsilon": _value(row.epsilon)}
+            for row in answers_odometer(spent, delta)
+        ]
+    if following is not None:
+        most = accounts * following.n_max
+        after = answers_period([*spent, Answering("", following, classes(following.class_name), most, most)], delta)
+        values |= {
+            "epsilon": _value(after.plain.epsilon), "epsilon_filtered": _value(after.filtered.epsilon),
+            "answers": after.plain.answers, "participations": after.participations,
+        }  # fmt: skip
+
+
 def _delivered(values: dict[str, Any], drawn: Sequence[Coined], following: Coined | None, delta: Fraction) -> None:
     """Adds rows, epsilon, unseen and return under claim until-delivered."""
     if drawn:
@@ -163,6 +201,8 @@ def lines(values: dict[str, Any]) -> list[str]:
     """The same for people."""
     out = []
     rows = values.get("windows", [])
+    if values.get("claim") == ANSWERS:
+        return _lines_of_answers(values)
     delivered = values.get("claim") == UNTIL_DELIVERED
     if rows:
         last = rows[-1]
@@ -182,6 +222,26 @@ def lines(values: dict[str, Any]) -> list[str]:
         out.append(
             f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for "
             f"{values['coalition_queries']} queries of {values['k_max']} accounts; unused budget counts"
+        )
+    if "error" in values:
+        out.append(f"no epsilon follows for this budget period: {values['error']}")
+    return out
+
+
+def _lines_of_answers(values: dict[str, Any]) -> list[str]:
+    out = []
+    rows = values.get("windows", [])
+    if rows:
+        out.append(
+            f"budget period since {values['period_start']}: {rows[-1]['answers']} answers and epsilon "
+            f"{_number(rows[-1]['epsilon'])} are spent, up to window {rows[-1]['window']}"
+        )
+    if "epsilon" in values:
+        out.append(
+            f"if every account asks all it may in this window, an auditor will certify epsilon "
+            f"{_number(values['epsilon'])} for all {values['answers']} answers, and print "
+            f"{_number(values['epsilon_filtered'])} beside it, by this provider's word that a document takes part in "
+            f"at most {values['participations']}"
         )
     if "error" in values:
         out.append(f"no epsilon follows for this budget period: {values['error']}")

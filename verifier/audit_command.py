@@ -274,13 +274,21 @@ def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: PeriodBu
             say(f"     {one.window}: {one.verdict}")
     if budget.delivered is not None:
         say(guess.sentence_of_delivered(budget.delivered.unseen))
+    elif budget.answers is not None:
+        say(guess.sentence_of_answers(budget.epsilon, budget.answers.filtered.epsilon, budget.delta))
     else:
         say(guess.sentence(budget.epsilon, budget.epsilon_account, budget.delta, budget.k_max))
 
 
 def _accounting(budget: PeriodBudget) -> str:
     windows = f"{len(budget.windows)} windows of the period"
-    promise = budget.delivered
+    promise, told = budget.delivered, budget.answers
+    if told is not None:
+        return (
+            f"accountant: {told.plain.accountant}; all {told.plain.answers} answers of {windows}, to any accounts. By "
+            f"the provider's word that a document takes part in at most {told.participations} of them: epsilon "
+            f"{upward(told.filtered.epsilon)} ({told.filtered.accountant})"
+        )
     if promise is None:
         accountant = budget.report.accountant if budget.report is not None else "none"
         return f"accountant: {accountant}; {budget.queries} queries of {budget.k_max} accounts in {windows}"

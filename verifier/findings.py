@@ -286,7 +286,7 @@ class Findings(Checklist):
     def _budget(
         self, log: LogView, window: Window, accounted: Accounted, alone: float, tallies: Sequence[Tally], say: Recorder
     ) -> None:
-        budget = make_budget(window, self.auditor, accounted, alone, tallies, say)
+        budget = make_budget(log, window, self.auditor, accounted, alone, tallies, say)
         neighbours = self._beside(log, window.digest, budget)
         say(**{f"window {one.window}": one.verdict for one in neighbours})
         self.result.budget, self.result.neighbours = budget, neighbours

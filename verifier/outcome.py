@@ -177,6 +177,12 @@ class Verdict:
             about += f" document={self.budget.slots}-slots"
         if self.window is not None and (policy := self.window.manifest.policy).guarded:
             about += f" guard={policy.guard}:{policy.guard_formula}:{policy.guard_rho}"
+        told = self.budget.answers
+        if told is not None:
+            about += (
+                f" coalition=any answers={told.plain.answers} epsilon_filtered={upward(told.filtered.epsilon)} "
+                f"participations={told.participations} filter=provider histograms=provider"
+            )
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
             f"keys={self.keys[:SHORT]} records={self.records}"

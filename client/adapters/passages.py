@@ -45,7 +45,15 @@ def passages(result: Result) -> list[Passage]:
 
     Under ``ragseal`` stand window and number of the record, by which ``ragseal-client receipts list`` finds its
     receipt, and whether its embedding was checked.
+
+    Raises:
+        ConfigurationError: the window gives answers in words, which have no documents to hand on.
     """
+    if result.answer is not None:
+        raise ConfigurationError(
+            "this window gives answers in words and no documents: ask it with `Client.ask`, or wait for a window of "
+            "documents"
+        )
     request = result.record.signed.request
     place = {"window": request.window, "seq": result.record.seq, "checked": result.checked}
     return [

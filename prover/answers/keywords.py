@@ -43,9 +43,12 @@ STOP_WORDS: frozenset[str] = frozenset(_STOP_WORDS.split())
 
 
 def keywords_of(
-    text: str, stop_words: Container[str] = STOP_WORDS, vocabulary: Container[str] | None = None
+    text: str,
+    stop_words: Container[str] = STOP_WORDS,
+    vocabulary: Container[str] | None = None,
+    most: int = MAX_KEYWORDS,
 ) -> frozenset[str]:
-    """The keywords of one text, at most MAX_KEYWORDS.
+    """The keywords of one text: those that come first, ``most`` of them.
 
     Letters and digits in Unicode's compatibility form, case folded; a word may hold apostrophes, a number points and
     commas; a possessive 's is left out.
@@ -61,7 +64,7 @@ def keywords_of(
         if len(word) > MAX_CHARACTERS or word in stop_words or (vocabulary is not None and word not in vocabulary):
             continue
         found[word] = None
-        if len(found) == MAX_KEYWORDS:
+        if len(found) >= most:
             break
     return frozenset(found)
 

@@ -22,13 +22,17 @@ from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import noise_key
 from ragseal.embedder import Embedder
 from ragseal.embedder.declared import DeclaredModel
+from ragseal.generators import Generator
+from ragseal.generators.interface import MAX_QUESTION
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import fixedpoint, signature
-from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
+from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, ConfigurationError
 from ragseal.kernel.versions import ANSWERING
+from ragseal.prover.answers.attested import histogram, near_documents, written
+from ragseal.prover.answers.final import zero_shot
 from ragseal.prover.attestation.admission import Admission, check_version, spent
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.group_commit import Batches
@@ -38,6 +42,7 @@ from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fi
 from ragseal.prover.attestation.retrieval import (
     QUERY_KEY,
     QuerySecrets,
+    answer_counts,
     answer_query,
     decode_embedding,
     query_key,
@@ -50,9 +55,11 @@ from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
+from ragseal.prover.storage.participations import Participations, allowed
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, update_key
+from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.tokenbucket import TokenBuckets
@@ -75,6 +82,7 @@ class AnsweringContext:
     signing_key: Ed25519PrivateKey
     draw: Draw
     clock: Callable[[], float]  #: seconds since 1970
+    generator: Generator | None = None  #: of answers in words; windows of the claim answers need one
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +138,7 @@ class Attestation:
         self._on_record = on_record
         self._tick = tick
         self._pending = PendingTable()
+        self._participations = Participations(state, tools.draw)
         self._admission = Admission(journal.history, self._pending, tools.clock)
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
         self._running: set[asyncio.Task[Answered]] = set()
@@ -371,6 +380,7 @@ class Attestation:
         """One transaction, and so one sync, for all that could be computed."""
         outcomes: list[QuerySecrets | Exception] = []
         rows: list[tuple[bytes, str, int, bytes, bytes]] = []
+        charges: list[tuple[bytes, tuple[bytes, ...]]] = []  # documents that take part, by manifest, in this batch
         for job in jobs:
             place = query_key(job.window.digest, job.message)
             try:
@@ -378,7 +388,11 @@ class Attestation:
                 if stored is not None:  # stopped between here and the record: same bytes again
                     outcomes.append(QuerySecrets.decode(stored[0]))
                     continue
-                kept = self._compute(job)
+                if job.window.manifest.policy.answers:
+                    kept, documents = self._compute_answer(job, charges)
+                    charges.append((job.window.digest, documents))
+                else:
+                    kept = self._compute(job)
             except Exception as error:  # it is this request's alone
                 outcomes.append(error)
                 continue
@@ -387,7 +401,53 @@ class Attestation:
         if rows:
             with self._state.transaction() as db:
                 db.executemany("INSERT INTO queries VALUES (?, ?, ?, ?, ?)", rows)
+                for manifest, documents in charges:
+                    self._participations.charge(db, manifest, documents)
         return outcomes
+
+    def _compute_answer(
+        self, job: _Job, charges: list[tuple[bytes, tuple[bytes, ...]]]
+    ) -> tuple[QuerySecrets, tuple[bytes, ...]]:
+        """Of a window of the claim answers: the histogram's secrets, and which documents took part.
+
+        Args:
+            charges: of the answers of this batch, which no transaction holds yet.
+        """
+        window, secrets, tools, policy = job.window, job.secrets, self._tools, job.window.manifest.policy
+        generator = tools.generator
+        if window.beacon is None or generator is None:
+            raise ConfigurationError("this provider has no generator of answers, or the window is not open")
+        question = Prepare.decode(job.pending.request).query
+        without = zero_shot(generator, question[:MAX_QUESTION])  # first: it fails, if at all, whatever the index holds
+        words = stored_vocabulary(self._state, policy.vocabulary, len(job.version.matrix))
+        begins = policy.period_start - policy.period_start % COARSE_TIME
+        period = [
+            one.digest
+            for one in self._journal.history.windows.values()
+            if one.close is None or one.close.time >= begins or one.digest == window.digest
+        ]
+        counts = self._participations.counted(period)
+        for _, documents in charges:
+            counts.update(documents)
+        tenant = job.version.tenant
+        part = [
+            (self._participations.document(tenant, one.name), one.text)
+            for one in near_documents(job.version, decode_embedding(job.pending.embedding), policy.similarity)
+        ]
+        part = [(name, text) for name, text in part if allowed(counts, name, policy.participations)]
+        kept = answer_counts(
+            tools.engine,
+            tools.group,
+            tools.key_of(window.manifest.key_digest),
+            policy,
+            noise_key(secrets.limbs, window.beacon, job.message.request.ctx()),
+            job.pending.embedding,
+            job.pending.blinder,
+            histogram(generator, words, policy, question, [text for _, text in part]),
+            tools.draw,
+        )
+        text = written(generator, words, question, kept.returned, without)
+        return replace(kept, answer=text), tuple(name for name, _ in part)
 
     def _compute(self, job: _Job) -> QuerySecrets:
         window, secrets, request, tools = job.window, job.secrets, job.message.request, self._tools

@@ -27,6 +27,7 @@ from ragseal.prover.commitment.index import Version
 from ragseal.prover.storage.journal import Entry
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
 
@@ -61,15 +62,18 @@ class Answers:
         """The answer for a record that is in the ledger as ``entry``, from the ``version`` that it names.
 
         Texts of flagged slots only: a slot without the flag is returned by its noise, and there is nothing to read.
-        Not of the one that the window's guard withholds.
+        Not of the one that the window's guard withholds.  Where the claim is answers a slot's text is its keyword, and
+        no document's.
         """
         request = record.signed.request
+        policy = secrets.signed.manifest.policy
+        words = stored_vocabulary(self._state, policy.vocabulary, len(version.matrix)) if policy.answers else None
+        read = version.open_text if words is None else words.open_text
         readable = {one.slot for one in kept.returned if one.flag} - set(kept.withheld)
         opened = [
-            SlotOpening(one.slot, one.flag, (version.open_text(one.slot),) if one.slot in readable else ())
-            for one in kept.returned
+            SlotOpening(one.slot, one.flag, (read(one.slot),) if one.slot in readable else ()) for one in kept.returned
         ]
-        openings = Openings(kept.t_salt, tuple(opened))
+        openings = Openings(kept.t_salt, tuple(opened), kept.answer)
         sealed = seal_openings(record, openings, secrets.blinding)
         body = ReceiptBody(
             request_digest=request.digest(),

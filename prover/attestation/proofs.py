@@ -16,6 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ragseal.backends.mechanism import Engine
 from ragseal.groth16.assignments import assignment_of
 from ragseal.groth16.keys import KeyView
@@ -29,7 +31,14 @@ from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_op
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.kept_deliveries import KeptDeliveries, proofs_ask
-from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, shifted_scores
+from ragseal.prover.attestation.retrieval import (
+    COUNT,
+    QUERY_KEY,
+    QuerySecrets,
+    decode_embedding,
+    query_key,
+    record_scores,
+)
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
@@ -203,18 +212,19 @@ class Proofs:
 
     def _hints(self, window: Window, case: _Case) -> bytes:
         policy = window.manifest.policy
-        w = shifted_scores(case.version, decode_embedding(case.kept.embedding), policy)
+        w = record_scores(policy, self._key(window).cls, case.version, case.kept)
         return self._engine.hints(case.key, w, case.statement.hmax)
 
     def _key(self, window: Window) -> KeyView:
         return self._key_of(window.manifest.key_digest)
 
     def _c_w(self, window: Window, record: Record) -> bytes:
-        return proofs.shifted_scores(self._group, [record.c_y], self._key(window).sum_y, window.manifest.policy)[0]
+        key, policy = self._key(window), window.manifest.policy
+        return proofs.shifted_scores(self._group, [record.c_y], key.sum_y, policy, key.cls)[0]
 
     def _make(self, window: Window, secrets: WindowSecrets, case: _Case) -> ProofEntry:
         policy, kept, key = window.manifest.policy, case.kept, self._key(window)
-        e = decode_embedding(kept.embedding)
+        e, columns = ([], ()) if policy.answers else (decode_embedding(kept.embedding), case.version.in_force.blinders)
         try:
             packed = self._hints(window, case)
         except (AttestationError, UnprovableError) as error:
@@ -227,10 +237,10 @@ class Proofs:
         proof = self._backend_of(key.digest).prove(
             assignment_of(key.cls)(
                 clear=clear,
-                w=tuple(int(x) for x in shifted_scores(case.version, e, policy)),
+                w=tuple(int(x) for x in record_scores(policy, key.cls, case.version, kept)),
                 h=packed,
                 blind=proofs.total_blinder(
-                    policy, e, case.version.in_force.blinders, kept.rho, scaled_blinder(blinders, beta)
+                    policy.factor(key.cls), e, columns, kept.rho, scaled_blinder(blinders, beta)
                 ),
                 seed=secrets.limbs,
                 t_salt=kept.t_salt,
@@ -296,8 +306,9 @@ class Proofs:
             )
         context = proofs.batch_context(window.manifest.key_digest, manifest, items)
         versions = {item.version: case.version for item, case in zip(items, cases, strict=True)}
+        opens = self._open_histograms if window.manifest.policy.answers else self._open_link
         links = tuple(
-            SameEmbeddingOpening(tenant, self._open_link(window, version, context, items, cases, wanted_still), number)
+            SameEmbeddingOpening(tenant, opens(window, version, context, items, cases, wanted_still), number)
             for (tenant, number), version in sorted(versions.items(), key=lambda one: one[0])
         )
         opening = self._open_hints(window, context, items, cases, wanted_still)
@@ -366,6 +377,38 @@ class Proofs:
                 packed_scalars(self._draw, dimension + 2),
             )
             proofs.verify_link(self._group, generators, columns, b, here, own, opening)
+        return opening
+
+    def _open_histograms(
+        self,
+        window: Window,
+        version: Version,
+        context: bytes,
+        items: Sequence[BatchItem],
+        cases: Sequence[_Case],
+        wanted_still: Callable[[], None],
+    ) -> Opening:
+        mine = version.tenant, version.number
+        chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.version == mine]
+        own = [item for item, _ in chosen]
+        here = proofs.histogram_context(context, version.tenant, version.digest)
+        weights = powers(batching_challenge("histogram", here), len(own))
+        scores = self._key(window).scores
+        vectors = []
+        for _, case in chosen:
+            wanted_still()
+            vectors.append(field.pack([*map(int, np.frombuffer(case.kept.counts, dtype=COUNT)), case.kept.rho]))
+        with self._turns:
+            wanted_still()
+            opening = prove_opening(
+                self._group,
+                "histogram",
+                here,
+                proofs.histogram_relations(scores, own),
+                self._group.combine(vectors, weights),
+                packed_scalars(self._draw, scores.capacity + 1),
+            )
+            proofs.verify_histograms(self._group, scores, here, own, opening)
         return opening
 
     # --- the worker ---

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,14 +19,20 @@ from ragseal.backends.poseidon import places_commitment
 from ragseal.backends.scores import commit_scores
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation
+from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import SignedRequest
-from ragseal.kernel.bn254 import Group
-from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message
+from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message, Text
+from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.statement import Returned, unpacked
 from ragseal.prover.attestation.guard import guard_of, withheld
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.randomness import Draw, scalar
+
+MAX_COUNTS = 1 << 18  #: bytes of a histogram
+COUNT = np.dtype(">u2")
 
 
 def encode_embedding(e: Sequence[int] | npt.NDArray[np.int8]) -> bytes:
@@ -53,7 +59,7 @@ class QuerySecrets(Message):
     TAG: ClassVar[str] = "query-secrets"
     CODECS: ClassVar[Sequence[Codec]] = (
         Blob(MAX_DIMENSION), ELEMENT, ELEMENT, ELEMENT, ELEMENT, Many(U32, attestation.MAX_K), POINT, ELEMENT,
-        Many(U32, 1),
+        Many(U32, 1), Blob(MAX_COUNTS), Text(attestation.MAX_ANSWER_BYTES),
     )  # fmt: skip
 
     embedding: bytes
@@ -65,6 +71,8 @@ class QuerySecrets(Message):
     c_y: bytes
     t_commit: int
     withheld: tuple[int, ...] = ()  #: the slot whose text the guard keeps back, SPEC M.10: decided once, as T is
+    counts: bytes = b""  #: the histogram where the claim is answers: a clipped count of each slot, 2 bytes
+    answer: str = ""  #: the text that goes with T's keywords, where the claim is answers
 
     def __repr__(self) -> str:
         return "QuerySecrets(...)"
@@ -115,4 +123,69 @@ def answer_query(
         c_y=commit_scores(group, version.in_force.points, key.scores, e, rho),
         t_commit=places_commitment(key.cls, t_salt, returned),
         withheld=withheld(near, key.cls.N, guard_of(policy)),
+    )
+
+
+def record_scores(policy: Policy, cls: AttestationClass, version: Version, kept: QuerySecrets) -> Scores:
+    """w of a record: of its embedding and the version's columns, or of the histogram that was kept for it.
+
+    Raises:
+        AttestationError: as :func:`count_scores`.
+    """
+    if policy.answers:
+        return count_scores(policy, cls, kept)
+    return shifted_scores(version, decode_embedding(kept.embedding), policy)
+
+
+def count_scores(policy: Policy, cls: AttestationClass, kept: QuerySecrets) -> Scores:
+    """w_i = 2^c (gain count_i + 1).
+
+    Raises:
+        AttestationError: a histogram of another number of counts than the class has slots.
+    """
+    counts = np.frombuffer(kept.counts, dtype=COUNT)
+    if len(counts) != cls.N:
+        raise AttestationError("the histogram kept for this record is of another class: restore state.db")
+    return policy.factor(cls) * counts.astype(np.int64) + policy.offset(cls)
+
+
+def histogram_commitment(group: Group, key: KeyView, counts: bytes, rho: int) -> bytes:
+    """C_y = sum_i count_i Y_i + rho B."""
+    values = np.frombuffer(counts, dtype=COUNT)
+    filled = np.flatnonzero(values).tolist()
+    points = b"".join(key.scores.y[POINT_BYTES * i : POINT_BYTES * (i + 1)] for i in filled)
+    return group.msm(points + key.scores.b, scalars.pack([*(int(values[i]) for i in filled), rho]))
+
+
+def record_commitment(group: Group, key: KeyView, version: Version, policy: Policy, kept: QuerySecrets) -> bytes:
+    """C_y of a record, from what was kept for it."""
+    if policy.answers:
+        return histogram_commitment(group, key, kept.counts, kept.rho)
+    return commit_scores(group, version.in_force.points, key.scores, decode_embedding(kept.embedding), kept.rho)
+
+
+def answer_counts(
+    engine: Engine,
+    group: Group,
+    key: KeyView,
+    policy: Policy,
+    key_of_noise: int,
+    embedding: bytes,
+    blinder: int,
+    counts: bytes,
+    draw: Draw,
+) -> QuerySecrets:
+    """As :func:`answer_query`, of a histogram; the answer's text is not written yet.
+
+    Raises:
+        UnprovableError: as there.
+    """
+    rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts)
+    returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls))
+    return replace(
+        draft,
+        places=tuple(one.packed for one in returned),
+        c_y=histogram_commitment(group, key, counts, rho),
+        t_commit=places_commitment(key.cls, t_salt, returned),
     )

@@ -19,7 +19,7 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import COIN_BITS, SCORE_UNIT
 from ragseal.kernel.policy import Policy, rational
 from ragseal.prover.planning.budgets import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
-from ragseal.prover.planning.chance import at
+from ragseal.prover.planning.chance import at, comes_back
 
 ASK_ABOVE = (
     20  #: epsilon over the period, under either claim: from there on a guess is wrong less than once in 400 million
@@ -40,6 +40,18 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
     """
     delta = float(rational(policy.delta, "delta"))
     account, epsilon = float(Fraction(policy.epsilon_account)), _epsilon(spent)
+    if policy.answers:
+        return {
+            "claim": policy.claim,
+            "epsilon": epsilon if math.isfinite(epsilon) else "inf",
+            "epsilon_filtered": spent.get("epsilon_filtered"),
+            "epsilon_account": policy.epsilon_account,
+            "keyword_comes_back": [
+                {"documents": n, "share": comes_back(cls, policy.factor(cls) * n)}
+                for n in (policy.hi, -(-policy.hi // 2))
+            ],
+            "attacker_guess": {"account": best_guess(account, delta), "coalition": best_guess(epsilon, delta)},
+        }
     middle = (policy.lo + policy.hi) // 2
     found: dict[str, Any] = {
         "claim": policy.claim,
@@ -61,6 +73,8 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
 
 def lines(values: Mapping[str, Any], policy: Policy, cls: AttestationClass) -> list[str]:
     """The same for people."""
+    if policy.answers:
+        return _lines_of_answers(values, policy)
     hi, middle = values["comes_back"]
     comes = (
         f"a document at cosine {hi['cosine']:.3g} or above comes back in {hi['share']:.0%} of all queries, one at "
@@ -83,6 +97,22 @@ def lines(values: Mapping[str, Any], policy: Policy, cls: AttestationClass) -> l
         f"from even odds an attacker guesses right, whether a slot is one thing or another, in up to "
         f"{per_cent(guess['account'])} of all cases with one account (epsilon {upward(account)} advertised at delta "
         f"{policy.delta}), in up to {per_cent(guess['coalition'])} with {policy.k_max} that work together",
+    ]
+
+
+def _lines_of_answers(values: Mapping[str, Any], policy: Policy) -> list[str]:
+    """The same for people, of the claim answers."""
+    most, half = values["keyword_comes_back"]
+    guess = values["attacker_guess"]
+    return [
+        f"a keyword of {most['documents']} or more documents is in {most['share']:.0%} of all answers, one of "
+        f"{half['documents']} in {half['share']:.0%}, where no other keyword has a count",
+        f"a document takes part where its cosine is {policy.similarity / SCORE_UNIT**2:.3g} or more, in at most "
+        f"{policy.participations} answers of the period, with at most {policy.words_max} keywords each: nobody can "
+        "check that, and the verdict says so",
+        f"from even odds an attacker guesses right, whether a document is there, in up to {per_cent(guess['account'])} "
+        f"of all cases with one account (epsilon {upward(float(Fraction(policy.epsilon_account)))} advertised), in up "
+        f"to {per_cent(guess['coalition'])} with all answers that the window allows",
     ]
 
 

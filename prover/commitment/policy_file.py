@@ -22,7 +22,7 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import NO_FORMULA, NO_RHO, OFF, PRECISE, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, UNTIL_DELIVERED, Policy
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
@@ -33,7 +33,7 @@ LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but 
 #: What a policy must say, why, and what to write if in doubt.
 _REQUIRED = {
     "class": "the circuit class: capacity, K and noise law",
-    "claim": 'what epsilon is about: claim = "until-delivered" for any number of accounts, or "every-list"',
+    "claim": 'what epsilon is about: claim = "until-delivered" for any number of accounts, "every-list", or "answers"',
     "lo": "the lower end of the score window, such as lo = 0.3",
     "hi": "the upper end of the score window, such as hi = 0.7",
     "gain": "signal against the noise; `ragseal-provider plan` finds one, `ragseal-provider policy` prints one",
@@ -58,6 +58,10 @@ _DEFAULTS: dict[str, Any] = {
     "guard": OFF,
     "guard_rho": None,
     "guard_formula": None,
+    "vocabulary": "",
+    "words_max": 0,
+    "participations": 0,
+    "similarity": 0,
 }
 
 TEMPLATE = """\
@@ -179,6 +183,10 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         closes=closes,
         version_every=_length(v, "version_every"),
         **_guard(v),
+        vocabulary=_vocabulary(v),
+        words_max=_whole(v, "words_max"),
+        participations=_whole(v, "participations"),
+        similarity=_cosine(v, "similarity"),
     )
     draft.validate()
     if not auto:
@@ -202,6 +210,22 @@ def _no_coin(values: dict[str, Any]) -> int:
     if values["unseen"] is not None:
         raise PolicyError(f"policy: unseen is of the claim {UNTIL_DELIVERED}: leave it out, or name that claim")
     return 0
+
+
+def _vocabulary(values: dict[str, Any]) -> bytes:
+    """The root that `ragseal-provider vocabulary` printed."""
+    named = values["vocabulary"]
+    if named == "":
+        return NO_VOCABULARY
+    try:
+        root = bytes.fromhex(named)
+    except (TypeError, ValueError):
+        root = b""
+    if len(root) != len(NO_VOCABULARY):
+        raise PolicyError(
+            f"policy: vocabulary is the root that `ragseal-provider vocabulary` printed, 64 digits, not {named!r}"
+        )
+    return root
 
 
 def _gate(values: dict[str, Any]) -> bool:

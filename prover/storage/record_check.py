@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import noise_key, places_commitment
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation, proofs, signature
+from ragseal.kernel import proofs, signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import embedding_commitment
@@ -24,7 +24,7 @@ from ragseal.kernel.proofs import ProofEntry, Statement
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.prover.attestation.answers import Answers, secrets_of_record
-from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding, shifted_scores
+from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding, record_commitment, record_scores
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.storage.journal import Journal, read_page
@@ -42,6 +42,15 @@ _C_Y, _T_COMMIT, _TAIL = 64, 32, 64 + 32 + 8 + 1
 def request_digest(entry: bytes) -> bytes:
     """Of an encoded record: the digest under which its request's secrets are kept (``query_key``)."""
     return hashlib.sha256(entry[_HEAD:-_TAIL]).digest()
+
+
+def kept_commitments(secrets: bytes) -> bytes:
+    """C_y and the commitment to T that a row of secrets is of; nothing where it is damaged."""
+    try:
+        kept = QuerySecrets.decode(secrets)
+    except AuditError:
+        return b""
+    return kept.c_y + kept.t_commit.to_bytes(_T_COMMIT, "big")
 
 
 def commitments(entry: bytes) -> bytes:
@@ -92,7 +101,7 @@ class RecordCheck:
             where = f"record {seq} of window {manifest.window!r} (ledger entry {index})"
             if found is None:
                 yield f"{where}: its secrets are missing, so it can be neither answered again nor proven"
-            elif found[:2] != owners[seq] or not found[2].endswith(commitments(entry)):
+            elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry):
                 yield f"{where}: the secrets kept for it belong to another record"
             progress(1)
         query = "SELECT seq FROM proofs WHERE manifest = ? AND seq >= ?"
@@ -128,14 +137,18 @@ class RecordCheck:
         version, e = means.version_of(window, account.tenant, request.index_digest), decode_embedding(kept.embedding)
         if embedding_commitment(group, embedding_generators(group, len(e)), e, kept.blinder) != request.c_e:
             raise ProofError("C_e does not open to the embedding kept for it")
-        if attestation.score_commitment(group, version.in_force.points, means.key.scores, e, kept.rho) != record.c_y:
-            raise ProofError("C_y does not open to the embedding and blinder kept for it")
+        policy = window.manifest.policy
+        if record_commitment(group, means.key, version, policy, kept) != record.c_y:
+            raise ProofError("C_y does not open to the scores and blinder kept for it")
         if places_commitment(means.key.cls, kept.t_salt, kept.returned) != record.t_commit:
             raise ProofError("the commitment to T does not open to the slots kept for it")
         if window.beacon is None:
             raise ProofError("its window was never opened")
-        policy, key = window.manifest.policy, noise_key(secrets.limbs, window.beacon, request.ctx())
-        if means.engine.answer(key, shifted_scores(version, e, policy), policy.hmax(means.key.cls)) != kept.returned:
+        key, w = (
+            noise_key(secrets.limbs, window.beacon, request.ctx()),
+            record_scores(policy, means.key.cls, version, kept),
+        )
+        if means.engine.answer(key, w, policy.hmax(means.key.cls)) != kept.returned:
             raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 
     def _check_answer(self, answers: Answers, secrets: WindowSecrets, means: CheckContext, record: Record) -> None:
@@ -163,6 +176,6 @@ class RecordCheck:
         statement = Statement(
             manifest.c_seed, window.beacon, record.signed.request.ctx(), manifest.policy.hmax(key.cls), record.t_commit
         )
-        (c_w,) = proofs.shifted_scores(means.group, [record.c_y], key.sum_y, manifest.policy)
+        (c_w,) = proofs.shifted_scores(means.group, [record.c_y], key.sum_y, manifest.policy, key.cls)
         both = proofs.challenges(key.digest, entry.record_digest, statement, c_w, entry.c_h)
         key.verify((*statement.clear(), *both), c_w, entry.c_h, entry.proof)

@@ -39,7 +39,7 @@ SCRUB_ROOM = 2  #: a larger one takes so many times its size of disk meanwhile: 
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -80,6 +80,10 @@ CREATE TABLE IF NOT EXISTS thinnings (
 CREATE TABLE IF NOT EXISTS queries (
     manifest BLOB NOT NULL, account TEXT NOT NULL, ctr INTEGER NOT NULL, request BLOB NOT NULL, secrets BLOB NOT NULL,
     PRIMARY KEY (manifest, account, ctr, request));
+CREATE TABLE IF NOT EXISTS vocabularies (
+    root BLOB PRIMARY KEY, words BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS participations (
+    manifest BLOB NOT NULL, document BLOB NOT NULL, answers INTEGER NOT NULL, PRIMARY KEY (manifest, document));
 CREATE TABLE IF NOT EXISTS prepared (
     prepare BLOB PRIMARY KEY, manifest BLOB NOT NULL, embedding BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS proofs (

@@ -50,6 +50,7 @@ from ragseal.verifier import findings, verification
 from ragseal.verifier import verdicts as kept_verdicts
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
+    answers,
     beacon,
     coins,
     delivered,
@@ -76,6 +77,7 @@ from tests.simulator import World, account
 
 HINTS = Check(batches, "verify_hints")
 LINK = Check(batches, "verify_link")
+HISTOGRAMS = Check(batches, "verify_histograms")
 _check_batch = proofs.check_batch
 _advance = folding.advance
 
@@ -140,6 +142,12 @@ CLIENT_TO_THE_OPENING = Guard(client_witnesses.Witnesses, "check", "a quorum of 
 AUDIT_TO_THE_CLOSE = Guard(witnesses, "check_witnessed", "the window ends with entry")
 ONE_HISTORY_OF_AN_ACCOUNT = Check(history, "verify_consistency")
 OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries before")
+
+# --- windows of the claim answers ------------------------------------------------------------------------------------
+
+CLAIM_OF_OPENINGS = Check(attestation.Openings, "check_claim")
+READ_FROM = Check(Policy, "read_from", lambda self, root: root)
+ANSWERS_ALONE = Guard(answers, "_account", "make a claim other than")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 
@@ -357,6 +365,10 @@ ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_tex
 
 CHECKS: dict[str, Removable] = {
     **ceremony_checks.CEREMONY_CHECKS,
+    "answers: a histogram opens over the score bases": HISTOGRAMS,
+    "answers: what the claim lets an answer hold": CLAIM_OF_OPENINGS,
+    "answers: keywords are the vocabulary's": READ_FROM,
+    "answers: no documents in the period": ANSWERS_ALONE,
     "verdict in the ledger: of the manifest's auditor": VERDICT_AUDITOR,
     "verdict in the ledger: signed": VERDICT_SIGNED,
     "verdict in the ledger: about this log": VERDICT_LOG,

@@ -245,7 +245,7 @@ class AttackWorld(simulator.World):
         stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax(cls), 0)
         proven, seed = plan.proven(stated, e), plan.seed or self.seed
         noise_of = noise_key(seed, proven.beacon, proven.ctx)
-        blind = proofs.total_blinder(policy_, scored, used.blinders, rho, rho_hint)
+        blind = proofs.total_blinder(policy_.gain, scored, used.blinders, rho, rho_hint)
         draft, bounds = None, ()
         if plan.forge_ranked is not None:
             forged = self._ranked_draft(proven, w)

@@ -163,14 +163,18 @@ const rules = {
   "verdict-entry": (f) => verdict(f[6], f[7]),
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
-    const [chunks, start, opens, closes, every, guard, rho, formula] = f.slice(17);
+    const [chunks, start, opens, closes, every, guard, rho, formula, vocabulary, words, participations, similarity] =
+      f.slice(17);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
     if (rational(epsilon)[0] <= 0n) refuse("epsilon");
     const coin = BigInt(hidden);
     if (claim === "until-delivered") {
       if (coin < 1n || coin > 255n) refuse("coin");
-    } else if (claim !== "every-list" || coin !== 0n || !gate) refuse("claim");
+    } else if (coin !== 0n || !(claim === "answers" || (claim === "every-list" && gate))) refuse("claim");
+    const said = [!/^0*$/u.test(vocabulary), ...[words, participations, similarity].map((value) => BigInt(value) > 0n)];
+    if (said.some((one) => one !== (claim === "answers"))) refuse("vocabulary");
+    if (claim === "answers" && BigInt(lo) !== 0n) refuse("counts begin at 0");
     if (!within(rational(theta), true)) refuse("theta");
     if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
     if ([gain, nMax, kMax, tau, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
@@ -253,7 +257,7 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64, u32, name, plain(64), name,
+    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],
@@ -299,7 +303,7 @@ const MESSAGES = {
   "slot-text": [characters(1, 512), text(1048576), message("metadata")],
   "text-opening": [message("slot-text"), fixed(32), list(hash, 32)],
   "slot-opening": [u32, flag, list(message("text-opening"), 1)],
-  openings: [element, list(message("slot-opening"), 1024)],
+  openings: [element, list(message("slot-opening"), 1024), text(65536)],
   "receipt-body": [hash, hash, u64, u64, hash, hash, blob(65536)],
   receipt: [message("receipt-body"), signature, list(hash, 64)],
   "sealed-answer": [message("record"), blob(67108864 + 48), message("receipt")],

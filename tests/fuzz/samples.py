@@ -29,7 +29,19 @@ from ragseal.kernel.encoding import Message
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
-from ragseal.kernel.policy import CLAIMS, FORMULAS, GUARDS, NO_FORMULA, NO_RHO, OFF, RATIONAL, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import (
+    ANSWERS,
+    CLAIMS,
+    FORMULAS,
+    GUARDS,
+    NO_FORMULA,
+    NO_RHO,
+    NO_VOCABULARY,
+    OFF,
+    RATIONAL,
+    UNTIL_DELIVERED,
+    Policy,
+)
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
@@ -111,15 +123,15 @@ def sample(kind: type[Message], rng: random.Random) -> Any:
 
 def _policy(made: Policy, rng: random.Random) -> Policy:
     opens = rng.randrange(1 << 32)
-    lo = rng.randrange(100)
     claim = rng.choice(CLAIMS)
-    coined = claim == UNTIL_DELIVERED
-    guard = rng.choice(GUARDS)
+    coined, answers = claim == UNTIL_DELIVERED, claim == ANSWERS
+    lo = 0 if answers else rng.randrange(100)
+    guard = OFF if answers else rng.choice(GUARDS)
     return replace(
         made,
         claim=claim,
         hidden=1 + rng.randrange(255) if coined else 0,
-        gate=not coined or made.gate,
+        gate=not (coined or answers) or made.gate,
         lo=lo,
         hi=lo + 1 + rng.randrange(100),
         gain=1 + rng.randrange(9),
@@ -135,6 +147,10 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
         guard=guard,
         guard_rho=NO_RHO if guard == OFF else f"1/{2 + rng.randrange(99)}",
         guard_formula=NO_FORMULA if guard == OFF else rng.choice(FORMULAS),
+        vocabulary=rng.randbytes(32) if answers else NO_VOCABULARY,
+        words_max=1 + rng.randrange(9) if answers else 0,
+        participations=1 + rng.randrange(9) if answers else 0,
+        similarity=1 + rng.randrange(9999) if answers else 0,
     )
 
 

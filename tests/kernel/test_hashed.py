@@ -238,9 +238,9 @@ def test_score_commitments(group: str) -> None:
     policy = world().manifest.policy
     sum_y = apart.total(bases.y, [1, 1, 1])
     c_w = apart.total(c_y + bases.y, [policy.gain, *[-policy.gain * policy.lo] * 3])
-    assert proofs.shifted_scores(GROUPS[group], [c_y, c_y], sum_y, policy) == [c_w, c_w]
+    assert proofs.shifted_scores(GROUPS[group], [c_y, c_y], sum_y, policy, CLS) == [c_w, c_w]
     total = (policy.gain * (3 * 11 - 127 * 12 + 127 * 13 + rho) + 77) % R
-    assert proofs.total_blinder(policy, e, [11, 12, 13], rho, 77) == total
+    assert proofs.total_blinder(policy.gain, e, [11, 12, 13], rho, 77) == total
 
 
 def test_poseidon_commitments() -> None:

@@ -25,7 +25,7 @@ from ragseal.kernel.sealing import public_of
 from tests import apart
 from tests.fuzz.samples import sample
 from tests.kernel.test_encoding import SAMPLES, SEAL_KEY, record, request
-from tests.simulator import World
+from tests.simulator import CLS, World
 
 KEY, OTHER = (Ed25519PrivateKey.from_private_bytes(letter * 32) for letter in (b"k", b"o"))
 PUBLIC = signature.public_bytes(KEY)
@@ -209,8 +209,8 @@ def test_scores_that_cancel_out_commit_to_nothing() -> None:
     sum_y = apart.generator(b"refusals", 0)
     c_y = apart.total(sum_y, [policy.lo])
     with pytest.raises(ProofError, match="identity"):
-        proofs.shifted_scores(GROUP, [sum_y, c_y], sum_y, policy)
-    proofs.shifted_scores(GROUP, [apart.total(sum_y, [policy.lo + 1])], sum_y, policy)
+        proofs.shifted_scores(GROUP, [sum_y, c_y], sum_y, policy, CLS)
+    proofs.shifted_scores(GROUP, [apart.total(sum_y, [policy.lo + 1])], sum_y, policy, CLS)
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------

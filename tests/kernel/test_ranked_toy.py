@@ -185,7 +185,10 @@ NOISE = [((0, 1), (0, 1), (0, 1)), ((-1, 1), (0, 0), (0, 1)), ((0, 0), (-1, 1), 
 
 def test_the_toy_has_provers_of_every_kind() -> None:
     kinds = {
-        (one.full, one.slot < 0, one.slot >= N, one.k < 0) for places in places_of().values() for p in places for one in p
+        (one.full, one.slot < 0, one.slot >= N, one.k < 0)
+        for places in places_of().values()
+        for p in places
+        for one in p
     }
     assert len(kinds) >= 8
     assert sum(map(len, places_of().values())) > 10_000

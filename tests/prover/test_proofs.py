@@ -89,7 +89,7 @@ def item(
     record, policy = record_of(serving, entry.seq), manifest.policy
     assert entry.record_digest == record.digest()
     statement = Statement(manifest.c_seed, beacon, record.signed.request.ctx(), policy.hmax(key.cls), record.t_commit)
-    (c_w,) = proofs.shifted_scores(default_group(), [record.c_y], key.sum_y, policy)
+    (c_w,) = proofs.shifted_scores(default_group(), [record.c_y], key.sum_y, policy, key.cls)
     return BatchItem(record, record.digest(), tenant, statement, c_w, entry)
 
 

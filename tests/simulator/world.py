@@ -396,7 +396,7 @@ class World:
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry, kept.number)
 
     def c_w(self, record: Record) -> bytes:
-        return proofs.shifted_scores(GROUP, [record.c_y], self.key.sum_y, self.manifest.policy)[0]
+        return proofs.shifted_scores(GROUP, [record.c_y], self.key.sum_y, self.manifest.policy, self.cls)[0]
 
     def hint_commitment(self, kept: Kept) -> bytes:
         """C_h."""

@@ -83,7 +83,7 @@ class ProvenWorld(World):
                     clear=tuple(clear),
                     w=tuple(int(x) for x in self.scores(kept.tenant, kept.e)),
                     h=kept.hints,
-                    blind=proofs.total_blinder(self.manifest.policy, kept.e, blinders, kept.rho, kept.rho_hint),
+                    blind=proofs.total_blinder(self.manifest.policy.gain, kept.e, blinders, kept.rho, kept.rho_hint),
                     seed=SEED,
                     t_salt=kept.t_salt,
                 )

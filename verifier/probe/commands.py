@@ -216,6 +216,11 @@ def check_budget(log: LogView, queries: int, group: int, inside: int, outside: i
         raise ConfigurationError("the provider has no window yet: it must commit and open one first")
     manifest = manifests[-1][1].manifest
     policy = manifest.policy
+    if policy.answers:
+        raise ConfigurationError(
+            f"window {manifest.window!r} claims {policy.claim}: it hands out no document that a probe could look for. "
+            "Ask for a test window with claim = every-list"
+        )
     if policy.coined:
         raise ConfigurationError(
             f"window {manifest.window!r} claims {policy.claim}: its coin may hide the planted slot from everybody, and "

@@ -28,6 +28,19 @@ _ABSENT = (
 )
 
 
+_THERE = (
+    "Somebody starts from even odds (50 %) that a document is there, and guesses from keywords and texts of answers "
+    "whether it is. How often may the guess be right?"
+)
+
+
+def _asked(report: Mapping[str, Any]) -> str:
+    """What is guessed, by the report's claim."""
+    if summary.filtered(report) is not None:
+        return _THERE
+    return _ABSENT if summary.unseen(report) is not None else _WHICH
+
+
 def grades(report: Mapping[str, Any]) -> list[tuple[str, float, float, Band]]:
     """(who, epsilon, per cent right at most, band); empty where no guess is bounded."""
     if summary.guesses(report) is None:
@@ -39,10 +52,15 @@ def grades(report: Mapping[str, Any]) -> list[tuple[str, float, float, Band]]:
         else:
             delta, count = float(report["delta"]), details.get("k_max_of_the_period", "?")
             accounts = f"{count} account" if count == 1 else f"{count} accounts together"
+            if summary.filtered(report) is not None:
+                accounts = "any number of accounts"
             rows = [
                 ("one account, in this window", float(details["epsilon_of_one_account"]), delta),
                 (f"{accounts}, over the budget period", float(report["epsilon_audit"]), delta),
             ]
+            if summary.filtered(report) is not None:
+                filtered = float(summary.filtered(report))
+                rows.append(("the same, if the provider keeps its word on its filter", filtered, delta))
     except (KeyError, TypeError, ValueError):
         return []
     found = []
@@ -69,7 +87,7 @@ def grade(report: Mapping[str, Any]) -> str:
     )
     return (
         '<section class="grade" aria-labelledby="grade"><h2 id="grade">What the number means</h2>'
-        f"<p>{_ABSENT if summary.unseen(report) is not None else _WHICH}</p>"
+        f"<p>{_asked(report)}</p>"
         '<div class="scroll" tabindex="0" role="region" aria-label="How often a guess may be right">'
         "<table><thead><tr>"
         '<th scope="col">who guesses</th><th scope="col">right in at most</th><th scope="col">protection</th>'
@@ -103,7 +121,7 @@ def limits(report: Mapping[str, Any]) -> str:
         return ""
     begins = claim.SAMPLED_LINKS, claim.NO_PART
     own = [note for note in report["does_not_say"] if note in claim.QUALIFIED or note.startswith(begins)]
-    said = own + claim.in_short(summary.unseen(report) is not None)
+    said = own + claim.in_short(summary.unseen(report) is not None, summary.filtered(report) is not None)
     items = "".join(f"<li>{escape(one)}</li>" for one in said)
     return (
         '<section class="limits" aria-labelledby="short-limits"><h2 id="short-limits">What it does not say</h2>'

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ragseal.kernel.policy import UNTIL_DELIVERED
+from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
 from ragseal.verifier.steps.estimate import FULL, Estimation
 
 CLAIM = (
@@ -23,6 +23,28 @@ DELIVERED = (
     "to the first list that delivers it, of that list without the flag and the text that deliver it, is at most "
     "e^return times as likely with the document as without it, up to delta. "
     "Computationally (SIM-CDP)."
+)
+
+ANSWERED = (
+    "For a tenant's documents and the same documents without one, and any number of accounts that choose any number of "
+    "questions from everything received: all that these accounts are sent, the texts of answers included, is "
+    "(epsilon, delta)-indistinguishable, computationally (SIM-CDP). epsilon counts every answer of the period. That "
+    "each proven histogram is that of the tenant's documents, of which one adds at most one to a keyword's count, is "
+    "the provider's word; so is what the number with the filter adds: that a document takes part in no more answers "
+    "of the period than the policy says."
+)
+
+#: Beside what :func:`does_not_say` takes of :data:`DOES_NOT_SAY`, of the claim answers.
+ANSWERED_DOES_NOT_SAY = (
+    "That a histogram is of the tenant's documents, each answered alone and counted once: no column gives a histogram, "
+    "so a provider could put into one what it likes, within the clip, and knows the noise when it does. What is proven "
+    "is that the keywords are those of what it committed to, under noise that nobody chose.",
+    "That a document takes part in no more answers than the policy's participations: the provider keeps that count, "
+    "and no log shows it. Without its word the epsilon of all answers holds.",
+    "That texts of answers were written from question and keywords alone. The keywords are proven; their text is not.",
+    "How long an answer takes: it may grow with the documents that take part. Answers should leave on a fixed tick.",
+    "A document of which copies or near copies stand in the index under other ids: m of them count as m documents.",
+    "That the answer is right.",
 )
 
 #: Beside :data:`DOES_NOT_SAY`, of the claim until-delivered.
@@ -120,6 +142,10 @@ _COALITIONS = (
     "More accounts than the coalition has, and how many accounts one person holds: that is estimated, not known."
 )
 _HANDED = "That a document is not read: whoever knows what to ask for is handed it, unless its coin hides it."
+_WRITTEN = (
+    "That histograms are of the tenant's documents, and that a document takes part in no more answers than the policy "
+    "says: both are the provider's word."
+)
 _SHORT = (
     "Windows before the budget period, and that the others in it kept their rules: each has a verdict of its own.",
     "That everybody was shown the log that this auditor was shown: receipts and observers tell.",
@@ -128,8 +154,11 @@ _SHORT = (
 )
 
 
-def in_short(delivered: bool) -> list[str]:
-    """The limits of a PASS for the first page; ``delivered``: of the claim until-delivered."""
+def in_short(delivered: bool, answered: bool = False) -> list[str]:
+    """The limits of a PASS for the first page; ``delivered``: of the claim until-delivered; ``answered``: of "
+    "answers."""
+    if answered:
+        return [_WRITTEN, *_SHORT]
     return [_READ, _HANDED if delivered else _COALITIONS, *_SHORT]
 
 
@@ -146,6 +175,8 @@ _RULES = {
 
 def of(name: str, slots: int = 1) -> str:
     """What a policy's claim says; ``slots``: the most that one document may fill."""
+    if name == ANSWERS:  # its epsilon is of documents whole, however many slots they fill
+        return ANSWERED
     delivered = name == UNTIL_DELIVERED
     said = DELIVERED if delivered else CLAIM
     if slots == 1:
@@ -156,6 +187,9 @@ def of(name: str, slots: int = 1) -> str:
 
 def does_not_say(name: str) -> list[str]:
     """What it does not say, most important first."""
+    if name == ANSWERS:
+        left_out = (DOES_NOT_SAY[0], *ABOUT_COALITIONS)
+        return [*ANSWERED_DOES_NOT_SAY, *(note for note in DOES_NOT_SAY if note not in left_out)]
     if name != UNTIL_DELIVERED:
         return list(DOES_NOT_SAY)
     # any number of accounts is covered

@@ -135,6 +135,9 @@ def build(verdict: Verdict) -> dict[str, Any]:
 def _guess(budget: PeriodBudget) -> dict[str, Any]:
     if budget.delivered is not None:
         return guess.details_of_delivered(budget.delivered.unseen)
+    if budget.answers is not None:
+        filtered = budget.answers.filtered.epsilon
+        return guess.details_of_answers(budget.epsilon, filtered, budget.epsilon_account, budget.delta)
     return guess.details(budget.epsilon, budget.epsilon_account, budget.delta, budget.k_max)
 
 

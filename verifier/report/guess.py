@@ -68,6 +68,34 @@ def sentence_of_delivered(unseen: float) -> str:
     return said
 
 
+def details_of_answers(epsilon: float, filtered: float, epsilon_account: float, delta: float) -> dict[str, Any]:
+    """As :func:`details`, of the claim answers: of all answers of the period, whoever got them."""
+    return {
+        "account_per_cent": per_cent_number(right(epsilon_account, delta)),
+        "coalition_per_cent": per_cent_number(right(epsilon, delta)),
+        "filtered_per_cent": per_cent_number(right(filtered, delta)),
+        "account_band": band_of(epsilon_account).name,
+        "coalition_band": band_of(epsilon).name,
+        "coalition_accounts": None,
+        "even_odds_per_cent": 50.0,
+        "formula": FORMULA,
+        "sentence": sentence_of_answers(epsilon, filtered, delta),
+    }
+
+
+def sentence_of_answers(epsilon: float, filtered: float, delta: float) -> str:
+    """The same for people."""
+    plain, by_word = per_cent(right(epsilon, delta)), per_cent(right(filtered, delta))
+    said = (
+        f"whoever guesses from even odds (50 %) whether a document is there is right at most {plain} of the time with "
+        f"all answers of the period, texts included, and at most {by_word} if the provider keeps its word on how many "
+        "answers a document takes part in"
+    )
+    if epsilon > STRONG:
+        said += f"; above epsilon {STRONG:g} such a bound hardly protects anybody"
+    return said
+
+
 def details(epsilon: float, epsilon_account: float, delta: float, k_max: int) -> dict[str, Any]:
     """As report.json carries it."""
     return {

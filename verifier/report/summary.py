@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragseal.accounting.guess import best_guess, presence_odds
-from ragseal.accounting.rounding import per_cent
+from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import AuditError
 from ragseal.runtime.face import when
 from ragseal.verifier.report import guess
@@ -28,6 +28,11 @@ def passed(report: Mapping[str, Any]) -> bool:
 def unseen(report: Mapping[str, Any]) -> Any:
     """Of a report whose claim is until-delivered; None of another."""
     return (report["epsilon"] or {}).get("unseen")
+
+
+def filtered(report: Mapping[str, Any]) -> Any:
+    """Epsilon with the filter, of a report whose claim is answers; None of another."""
+    return (report["epsilon"] or {}).get("epsilon_filtered")
 
 
 def _strength_of(report: Mapping[str, Any]) -> Any:
@@ -74,6 +79,12 @@ def guess_line(report: Mapping[str, Any]) -> str:
             f"Whoever was not handed a document is, from even odds (50 %), right in at most {found[1]} of all cases "
             "that it is not there, with any number of accounts and questions; nothing speaks for its being there."
         )
+    if filtered(report) is not None:
+        return (
+            "An attacker who starts from even odds (50 %) guesses right, whether a document is there, in up to "
+            f"{found[1]} of all cases with all answers of the period, texts included, in up to {found[0]} with one "
+            "account in this window."
+        )
     return (
         f"An attacker who starts from even odds (50 %) guesses right in up to {found[1]} of all cases with "
         f"{_accounts(report)} over the period, in up to {found[0]} with one account in this window."
@@ -110,12 +121,24 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
     return [who, span, which, _bounded(report, policy), _strength(report)]
 
 
+def _upward(epsilon: Any) -> str:
+    return upward(float(epsilon)) if isinstance(epsilon, int | float | str) else "?"
+
+
 def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
     if passed(report) and unseen(report) is not None:
         return (
             "Bounded is what any number of accounts that work together, whatever and however often they ask, can tell "
             f"about any one document of a tenant, until it is delivered to one of them; {_hidden(report)} of the "
             "documents are hidden from everybody for the period, and nobody can tell which."
+        )
+    if passed(report) and filtered(report) is not None:
+        return (
+            "Bounded is what any number of accounts that work together can tell from the keywords and texts of all "
+            f"answers of the period about any one document of a tenant: epsilon {_upward(report['epsilon_audit'])}, "
+            f"and {_upward(filtered(report))} if the provider keeps its word that a document takes part in at most "
+            f"{policy.get('participations', '?')} answers. That the histograms are of the tenant's documents is its "
+            "word too."
         )
     if passed(report):
         return (

@@ -86,3 +86,31 @@ def conditions_of_delivered(policies: Sequence[Policy], late: bool) -> list[dict
             }
         )
     return out + [{"condition": what, "holds": True, "shown_by": where} for what, where in (*_COIN, *_BY_THE_CIRCUIT)]
+
+
+_OF_ANSWERS = (
+    ("a count is clipped, and every keyword has the flag", _PROVEN + "digits are clipped; the step is this auditor's"),
+    ("a histogram changes no other input of its proof", "step 8: C_y opens over the score bases of the key"),
+    (
+        "every keyword carries noise, and the noise of every answer is fresh",
+        _PROVEN + "noise of all N slots; steps 2, 6",
+    ),
+    ("always exactly K keywords, as a set", _PROVEN + "K winners, strictly increasing"),
+    ("every answer counts", "step 6: records without gaps; step 11 counts those of all windows of the period"),
+)
+
+
+def conditions_of_answers(policies: Sequence[Policy]) -> list[dict[str, Any]]:
+    """As :func:`conditions`, of the claim answers (docs/proofs/answers.md).
+
+    A line whose ``holds`` is None says what rests on the provider's word.
+    """
+    often, words = (max(values) for values in zip(*((p.participations, p.words_max) for p in policies), strict=True))
+    said = (
+        f"one document adds at most one to a count and to at most {words} counts",
+        f"a document takes part in at most {often} answers of the period (only the epsilon with the filter needs it)",
+        "an answer's text is written from the question and the keywords alone, and how long it takes tells nothing",
+    )
+    return [{"condition": what, "holds": True, "shown_by": where} for what, where in _OF_ANSWERS] + [
+        {"condition": what, "holds": None, "shown_by": "the provider's word (SPEC A.14.5)"} for what in said
+    ]

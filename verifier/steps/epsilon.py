@@ -5,7 +5,8 @@ Budgets of windows add up while documents persist, so the queries of every opene
 manifests in the log allow them (or as many as the log shows, should that be more).  The arithmetic is
 :mod:`ragseal.accounting.period`'s; which windows count is decided in :mod:`ragseal.verifier.steps.period`, here whether
 what they name is known.  Of the claim until-delivered :mod:`ragseal.verifier.steps.delivered` has the numbers, which
-know no number of accounts; those of every list stand beside them, where there are any.
+know no number of accounts; those of every list stand beside them, where there are any.  Of the claim answers
+:mod:`ragseal.verifier.steps.answers` has them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from ragseal.accounting.answers import AnswersReport, AnswersRow
 from ragseal.accounting.audit import FULL, EpsilonReport, epsilon_audit
 from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.delivered_period import DeliveredRow, delivered_odometer
@@ -27,8 +29,8 @@ from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, one_sided
 from ragseal.kernel.policy import rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
-from ragseal.verifier.steps import delivered
-from ragseal.verifier.steps.conditions import conditions, conditions_of_delivered
+from ragseal.verifier.steps import answers, delivered
+from ragseal.verifier.steps.conditions import conditions, conditions_of_answers, conditions_of_delivered
 from ragseal.verifier.steps.dp_accounting_check import CrossCheck, second_opinion
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Window
@@ -46,16 +48,19 @@ class PeriodBudget:
     delta: float
     epsilon_account: float  #: of one account's n_max queries in this window
     advertised: str
-    queries: int  #: k_max * (sum of n_max over the period); of all accounts where any number of them is bounded
+    queries: (
+        int  #: k_max * (sum of n_max over the period); of all accounts where any number of them is bounded; answers
+    )
     windows: tuple[PeriodWindow, ...]
     checked: int  #: records whose e the client checked: epsilon is claimed for them
     unchecked: int  #: for these it holds only if the provider's e did not depend on the index
     period: Period
     report: PeriodReport | None  #: of every list of k_max accounts; None where none follows
-    rows: tuple[Row | DeliveredRow, ...] = ()
+    rows: tuple[Row | DeliveredRow | AnswersRow, ...] = ()
     opinions: dict[str, CrossCheck] = field(default_factory=dict)
     whole_log: float | str | None = None  #: epsilon with the windows left out, or why it is not known
     delivered: Delivered | None = None  #: of the claim until-delivered
+    answers: AnswersReport | None = None  #: of the claim answers
 
     @property
     def k_max(self) -> int:
@@ -79,7 +84,8 @@ class PeriodBudget:
             "claim": self.claim,
             "epsilon_audit": self.epsilon,
             **(_delivered_details(promise, self.period) if promise is not None else {}),
-            "accountant": report.accountant if report is not None and promise is None else self.claim,
+            **(answers.details(self.answers) if self.answers is not None else {}),
+            "accountant": self._accountant(),
             "delta": self.delta,
             "form": "SIM-CDP",
             "coalition_queries": self.queries,
@@ -99,12 +105,23 @@ class PeriodBudget:
             "odometer": [asdict(row) for row in self.rows],
             "windows_left_out": [_named(one) for one in self.period.left_out],
             "epsilon_of_the_whole_log": self.whole_log,
-            "conditions": conditions_of_delivered([one.policy for one in self.windows], self.period.late)
-            if report is None or promise is not None
-            else conditions(report, [one.policy for one in self.windows]),
+            "conditions": self._conditions(),
             "second_implementation": {name: asdict(opinion) for name, opinion in self.opinions.items()},
             "accounting": {} if report is None else {name: asdict(one) for name, one in report.reports.items()},
         }
+
+    def _accountant(self) -> str:
+        if self.answers is not None:
+            return self.answers.plain.accountant
+        return self.report.accountant if self.report is not None and self.delivered is None else self.claim
+
+    def _conditions(self) -> list[dict[str, Any]]:
+        policies = [one.policy for one in self.windows]
+        if self.answers is not None:
+            return conditions_of_answers(policies)
+        if self.report is None or self.delivered is not None:
+            return conditions_of_delivered(policies, self.period.late)
+        return conditions(self.report, policies)
 
 
 def _delivered_details(promise: Delivered, span: Period) -> dict[str, Any]:
@@ -140,6 +157,7 @@ class Accounted:
     report: PeriodReport | None
     opinions: dict[str, CrossCheck]
     promise: Delivered | None = None
+    answers: AnswersReport | None = None
 
 
 def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, say: Recorder = quiet) -> Accounted:
@@ -152,6 +170,9 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
     """
     policy = window.manifest.policy
     delta = rational(policy.delta, "delta")
+    if policy.answers:
+        told = answers.check_answers_period(log, window, auditor, span, say)
+        return Accounted(span, (), delta, None, {}, answers=told)
     if policy.coined:
         promise = delivered.check_delivered(log, window, auditor, span, say)
         report, why = _beside(auditor, span, delta)
@@ -214,6 +235,8 @@ def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -
         Undecided: so this auditor's arithmetic says, whose routes disagree.
     """
     policy = window.manifest.policy
+    if policy.answers:
+        return answers.check_answers_advertised(window, say)
     if policy.coined:
         return delivered.check_delivered_advertised(window, say)
     report = epsilon_audit(
@@ -239,18 +262,27 @@ def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -
 
 
 def make_budget(
-    window: Window, auditor: Auditor, found: Accounted, alone: float, tallies: Sequence[Tally], say: Recorder = quiet
+    log: LogView,
+    window: Window,
+    auditor: Auditor,
+    found: Accounted,
+    alone: float,
+    tallies: Sequence[Tally],
+    say: Recorder = quiet,
 ) -> PeriodBudget:
     """Step 11's result."""
     checked = sum(tally.checked for tally in tallies)
     unchecked = sum(tally.unchecked for tally in tallies)
     say(checked=checked, unchecked=unchecked)
     policy, promise, report = window.manifest.policy, found.promise, found.report
-    if promise is not None:
+    rows: tuple[Row | DeliveredRow | AnswersRow, ...]
+    if found.answers is not None:
+        epsilon, queries = found.answers.plain.epsilon, found.answers.plain.answers
+        rows = answers.rows(auditor, log, found.span, found.delta)
+        whole = answers.whole_log(auditor, log, found.span, found.delta)
+    elif promise is not None:
         epsilon, queries = promise.epsilon, sum(one.all_queries for one in found.span.windows)
-        rows: tuple[Row | DeliveredRow, ...] = delivered_odometer(
-            delivered.coined_windows(auditor, window, found.span), found.delta
-        )
+        rows = delivered_odometer(delivered.coined_windows(auditor, window, found.span), found.delta)
         whole = delivered.whole_log(auditor, window, found.span, found.delta)
     else:
         assert report is not None  # of a claim without coins
@@ -272,6 +304,7 @@ def make_budget(
         opinions=found.opinions,
         whole_log=whole,
         delivered=promise,
+        answers=found.answers,
     )
 
 

@@ -2,7 +2,8 @@
 """The proofs of a window's records: statements rebuilt from the auditor's own log, batches verified.  SPEC B and D.8.
 
 Nothing that a proof states is taken from its delivery.  C_w follows from C_y, the key and the policy; alpha and beta
-are recomputed; C_y is tied to C_e over the columns of the tenant that the registry names.
+are recomputed; C_y is tied to C_e over the columns of the tenant that the registry names; of answers, to the score
+bases.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def check_batch(
             delivered=[seq for seq, _ in delivered],
         )
     policy = basis.window.manifest.policy
-    c_w = proofs.shifted_scores(basis.group, [one.record.c_y for one in part], basis.key.sum_y, policy)
+    c_y = [one.record.c_y for one in part]
+    c_w = proofs.shifted_scores(basis.group, c_y, basis.key.sum_y, policy, basis.window.cls)
     items = [_item(basis, *one) for one in zip(part, batch.entries, c_w, strict=True)]
     _pairings(basis, items)
     context = proofs.batch_context(basis.key.digest, basis.window.digest, items)
@@ -160,13 +162,21 @@ def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
 def _links(
     basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, context: bytes, later: Equations | None
 ) -> None:
-    """C_e and C_y of one e, over each tenant's own columns in the version that is named: that is SPEC B.11."""
+    """C_e and C_y of one e, over each tenant's own columns in the version that is named: that is SPEC B.11.
+
+    Where the claim is answers there is no column that a histogram would come of: C_y opens over the score bases, and
+    whose it is follows from who signed the request (SPEC B.7.8).
+    """
     versions = sorted({item.version for item in items})
     if [(link.tenant, link.number) for link in batch.links] != versions:
         raise ProofError(f"the batch needs one link opening for each of {versions}")
     for link in batch.links:
         own = [item for item in items if item.version == (link.tenant, link.number)]
         index_digest = own[0].record.signed.request.index_digest  # step 6 found it to be this version's
+        if basis.window.manifest.policy.answers:
+            here = proofs.histogram_context(context, link.tenant, index_digest)
+            proofs.verify_histograms(basis.group, basis.key.scores, here, own, link.opening, later)
+            continue
         proofs.verify_link(
             basis.group,
             basis.generators,

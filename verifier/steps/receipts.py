@@ -230,8 +230,11 @@ def _openings(window: Window, versions: Versions, answer: Answer, record: Record
         raise AttestationError(f"the answer does not hold {cls.K} slots in increasing order")
     if places_commitment(cls, answer.openings.t_salt, answer.openings.returned()) != record.t_commit:
         raise AttestationError("the answer's slots and flags are not those that the record commits to")
-    root = versions.known[record.signed.request.index_digest].text_root  # step 6 found it there, in the log alone
-    check_withheld(window.manifest.policy, answer.openings)
+    policy = window.manifest.policy
+    answer.openings.check_claim(policy)
+    check_withheld(policy, answer.openings)
+    known = versions.known[record.signed.request.index_digest]  # step 6 found it there, in the log alone
+    root = policy.read_from(known.text_root)
     for slot in slots:
         if len(slot.texts) > slot.flag:
             raise AttestationError(f"the answer opens a text of slot {slot.slot}, whose flag is not set")

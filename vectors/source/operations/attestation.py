@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from ragseal.circuits.circuit import load_classes
 from ragseal.client.attestation import check_openings, check_receipt
 from ragseal.kernel import (
     attestation,
@@ -47,7 +48,8 @@ def score_commitment(given: Json) -> Json:
     bases = ScoreBases(un(given["y"]), un(given["b"]))
     c_y = attestation.score_commitment(GROUP, un(given["columns"]), bases, given["e"], int(given["rho"]))
     sum_y = GROUP.msm(bases.y, field.pack([1] * bases.capacity))
-    (c_w,) = proofs.shifted_scores(GROUP, [c_y], sum_y, Policy.decode(un(given["policy"])))
+    policy = Policy.decode(un(given["policy"]))  # of documents: its class does not matter
+    (c_w,) = proofs.shifted_scores(GROUP, [c_y], sum_y, policy, load_classes()["tiny"])
     return {"c_y": c_y.hex(), "c_w": c_w.hex()}
 
 

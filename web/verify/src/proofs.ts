@@ -3,7 +3,7 @@
 import { hex, need, refuse, same, split, utf8 } from "./bytes.js";
 import { G1, type G1Point, encodePoints, msm, multiple, point } from "./curve.js";
 import type { AttestationClass } from "./generated/classes.js";
-import type { ProofBatch } from "./generated/messages.js";
+import type { Policy, ProofBatch } from "./generated/messages.js";
 import type { ScoreBases } from "./indices.js";
 import { type Equations, type Relation, checkOpening } from "./opening.js";
 import type { Placed } from "./records.js";
@@ -52,10 +52,13 @@ export class AttestationKey implements ScoreBases {
     return this.cls.ranked ? 2 : 1;
   }
 
-  /** C_w = gain (C_y - lo sum_i Y_i) of every C_y. */
-  shifted(cY: readonly G1Point[], gain: number, lo: number): G1Point[] {
-    const shift = multiple(this.sumY, -BigInt(gain) * BigInt(lo));
-    const found = cY.map((one) => multiple(one, BigInt(gain)).add(shift));
+  /** C_w = gain (C_y - lo sum_i Y_i) of every C_y, of the claim answers 2^c (gain C_y + sum_i Y_i). */
+  shifted(cY: readonly G1Point[], { claim, gain, lo }: Policy): G1Point[] {
+    const answers = claim === "answers";
+    const step = 1n << BigInt(this.cls.stepBits);
+    const shift = multiple(this.sumY, answers ? step : -BigInt(gain) * BigInt(lo));
+    const factor = answers ? BigInt(gain) * step : BigInt(gain);
+    const found = cY.map((one) => multiple(one, factor).add(shift));
     need(!found.some((one) => one.is0()), "C_w is the identity point");
     return found;
   }
@@ -108,7 +111,7 @@ export function checkBatch(basis: Basis, part: readonly Placed[], batch: ProofBa
   need(exact, "the batch does not hold exactly the records that the log has here");
   const { manifest } = basis.window;
   const hmax = steps(manifest, basis.key.cls);
-  const cW = basis.key.shifted(part.map((one) => one.cY), manifest.policy.gain, manifest.policy.lo);
+  const cW = basis.key.shifted(part.map((one) => one.cY), manifest.policy);
   const encoded = encodePoints(cW);
   const parts: Uint8Array[] = [];
   const items = part.map((placed, i): Item => {
@@ -142,7 +145,10 @@ function checkPairings(basis: Basis, items: readonly Item[]): void {
   refuse(culprit ? `the proof of record ${culprit.placed.record.seq} does not hold` : "proofs do not hold together");
 }
 
-/** C_e and C_y of one e, over the columns of the version that the record names. */
+/**
+ * C_e and C_y of one e, over the columns of the version that the record names; of the claim answers that C_y opens over
+ * the score bases (SPEC B.7.8).
+ */
 function checkLinks(basis: Basis, items: readonly Item[], batch: ProofBatch, context: Uint8Array, later: Equations): void {
   const groups = new Map<string, Item[]>();
   for (const item of items) {
@@ -160,6 +166,14 @@ function checkLinks(basis: Basis, items: readonly Item[], batch: ProofBatch, con
   need(fits, "the batch needs one link opening for each version that its records name");
   order.forEach(({ own, version }, i) => {
     const digest = (own[0] as Item).placed.record.signed.request.index_digest;
+    if (basis.window.manifest.policy.claim === "answers") {
+      const { bases } = basis.key;
+      const histograms: Relation = { bases, slots: [[0, bases.length]], commitments: own.map((one) => one.placed.cY) };
+      const about = taggedHash("histogram", context, utf8(version.tenant), digest);
+      const opening = batch.links[i]?.opening ?? refuse("an opening is missing");
+      checkOpening("histogram", about, [histograms], bases.length, opening, later);
+      return;
+    }
     const columns = basis.columns.get(hex(digest)) ?? refuse("the columns of a version are missing");
     const d = columns.length - 1;
     const relations: Relation[] = [

@@ -36,8 +36,13 @@ function policy(p: Policy): void {
   const [deltaTop, deltaBottom] = rational(p.delta, "delta");
   need(deltaTop > 0n && deltaTop < deltaBottom, "delta must lie strictly between 0 and 1");
   const coined = p.claim === "until-delivered";
-  need(coined || p.claim === "every-list", "the policy's claim is unknown");
-  need(coined ? p.hidden >= 1 && p.hidden <= 255 : p.hidden === 0 && p.gate, "claim, coin and gate do not fit");
+  const answers = p.claim === "answers";
+  need(coined || answers || p.claim === "every-list", "the policy's claim is unknown");
+  const gated = p.gate || answers;
+  need(coined ? p.hidden >= 1 && p.hidden <= 255 : p.hidden === 0 && gated, "claim, coin and gate do not fit");
+  const said = [p.vocabulary.some((byte) => byte !== 0), ...[p.words_max, p.participations, p.similarity].map((n) => n > 0)];
+  need(said.every((one) => one === answers), "claim and vocabulary do not fit");
+  need(!answers || p.lo === 0, "counts begin at 0");
   need(rational(p.epsilon_account, "epsilon_account")[0] > 0n, "epsilon_account must be positive");
   const [thetaTop, thetaBottom] = rational(p.theta, "theta");
   need(thetaTop > 0n && thetaTop <= thetaBottom, "theta must lie in (0, 1]");

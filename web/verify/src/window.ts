@@ -102,8 +102,9 @@ export function classOf(manifest: Manifest, classes: { readonly [name: string]: 
 
 /** H as a statement has it. */
 export function steps(manifest: Manifest, cls: AttestationClass): bigint {
-  const { gain, hi, lo } = manifest.policy;
+  const { claim, gain, hi, lo } = manifest.policy;
   const width = BigInt(gain) * BigInt(hi - lo);
+  if (claim === "answers") return 1n + width;
   return cls.ranked ? width >> BigInt(cls.stepBits) : width;
 }
 

@@ -320,6 +320,7 @@ export interface Openings {
   readonly raw: Uint8Array;
   readonly t_salt: bigint;
   readonly slots: readonly SlotOpening[];
+  readonly answer: string;
 }
 
 export interface Policy {
@@ -351,6 +352,10 @@ export interface Policy {
   readonly guard: string;
   readonly guard_rho: string;
   readonly guard_formula: string;
+  readonly vocabulary: Uint8Array;
+  readonly words_max: number;
+  readonly participations: number;
+  readonly similarity: number;
 }
 
 export interface Prepare {
@@ -904,6 +909,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
   "openings": [
     ["t_salt", ["element"]],
     ["slots", ["many", ["message", "slot-opening"], 1024]],
+    ["answer", ["text", 65536]],
   ],
   "policy": [
     ["class_name", ["name", 128]],
@@ -931,6 +937,10 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["guard", ["name", 128]],
     ["guard_rho", ["name", 64]],
     ["guard_formula", ["name", 128]],
+    ["vocabulary", ["fixed", 32]],
+    ["words_max", ["uint", 4]],
+    ["participations", ["uint", 4]],
+    ["similarity", ["uint", 4]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],

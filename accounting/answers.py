@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claim "answers": what the keywords of answers tell of one document, present or not.  SPEC D.22.
+
+An answer is the set of the K keywords with the largest noisy counts.  A document adds at most one to every count and at
+most m in all, so it moves no count by more than g steps, all of them the same way.  With one-sided or two-sided
+geometric noise of scale b the set is then, for every event and but for the tail of the noise,
+
+    at most  r^min(m, K)  times as likely with the document as without it,
+    at most  r^K          times as likely without it as with it,
+
+where r is the largest ratio of the law's upper tail at x - g and at x, and e^(g/b) of the ideal law
+(docs/proofs/answers.md proves it, and that the second exponent is tight whatever m is).  That is the pure bound of one
+answer.  Over n answers two bounds of the same thing are computed, and the smaller counts:
+
+*pure*      n times the larger logarithm.  It holds for each transcript by itself, so n may be read off the log.
+*composed*  the loss of n runs of the two-point law that dominates one answer (Kairouz, Oh and Viswanath 2015, with two
+            different sides); n is then what the policies allow, fixed before the first answer.
+
+Each comes from the integer table by exact fractions and from the ideal law; where the two routes differ nothing is
+used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.noise import RANKED_SCALE, NoiseTable, build_table
+from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, RANKED_LAWS
+from ragseal.kernel.policy import Policy, rational
+
+TAIL = Fraction(1, 1 << 64)  #: of one answer: the chance that some noise lies where the table's tail ends
+MOST_COMPOSED = 4096  #: answers up to which the composed loss is computed; beyond, pure alone counts
+AGREE = 1e-5  #: by how much table and ideal law may differ, relatively
+PURE, COMPOSED = "pure", "composed"
+
+_DIGITS = 60  #: of the decimals that the composed loss is computed in
+_SLACK = Decimal("1e-30")  #: covers every rounding of at most 10^5 steps in so many digits
+_HALVINGS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class OneAnswer:
+    """What one answer tells of one document, in nats, rounded up; ``lost`` is its part of delta."""
+
+    present: float  #: how much likelier an event may become by the document
+    absent: float  #: how much likelier an event may become without it
+    ideal: tuple[float, float]  #: the same two of the ideal law
+    lost: Fraction  #: tail, overflow and grid (SPEC D.22.3)
+
+    @property
+    def pure(self) -> float:
+        """The larger of the two."""
+        return max(self.present, self.absent)
+
+    @property
+    def agree(self) -> bool:
+        """Whether table and ideal law give the same."""
+        pairs = ((self.present, self.ideal[0]), (self.absent, self.ideal[1]))
+        return all(abs(a - b) <= AGREE * max(a, b) for a, b in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An epsilon over some answers, and how it was found."""
+
+    answers: int
+    epsilon: float
+    accountant: str  #: PURE or COMPOSED
+    pure: float
+    composed: float  #: infinite where it was not computed
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """One window's part of the period."""
+
+    window: str
+    policy: Policy
+    cls: AttestationClass
+    allowed: int  #: answers that accounts may ask for: accounts times n_max, or more where the log shows more
+    answered: int  #: records in the log
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersRow:
+    """The odometer after one window."""
+
+    window: str
+    answered: int
+    epsilon: float  #: so far
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersReport:
+    """What the claim answers promises over a budget period."""
+
+    plain: Bound  #: of all answers of the log: proven
+    filtered: Bound  #: of the answers that one document takes part in: the filter is the provider's word
+    alone: OneAnswer
+    participations: int  #: B
+    delta: float
+    items: dict[str, float]  #: delta by what it is for
+
+    @property
+    def agree(self) -> bool:
+        return self.alone.agree
+
+
+def tail_ratio(table: NoiseTable, g: int, slots: int, beyond: Fraction = TAIL) -> Fraction:
+    """r: the largest P(z >= x - g) / P(z >= x) up to where noise of ``slots`` slots reaches with chance ``beyond``.
+
+    The law is log-concave, so is its upper tail, and the ratio grows with x: it is that of the largest such x.
+
+    Raises:
+        PolicyError: the table ends before so little is left.
+    """
+    if g < 1:
+        raise PolicyError("a document that adds nothing to a count needs no account: gain must be at least 1")
+    low, high = table.least, table.cut
+    limit = beyond * table.total
+    while low < high:  # the least x with slots * P(z > x - g) <= beyond
+        middle = (low + high) // 2
+        low, high = (low, middle) if slots * table.tail(middle - g) <= limit else (middle + 1, high)
+    if slots * table.tail(low - g) > limit or not table.tail(low - 1):
+        raise PolicyError(f"one document moves a count by {g} steps, more than the noise can hide: use a smaller gain")
+    return Fraction(table.tail(low - 1 - g), table.tail(low - 1))
+
+
+def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int) -> OneAnswer:
+    """The bound of one answer (docs/proofs/answers.md, proposition 1).
+
+    Args:
+        g: steps that a document adds to a count.
+        words: m, counts that it adds to at most.
+
+    Raises:
+        PolicyError: a law without a tail of its own scale, or a gain that the noise cannot hide.
+    """
+    if table.law not in RANKED_LAWS:
+        raise PolicyError(f"the claim answers needs geometric noise in whole steps, not the law {table.law!r}")
+    up, down = min(words, cls.K), cls.K
+    each = _log_up(tail_ratio(table, g, cls.N))
+    present, absent = _up(up * each), _up(down * each)
+    refused = Fraction(1, 1 << OVERFLOW_EXPONENT) + Fraction(1, 1 << GRID_EXPONENT)
+    worst = Fraction(math.ceil(math.exp(min(down * each, 700.0)) * (1 + 1e-9)) + 1)
+    ideal = up * g / RANKED_SCALE, down * g / RANKED_SCALE
+    return OneAnswer(present, absent, ideal, TAIL + (1 + worst) * refused)
+
+
+def composed(alone: OneAnswer, n: int, delta: Fraction) -> float:
+    """The least epsilon of n answers at ``delta``, which no longer holds ``lost``; infinite beyond MOST_COMPOSED.
+
+    One answer is dominated by the law of two points whose losses are ``present`` and ``-absent``; n of them have n + 1
+    sums.  Rounded up: sums in _DIGITS digits, times 1 + _SLACK, and the upper end of the last interval.
+    """
+    if n < 1:
+        return 0.0
+    if n > MOST_COMPOSED or delta <= 0:
+        return math.inf
+    with localcontext() as context:
+        context.prec = _DIGITS
+        context.Emax, context.Emin = 10**9, -(10**9)
+        target = Decimal(delta.numerator) / Decimal(delta.denominator)
+        most = n * alone.pure
+        return _up(max(_least(alone, n, target, most, with_it) for with_it in (True, False)))
+
+
+def _least(alone: OneAnswer, n: int, target: Decimal, most: float, with_it: bool) -> float:
+    """The least epsilon of one direction: ``with_it`` of events that the document makes likelier."""
+    a, b = Decimal(alone.present), Decimal(alone.absent)
+    spread = a.exp() - (-b).exp()
+    without = (1 - (-b).exp()) / spread  # the chance of the point with loss a, without the document
+    chance = without * a.exp() if with_it else 1 - without  # of the point that counts for this direction
+    gain, fall = (a, b) if with_it else (b, a)
+    terms: list[tuple[Decimal, Decimal]] = []  # (loss, chance) of k points that count, from n downwards
+    weight = chance**n
+    for k in range(n, -1, -1):
+        terms.append((gain * k - fall * (n - k), weight))
+        weight = weight * k / (n - k + 1) * (1 - chance) / chance if k else weight
+
+    step = (gain + fall).exp()
+
+    def exceeds(epsilon: Decimal) -> bool:
+        total = Decimal(0)
+        left = (epsilon - terms[0][0]).exp()  # e^(epsilon - loss)
+        for loss, mass in terms:
+            if loss <= epsilon:
+                break
+            total += mass * (1 - left)
+            left *= step
+            if total * (1 + _SLACK) > target:
+                return True
+        return False
+
+    low, high = Decimal(0), Decimal(most)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return _up(float(high))
+
+
+def bound(alone: OneAnswer, n: int, allowed: int, delta: Fraction) -> Bound:
+    """Epsilon of n answers where at most ``allowed`` could have been asked for (docs/proofs/answers.md, section 3)."""
+    pure, loss = _up(n * alone.pure), composed(alone, allowed, delta)
+    return Bound(n, min(pure, loss), COMPOSED if loss < pure else PURE, pure, loss)
+
+
+def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersReport:
+    """What all windows of a period tell of one document at ``delta``.
+
+    Every answer is charged as the worst one of the period.
+
+    Raises:
+        PolicyError: no window, one of another claim, or refusals and tails that use up delta.
+    """
+    if not windows or not all(one.policy.answers for one in windows):
+        raise PolicyError("windows of other claims are not accounted with those of answers")
+    each = [one_answer(one.cls, build_table(one.cls.law), one.policy.gain, one.policy.words_max) for one in windows]
+    worst = OneAnswer(
+        max(one.present for one in each),
+        max(one.absent for one in each),
+        (max(one.ideal[0] for one in each), max(one.ideal[1] for one in each)),
+        max(one.lost for one in each),
+    )
+    allowed = sum(max(one.allowed, one.answered) for one in windows)
+    lost = allowed * worst.lost
+    if lost >= delta:
+        raise PolicyError(
+            f"refusals and tails of {allowed} answers have probability {float(lost):.3g}, and delta is "
+            f"{float(delta):g}: use a smaller gain, or allow fewer answers"
+        )
+    often = participations_of(windows)
+    return AnswersReport(
+        plain=bound(worst, sum(one.answered for one in windows), allowed, delta - lost),
+        filtered=bound(worst, often, often, delta - lost),
+        alone=worst,
+        participations=often,
+        delta=float(delta),
+        items={"refusals and tails": _up(float(lost)), "composed loss": float(delta - lost)},
+    )
+
+
+def participations_of(windows: Sequence[Answering]) -> int:
+    """B: the answers that one document may take part in.
+
+    A provider counts over its policy's period, so windows that name one beginning share a filter; where this auditor
+    looks further back than a policy does, the filters of several periods add up.
+    """
+    most: dict[int, int] = {}
+    for one in windows:
+        begins = one.policy.period_start
+        most[begins] = max(most.get(begins, 0), one.policy.participations)
+    return sum(most.values())
+
+
+def answers_of_one_account(policy: Policy, cls: AttestationClass) -> float:
+    """Epsilon of one account's n_max answers: what ``epsilon_account`` advertises.
+
+    Raises:
+        PolicyError: as :func:`answers_period`.
+    """
+    one = Answering("", policy, cls, policy.n_max, policy.n_max)
+    return answers_period([one], rational(policy.delta, "delta")).plain.epsilon
+
+
+def answers_odometer(windows: Sequence[Answering], delta: Fraction) -> tuple[AnswersRow, ...]:
+    """What the period had cost after each window."""
+    rows = []
+    for stop in range(1, len(windows) + 1):
+        so_far = answers_period(windows[:stop], delta).plain
+        rows.append(AnswersRow(windows[stop - 1].window, so_far.answers, so_far.epsilon))
+    return tuple(rows)
+
+
+def _log_up(ratio: Fraction) -> float:
+    """ln of a fraction of at least 1, rounded up."""
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return _up(float((Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()))
+
+
+def _up(value: float) -> float:
+    return math.nextafter(math.nextafter(value, math.inf), math.inf) if value else 0.0

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A generator by the name that an operator gives it."""
+
+from __future__ import annotations
+
+from ragseal.embedder import Embedder
+from ragseal.generators.chat import ChatGenerator
+from ragseal.generators.extractive import ExtractiveGenerator
+from ragseal.generators.interface import Generator
+from ragseal.kernel.errors import ConfigurationError
+
+EXTRACTIVE = "extractive"
+_CHAT = "chat:"
+
+
+def named_generator(name: str, embedder: Embedder, key_variable: str | None = None) -> Generator:
+    """The generator of a name; nothing is asked of it yet.
+
+    Args:
+        name: "extractive", the best sentence of each text, or "chat:MODEL@URL", a served model.
+        embedder: chooses sentences.
+        key_variable: the environment variable that holds a served model's key.
+
+    Raises:
+        ConfigurationError: no such name, or a model or URL that cannot be used.
+    """
+    if name == EXTRACTIVE:
+        return ExtractiveGenerator(embedder)
+    model, at, url = name.removeprefix(_CHAT).partition("@")
+    if not name.startswith(_CHAT) or not at:
+        raise ConfigurationError(
+            f'{name[:200]!r} is no generator: write "{EXTRACTIVE}", or chat:MODEL@URL such as '
+            "chat:llama3@http://localhost:8000/v1"
+        )
+    return ChatGenerator(url, model, key_variable=key_variable)

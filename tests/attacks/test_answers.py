@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provider that lies in a window of the claim answers, or passes one window off as another.  SPEC A.14, B.7.8, "
+"D.22."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragseal.accounting.answers import one_answer
+from ragseal.client import attestation as client
+from ragseal.kernel.attestation import Openings, Record, TextOpening
+from ragseal.kernel.errors import AttestationError, PolicyError
+from ragseal.kernel.noise import build_table
+from ragseal.kernel.params import R
+from ragseal.kernel.policy import EVERY_LIST, NO_VOCABULARY, check_policy
+from ragseal.kernel.slot_text import NO_METADATA, SlotText
+from ragseal.kernel.statement import Returned
+from tests.attacks.answered import COUNTS, NAME, AnsweredWorld, Lie, answers_policy, window, words
+from tests.attacks.checks import (
+    ANSWERS_ALONE,
+    CLAIM_OF_OPENINGS,
+    HISTOGRAMS,
+    LINK,
+    PAIRING,
+    READ_FROM,
+    TEXTS_COMMITTED,
+    without,
+)
+from tests.attacks.world import AttackWorld, accepted, machine, policy, refused
+from tests.simulator.parties import Extra, slot_text
+
+pytestmark = pytest.mark.slow
+
+
+def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
+    world = window()
+    verdict = accepted(world, receipts=world.receipts())
+    line = verdict.line()
+    assert "claim=answers coalition=any answers=2 epsilon_filtered=" in line
+    assert "participations=2 filter=provider histograms=provider" in line
+    budget = verdict.budget
+    assert budget is not None
+    assert budget.answers is not None
+    one = one_answer(world.cls, build_table(world.cls.law), 12, 2)
+    assert budget.answers.plain.pure == pytest.approx(2 * one.absent)
+    assert budget.epsilon <= 2 * one.pure * 1.000001
+    assert budget.answers.filtered.epsilon <= budget.epsilon
+
+
+# --- the commitment to the histogram ---------------------------------------------------------------------------------
+
+
+def other_noise() -> Lie:
+    """The proof is for another context, and so for other noise; C_y makes up for the difference in vk_x."""
+
+    def extra(world: AnsweredWorld, stated: Any) -> Extra:
+        factor = world.manifest.policy.factor(world.cls)
+        return ((world.tools.base("ctx"), (12345 - stated.ctx) * pow(factor, -1, R)),)
+
+    return Lie(proven=lambda s: replace(s, ctx=12345), y_extra=extra)
+
+
+def test_a_component_of_c_y_outside_the_score_bases() -> None:
+    """No column holds C_y back here: only its own opening keeps it from changing another input of the proof."""
+    world = window(other_noise())
+    refused(world, 8, "the histogram opening does not hold")
+    with without(HISTOGRAMS):
+        accepted(world)
+
+
+def test_the_openings_are_left_out() -> None:
+    world = window()
+    world.tamper_batch = lambda batch: replace(batch, links=())
+    refused(world, 8, "the batch needs one link opening for each of")
+
+
+def test_histograms_in_a_window_of_documents() -> None:
+    """A window of every list cannot be answered with histograms: C_y is not of its columns."""
+    world = AnsweredWorld("ranked-tiny-two")
+    world.commit(policy_=policy(world.tools))
+    chosen = {slot: world.manifest.policy.hi if slot < 3 else 0 for slot in range(world.cls.N)}
+    world.ask("alice", lie=Lie(counts=chosen))  # scores that the provider likes
+    world.close()
+    refused(world, 8, "link opening: 2 announcements expected")
+    with without(LINK):
+        accepted(world)
+
+
+def test_documents_in_a_window_of_answers() -> None:
+    """A window of answers with the openings of a window of documents: C_e and C_y of one e."""
+    world = window()
+    world.link = lambda *of: AttackWorld.link(world, *of)  # type: ignore[method-assign]
+    refused(world, 8, "histogram opening")
+    with without(LINK):  # the other claim's check is none of this one's
+        refused(world, 8, "histogram opening")
+    with without(HISTOGRAMS):
+        accepted(world)
+
+
+def test_a_count_beyond_the_clip_counts_as_the_clip() -> None:
+    """The circuit clips: 60 documents of one word are the policy's 6."""
+
+    def returned(count: int) -> set[int]:
+        world = window(Lie(counts={**COUNTS, 3: count}))
+        accepted(world)
+        return {slot.slot for slot in world.answers[1].openings.slots}
+
+    assert returned(60) == returned(6)
+
+
+def test_another_clip_than_the_policy_names() -> None:
+    world = window(Lie(counts={**COUNTS, 3: 60}, proven=lambda s: replace(s, hmax=10 * s.hmax)))
+    refused(world, 8, "the proof of record 1 does not hold")
+    with without(PAIRING):
+        accepted(world)
+
+
+def test_other_keywords_than_the_noise_gives() -> None:
+    def another(returned: list[Returned]) -> list[Returned]:
+        taken = {one.slot for one in returned}
+        free = next(slot for slot in range(126) if slot not in taken)
+        return sorted([*returned[1:], Returned(free, True)])
+
+    world = window(Lie(released=another))
+    refused(world, 8, "the proof of record 1 does not hold")
+    with without(PAIRING):
+        accepted(world, receipts=world.receipts())
+
+
+# --- what an account is handed ---------------------------------------------------------------------------------------
+
+
+def minus_one_step(world: AnsweredWorld) -> int:
+    """The count that takes the verifier's step away again: only a scalar of the field is that."""
+    return -pow(world.manifest.policy.gain, -1, R) % R
+
+
+def test_a_flag_that_depends_on_the_count() -> None:
+    """Every other keyword is committed to as gone, so that the noise's own keywords come without a flag."""
+    probe = window()
+    low = minus_one_step(probe)
+    counts = dict.fromkeys(range(probe.cls.N), low)
+    world = window(Lie(counts=counts))
+    assert not all(slot.flag for slot in world.answers[1].openings.slots)
+    refused(world, 7, "a keyword came without its flag", receipts=world.receipts())
+    with without(CLAIM_OF_OPENINGS):
+        accepted(world, receipts=world.receipts())
+
+
+def swapped(world_of: str) -> Lie:
+    """The keywords of another vocabulary are handed out."""
+    other = words(machine(NAME), world_of)
+
+    def opened(openings: Openings) -> Openings:
+        slots = tuple(replace(slot, texts=(other.open_text(slot.slot),)) for slot in openings.slots)
+        return replace(openings, slots=slots)
+
+    return Lie(opened=opened)
+
+
+def document(openings: Openings) -> Openings:
+    """A document's text in a keyword's place."""
+    text = SlotText("north-1", "all that the document says", NO_METADATA)
+    first, *rest = openings.slots
+    path = first.texts[0].path
+    return replace(openings, slots=(replace(first, texts=(TextOpening(text, bytes(32), path),)), *rest))
+
+
+@pytest.mark.parametrize("lie", [swapped("silver"), Lie(opened=document)], ids=["vocabulary", "document"])
+def test_texts_that_the_vocabulary_does_not_hold(lie: Lie) -> None:
+    world = window(lie)
+    refused(world, 7, "", receipts=world.receipts())
+    with without(TEXTS_COMMITTED):
+        accepted(world, receipts=world.receipts())
+
+
+def test_texts_of_the_index_in_a_window_of_answers() -> None:
+    """Under the index's own root a document's text would open: an account reads under the vocabulary's alone."""
+    holder: list[AnsweredWorld] = []
+
+    def own(openings: Openings) -> Openings:
+        texts = holder[0].tenants["south"]
+        slots = []
+        for slot in openings.slots:
+            content = slot_text("south", slot.slot)
+            slots.append(replace(slot, texts=(TextOpening(content, bytes(32), tuple(texts.texts.path(slot.slot))),)))
+        return replace(openings, slots=tuple(slots))
+
+    world = AnsweredWorld()
+    holder.append(world)
+    world.commit(policy_=answers_policy(world.tools))
+    world.ask("carol", lie=Lie(opened=own))
+    world.close()
+    refused(world, 7, "", receipts=world.receipts())
+    with without(READ_FROM):
+        accepted(world, receipts=world.receipts())
+
+
+def test_an_account_checks_its_claim_too() -> None:
+    world = window()
+    openings = world.answers[1].openings
+    openings.check_claim(world.manifest.policy)
+    bare = replace(openings, slots=(replace(openings.slots[0], flag=False, texts=()), *openings.slots[1:]))
+    with pytest.raises(AttestationError, match="without its flag"):
+        bare.check_claim(world.manifest.policy)
+    with pytest.raises(AttestationError, match="a written answer came in a window of the claim every-list"):
+        openings.check_claim(policy(world.tools))
+    assert "check_claim" in client.check_openings.__code__.co_names
+    assert "read_from" in client.check_openings.__code__.co_names
+
+
+# --- the accounting --------------------------------------------------------------------------------------------------
+
+
+def test_every_record_of_the_period_counts() -> None:
+    world = window()
+    first = accepted(world).budget
+    world.seed, world.later = (7 << 100, 5 << 90), 660
+    world.commit("w2", policy_=answers_policy(world.tools))
+    world.ask("alice")
+    world.close()
+    both = accepted(world).budget
+    assert first is not None
+    assert both is not None
+    assert first.answers is not None
+    assert both.answers is not None
+    assert (first.answers.plain.answers, both.answers.plain.answers) == (2, 3)
+    assert both.epsilon > first.epsilon
+    assert both.answers.filtered.epsilon == pytest.approx(first.answers.filtered.epsilon)
+
+
+def test_a_window_of_documents_in_the_period_of_answers() -> None:
+    """What hands out texts is not covered by an epsilon of keywords."""
+    world = AnsweredWorld()
+    world.commit("w0", policy_=policy(world.tools))
+    world.close()
+    world.seed, world.later = (7 << 100, 5 << 90), 660
+    world.commit("w1", policy_=answers_policy(world.tools))
+    world.ask("alice")
+    world.close()
+    refused(world, 11, "make a claim other than answers")
+    with without(ANSWERS_ALONE):
+        verdict = world.audit()
+        assert "make a claim other than" not in verdict.line()
+
+
+def test_less_is_advertised_than_the_noise_gives() -> None:
+    world = window(epsilon_account="1")
+    refused(world, 11, "the policy advertises epsilon 1 to one account")
+
+
+def test_a_record_that_comes_again() -> None:
+    world = AnsweredWorld()
+    world.commit(policy_=answers_policy(world.tools))
+    record = world.ask("alice")
+    again = replace(record, seq=1)
+    world.seq += 1
+    world.messages.append(again)
+    world.close()
+    assert isinstance(again, Record)
+    refused(world, 6, "record 1")
+
+
+def test_more_answers_than_an_account_may_have() -> None:
+    world = AnsweredWorld()
+    world.commit(policy_=answers_policy(world.tools, n_max=1))
+    for _ in range(2):
+        world.ask("alice")
+    world.close()
+    refused(world, 6, "exceeds its 1 queries")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"lo": 1}, "lo must be 0"),
+        ({"vocabulary": NO_VOCABULARY}, "needs a vocabulary"),
+        ({"participations": 0}, "needs a vocabulary"),
+        ({"words_max": 0}, "needs a vocabulary"),
+        ({"similarity": 0}, "needs a vocabulary"),
+        ({"claim": EVERY_LIST, "gate": True}, "are of the claim answers"),
+        ({"hidden": 3}, "has no coin"),
+        ({"hi": 4000}, "overflow class"),
+        ({"similarity": 1 << 30}, "no document reaches"),
+    ],
+)
+def test_policies_that_are_none(changes: dict[str, Any], said: str) -> None:
+    tools = machine(NAME)
+    with pytest.raises(PolicyError, match=said):
+        check_policy(answers_policy(tools, **changes), tools.cls, tools.digest)
+
+
+def test_a_class_that_does_not_count_in_whole_steps() -> None:
+    tools = machine("tiny")
+    with pytest.raises(PolicyError, match="counts in whole steps"):
+        check_policy(answers_policy(tools), tools.cls, tools.digest)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provider that answers with attested answers: what it keeps, counts and hands out.  SPEC A.14, B.4, B.7.8."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.policy import ANSWERS
+from ragseal.kernel.proofs import ProofBatch
+from ragseal.prover.attestation.answers import secrets_of_record
+from ragseal.prover.attestation.retrieval import COUNT
+from ragseal.verifier.report import summary
+from ragseal.verifier.report.document import build
+from ragseal.verifier.report.page import render
+from tests.simulator.answered import QUESTION, WORDS, AnsweringLive, Counted, answering_on
+from tests.simulator.provider import Asker, newest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.asyncio
+async def test_an_answer_holds_keywords_and_a_text_and_no_document(tmp_path: Path) -> None:
+    generator = Counted()
+    async with answering_on(tmp_path, generator=generator) as serving:
+        answer = await Asker("alice", serving).ask(QUESTION)
+        kept = secrets_of_record(serving.provider.state, answer.record)
+        counts = np.frombuffer(kept.counts, dtype=COUNT)
+        assert counts.sum() > 0
+        assert counts.max() <= 20
+        assert {slot.flag for slot in answer.openings.slots} == {True}
+        for slot in answer.openings.slots:
+            assert slot.content == WORDS.content(slot.slot)
+        assert answer.openings.answer == kept.answer != ""
+        question, contexts, keywords = generator.asked[-1]
+        assert question == QUESTION
+        assert contexts == ()
+        assert set(keywords) <= set(WORDS.words)
+        window = newest(serving)
+        assert window.manifest.policy.claim == ANSWERS
+        batch = ProofBatch.decode(serving.proofs.batch(window.digest, [0]))
+        assert [link.tenant for link in batch.links] == ["acme"]
+
+
+@pytest.mark.asyncio
+async def test_a_document_takes_part_in_so_many_answers_and_no_more(tmp_path: Path) -> None:
+    async with answering_on(tmp_path, participations=2) as serving:
+        sums = []
+        for name in ("alice", "bob"):
+            asker = Asker(name, serving)
+            for _ in range(2):
+                answer = await asker.ask(QUESTION)
+                kept = secrets_of_record(serving.provider.state, answer.record)
+                sums.append(int(np.frombuffer(kept.counts, dtype=COUNT).sum()))
+        assert sums[0] > 0
+        assert sums[0] == sums[1]
+        assert sums[2:] == [0, 0]  # whoever asks
+        carol = await Asker("carol", serving).ask(QUESTION)  # another tenant's documents have counts of their own
+        kept = secrets_of_record(serving.provider.state, carol.record)
+        assert np.frombuffer(kept.counts, dtype=COUNT).sum() > 0
+
+
+def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
+    """Accounts ask over gRPC, the auditor audits over gRPC: PASS, with an epsilon that covers the texts."""
+    live = AnsweringLive(tmp_path)
+    try:
+        with live.client() as client:
+            with pytest.raises(ConfigurationError, match="ask with --answer"):
+                client.ask(QUESTION, answer=False)
+            first = client.ask(QUESTION, answer=True)
+            assert first.answer
+            assert first.ranked is None
+            assert set(first.keywords) <= set(WORDS.words)
+            assert client.ask("and what else").record.seq == 1
+        live.end_window()
+        verdict = live.audited()
+        assert verdict.verdict == "PASS", verdict.line()
+        assert "claim=answers coalition=any answers=2 epsilon_filtered=" in verdict.line()
+        assert verdict.budget is not None
+        assert verdict.budget.answers is not None
+        report = build(verdict)
+        assert any("no log shows it" in note for note in report["does_not_say"])
+        page = "".join(summary.sentences(report))
+        assert "keywords and texts of all answers" in page
+        assert "its word" in page
+        said = [one for one in report["epsilon"]["conditions"] if one["holds"] is None]
+        assert len(said) == 3
+        assert all("provider's word" in one["shown_by"] for one in said)
+        page = render(report)
+        assert "any number of accounts, over the budget period" in page
+        assert "if the provider keeps its word on its filter" in page
+    finally:
+        live.end()
