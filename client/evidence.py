@@ -55,7 +55,7 @@ class Evidence:
             else:
                 note, name = f"evidence saved in {where}", where.name
             refused = type(error)(f"{error} ({note})")
-            refused.evidence = name
+            refused.bundle = name
             raise refused from error
 
     def _save(self, error: AuditError) -> Path:

@@ -12,7 +12,7 @@ class AuditError(Exception):
     Its text may quote what others sent or named, and goes to terminals, logs and reports: it is printable.
     """
 
-    evidence: str = ""  #: name of the bundle in which what was sent and received is kept, where there is one
+    bundle: str = ""  #: name of the folder in which what was sent and received is kept, where there is one
 
     def __str__(self) -> str:
         return printable(super().__str__(), keep="\n")

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragseal.client.gateway.search import Search, openai_form, own_form
@@ -77,7 +77,7 @@ class Gateway:
     def refusal(self, error: AuditError) -> JSONResponse:
         """An error in OpenAI's form, which this gateway's own routes use as well."""
         status, kind, headers = 502, "check_failed", {}
-        if isinstance(error, EncodingError) and not error.evidence:
+        if isinstance(error, EncodingError) and not error.bundle:
             status, kind = 400, "invalid_request_error"
         elif isinstance(error, ConfigurationError):
             status, kind = 500, "configuration_error"
@@ -87,8 +87,8 @@ class Gateway:
         elif isinstance(error, TransportError):
             status, kind, headers = 503, "provider_unreachable", {"Retry-After": str(SOON)}
         body = {"message": str(error), "type": kind, "code": type(error).__name__, "param": None}
-        if error.evidence:
-            body["evidence"] = error.evidence
+        if error.bundle:
+            body["evidence"] = error.bundle
         return JSONResponse({"error": body}, status, headers)
 
 
@@ -223,7 +223,7 @@ def make_app(
         async with mcp[1]():
             yield
 
-    routes = [
+    routes: list[BaseRoute] = [
         Route("/v1/search", search, methods=["POST"]),
         Route("/v1/vector_stores/{tenant}/search", store, methods=["POST"]),
         Route("/v1/receipts/{seq:int}", receipt, methods=["GET"]),

@@ -63,7 +63,7 @@ def make_tools(gateway: Gateway) -> MCPServer[Any]:
             asked = Search.of({"query": query, "max_num_results": max_num_results}, OWN)
             return Found.model_validate(own_form(asked, await gateway.search(asked)))
         except AuditError as error:
-            kept = f" [evidence {error.evidence}]" if error.evidence else ""
+            kept = f" [evidence {error.bundle}]" if error.bundle else ""
             raise ToolError(f"{type(error).__name__}: {error}{kept}") from None
 
     server.add_tool(

@@ -181,7 +181,7 @@ def answer_counts(
         UnprovableError: as there.
     """
     rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
-    draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts)
+    draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts=counts)
     returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls))
     return replace(
         draft,
