@@ -21,7 +21,9 @@ pytestmark = pytest.mark.slow
 def guarded() -> AttackWorld:
     """A closed window whose policy names a guard, all answers as it has them."""
     made = AttackWorld()
-    made.commit(policy_=policy(lo=0, guard="returned", guard_rho="1/20", guard_formula="precise"))
+    made.commit(
+        policy_=policy(lo=0, epsilon_account="100", guard="returned", guard_rho="1/20", guard_formula="precise")
+    )
     for name in ("alice", "carol", "bob"):
         made.ask(name)
     made.close()
