@@ -219,7 +219,7 @@ def policy(**changes: object) -> Policy:
     base = Policy(
         CLS.name, class_digest(CLS), build_table(CLS.law).digest(), 24, ANSWERS, 0, 0, 20, 4, 10, 2, "1/1000000", "9",
         "9/10",
-        10, False, "slot", 1, 0, 0, 60, 0, b"v" * 32, 2, 5, 1,
+        10, False, "slot", 1, 0, 0, 60, 0, vocabulary=b"v" * 32, words_max=2, participations=5, similarity=1,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,7 +43,8 @@ def serve_options_of(
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(program.assembly, "assemble", lambda *_: None)
+    monkeypatch.setattr(program.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
+    monkeypatch.setattr(program, "named_generator", lambda *_: None)
     monkeypatch.setattr(program.fsck, "check_start", lambda *_: None)
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
     return (found[0] if found else None), done.output

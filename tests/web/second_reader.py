@@ -35,6 +35,11 @@ AUDITORS_OWN = (
     "released its nonce for another beacon",
     "different from the one in the log",  # what is shown beside it, to whoever asks
     "the log was forked",  # against what this auditor remembers
+    "may not ask over version",  # here and below: who has an account, of a live index
+    "the accounts that may ask over version",
+    "accounts of the window have one",
+    "comes or leaves with a version",
+    "the manifest holds no index of tenant",
 )
 
 
