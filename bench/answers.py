@@ -87,7 +87,8 @@ def embedded(tenant: str, embedder: Embedder) -> Counts:
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         np.save(path, quantise(embedder.embed(texts)))
-    return np.load(path).astype(np.int64)
+    kept: npt.NDArray[np.int8] = np.load(path)
+    return kept.astype(np.int64)
 
 
 def top(scores: Counts, k: int) -> set[int]:

@@ -131,7 +131,8 @@ def timeline(clean: Sequence[str], attacks: Sequence[str], embedder: Embedder, c
     """
     versions = [commit(texts, embedder, capacity, draw) for texts in (clean, clean, [*clean, *attacks])]
     manifest = hashlib.sha256(b"bench window").digest()
-    updates = [IndexUpdate(manifest, n, EVERY * n, (v.updated,)) for n, v in enumerate(versions, 1)]
+    nobody = bytes(32)  # accounts do not matter here
+    updates = [IndexUpdate(manifest, n, EVERY * n, (v.updated,), nobody) for n, v in enumerate(versions, 1)]
     for update in updates:
         update.validate()
     log = MerkleTree(update.encode() for update in updates)

@@ -45,6 +45,7 @@ def serve_options_of(
     monkeypatch.setattr(service, "run", run)
     monkeypatch.setattr(program.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
     monkeypatch.setattr(program, "named_generator", lambda *_: None)
+    monkeypatch.setattr(program.Provider, "write_with", lambda *_: None)
     monkeypatch.setattr(program.fsck, "check_start", lambda *_: None)
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
     return (found[0] if found else None), done.output
