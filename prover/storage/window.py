@@ -248,7 +248,8 @@ class Window:
             raise CommitmentError("the window takes no records: it is not open")
         if message.seq != len(self.records) or message.time < self.time:
             raise CommitmentError(f"record {message.seq} does not follow record {len(self.records) - 1}")
-        if self.every and self.numbers.get(request.index_digest, 0) <= max(0, len(self.updates) - ANSWERING):
+        version = self.numbers.get(request.index_digest, 0)  # 0 is no version's number
+        if self.every and version <= max(0, len(self.updates) - ANSWERING):
             raise CommitmentError(f"record {message.seq} names none of the {ANSWERING} newest versions of an index")
         if self.every and message.time >= self.updates[-1][1].time + ANSWERING * self.every + COARSE_TIME:
             raise CommitmentError(f"record {message.seq} is answered from a version that is long overdue")
@@ -260,7 +261,7 @@ class Window:
         self.nonces.add((request.account, request.nonce))
         self.records.append(index)
         if self.every:
-            self.named.add(self.numbers[request.index_digest])
+            self.named.add(version)
         self.time = message.time
 
     def add_close(self, message: WindowClose) -> None:

@@ -37,9 +37,10 @@ from ragseal.prover.commitment.index import slot_salt
 from ragseal.runtime.metadata import committed
 from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.findings import Environment
+from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
-from ragseal.verifier.verification import Verdict, audit
+from ragseal.verifier.verification import audit
 from tests.attacks.proxy import Proxy
 from tests.attacks.world import machine
 from tests.simulator import key_of

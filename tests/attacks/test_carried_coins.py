@@ -15,9 +15,8 @@ from ragseal.kernel.commitment import CoinCommitment, SignedManifest, WindowClos
 from ragseal.kernel.errors import LedgerError
 from ragseal.prover.spending import spending
 from ragseal.prover.storage.window import Stage
-from ragseal.verifier.outcome import FAIL
+from ragseal.verifier.outcome import FAIL, Verdict
 from ragseal.verifier.report import document
-from ragseal.verifier.verification import Verdict
 from tests.attacks import checks
 from tests.attacks.checks import gone, without
 from tests.attacks.removal import Removable

@@ -22,8 +22,8 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.noise import TOTAL
 from ragseal.kernel.policy import Policy
 from ragseal.prover.spending import spending
+from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document, page
-from ragseal.verifier.verification import Verdict
 from tests import simulator
 from tests.attacks import checks
 from tests.attacks.checks import gone, without

@@ -20,8 +20,8 @@ from ragseal.kernel.certificate import Block, BlockBatch, LinkList, TenantLinks,
 from ragseal.kernel.errors import LedgerError, ProofError
 from ragseal.kernel.params import R
 from ragseal.verifier.evidence import Auditor, newest_links
+from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.steps.blocks import Effort
-from ragseal.verifier.verification import Verdict
 from tests.attacks.checks import (
     BLOCK_NORM,
     BLOCK_OPENING,

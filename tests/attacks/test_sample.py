@@ -23,11 +23,11 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.verifier import verification
 from ragseal.verifier.evidence import Auditor
 from ragseal.verifier.findings import Environment
+from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import Sample, draw
 from ragseal.verifier.steps.versions import IndexVersion
-from ragseal.verifier.verification import Verdict
 from tests import simulator
 from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, policy, refused
 

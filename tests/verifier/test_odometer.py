@@ -28,10 +28,10 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.params import class_from_mapping
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.verifier.evidence import Auditor
+from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import claim, document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods
-from ragseal.verifier.verification import Verdict
 from tests.simulator import CLS, NOW, OPENS, World, policy
 
 pytestmark = pytest.mark.slow
