@@ -19,11 +19,11 @@ from ragseal.groth16.contributions import SECTION, read_chain
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, ProofError
-from ragseal.verifier.ceremony import checking
+from ragseal.verifier.ceremony import checking, trusting
 from ragseal.verifier.ceremony.attestation import Made, Round
 from ragseal.verifier.ceremony.contributing import begin
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, MAX_SMALL, SUFFIX, Description, Folder
-from ragseal.verifier.ceremony.trusting import Known, check_end, take_keys, who_is_known
+from ragseal.verifier.ceremony.trusting import Known, take_keys
 from ragseal.verifier.state import State
 from tests.attacks import checks
 from tests.attacks.checks import without
@@ -329,7 +329,7 @@ def test_a_name_without_a_signature_is_nobodys(copy: Path) -> None:
     found = scene.verify(copy)
     assert (found.parties[0].name, found.parties[0].key) == ("mallo", None)
     with pytest.raises(ProofError, match="signed no contribution of this ceremony"):
-        who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32))
+        trusting.who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32))
 
 
 def test_a_shorter_ceremony_lacks_whom_one_knows(copy: Path) -> None:
@@ -341,15 +341,15 @@ def test_a_shorter_ceremony_lacks_whom_one_knows(copy: Path) -> None:
     scene.finish(copy, "ab" * 32)
     found = scene.verify(copy)
     with pytest.raises(ProofError, match=r"alice .* signed no contribution of this ceremony"):
-        who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32))
+        trusting.who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32))
     with without(checks.CEREMONY_TOOK_PART), pytest.raises(ProofError, match="you know none of the parties"):
-        who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32))
+        trusting.who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32))
     with without(checks.CEREMONY_TOOK_PART), without(checks.CEREMONY_SOMEBODY_KNOWN):
-        assert who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32)) == []
+        assert trusting.who_is_known(found, [Known("alice", scene.public("alice"))], bytes(32)) == []
     with pytest.raises(ProofError, match=r"ends with the beacon (ab){32}, not with the one that you expect"):
-        check_end(found, scene.BEACON)
+        trusting.check_end(found, scene.BEACON)
     with without(checks.CEREMONY_ENDS_AS_EXPECTED):
-        check_end(found, scene.BEACON)
+        trusting.check_end(found, scene.BEACON)
 
 
 def test_an_auditor_takes_nothing_of_what_does_not_hold(copy: Path, tmp_path: Path) -> None:
