@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.answer_files import Asked
 from ragseal.embedder import Embedder, quantise
-from ragseal.embedder.interface import Identity, Progress, Role, Vectors
+from ragseal.embedder.interface import Progress
 from ragseal.generators import Generator
 from ragseal.generators.extractive import sentences_of
 from ragseal.kernel.errors import ConfigurationError
@@ -22,33 +22,6 @@ from ragseal.prover.answers.histogram import Histogram
 from ragseal.runtime.terminal import progress_bars
 
 PLAIN = 2  #: documents that plain retrieval answers from, as in the paper
-
-
-class Remembering:
-    """An embedder that embeds no text twice.  Implements :class:`ragseal.embedder.Embedder`."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._held: dict[tuple[Role, str], Vectors] = {}
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def identity(self) -> Identity:
-        return self._embedder.identity()
-
-    def embed(self, texts: Sequence[str], *, role: Role = "document", progress: Progress | None = None) -> Vectors:
-        new = [text for text in dict.fromkeys(texts) if (role, text) not in self._held]
-        for at in range(0, len(new), 256):
-            some = new[at : at + 256]
-            for text, row in zip(some, self._embedder.embed(some, role=role), strict=True):
-                self._held[role, text] = row
-            if progress is not None:
-                progress(at + len(some), len(new))
-        return np.array([self._held[role, text] for text in texts], dtype=np.float32).reshape(
-            len(texts), self.dimension
-        )
 
 
 class Index:

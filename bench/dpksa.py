@@ -22,8 +22,9 @@ import numpy as np
 
 from bench.answer_files import Asked, made_up, read_questions
 from bench.answer_metrics import METRICS, scores
-from bench.answered import Answered, Index, Remembering, answer_all
+from bench.answered import Answered, Index, answer_all
 from bench.experiment import RESULTS, ROOT, Cell, pyplot, run, save, table
+from bench.remembering import Remembering
 from bench.reproduce import PAGE, insert
 from ragseal.accounting.keyword_release import ReleaseCost, cost_for
 from ragseal.embedder import Embedder, load_embedder

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from bench.experiment import RESULTS, ROOT, run, save
+from bench.remembering import Remembering
 from bench.reproduce import PAGE, insert
 from bench.saferag.commitments import stream, timeline
 from bench.saferag.data import SHIPPED, TASKS, load
@@ -24,7 +25,7 @@ from bench.saferag.injection import CLEAN, DEFAULT, INDEX, Strength, index_of, i
 from bench.saferag.judge import Chat, Judge, ModelJudge, TextJudge
 from bench.saferag.pipeline import Pipeline
 from bench.saferag.report import plot, report
-from bench.saferag.retrievers import CrossEncoderReranker, Remembered, SentenceReranker
+from bench.saferag.retrievers import CrossEncoderReranker, SentenceReranker
 from bench.saferag.sealed import mechanism
 from ragseal.embedder import DEFAULT as DEFAULT_EMBEDDER
 from ragseal.embedder import load_embedder
@@ -114,7 +115,7 @@ def main(
         if most is not None:
             dataset = replace(dataset, tasks=tuple(task.first(most) for task in dataset.tasks))
         strengths = {name: _strength(DEFAULT[name], top, share) for name in TASKS}
-        own = Remembered(load_embedder(embedder))
+        own = Remembering(load_embedder(embedder))
         served = _chat(chat, model, key_variable)
         if served is None and "model" in (judged, filtered):
             raise ConfigurationError("a model as judge or filter needs --chat and --model")

@@ -15,36 +15,13 @@ import numpy.typing as npt
 
 from bench.saferag.words import sentences, words
 from ragseal.embedder import Embedder, Quantised, quantise
-from ragseal.embedder.interface import Identity, Progress, Role, Vectors
+from ragseal.embedder.interface import Role
 from ragseal.kernel.errors import ConfigurationError
 
 FUSION = 60  #: of reciprocal rank fusion, the constant that its authors chose
 DEEP = 4  #: times N contexts are re-ranked
 
 Scores = npt.NDArray[np.float64]
-
-
-class Remembered:
-    """An embedder that computes each text's vector once; the bench asks for the same texts in hundreds of cells."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known: dict[tuple[Role, str], Vectors] = {}
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def identity(self) -> Identity:
-        return self._embedder.identity()
-
-    def embed(self, texts: Sequence[str], *, role: Role = "document", progress: Progress | None = None) -> Vectors:
-        new = [text for text in dict.fromkeys(texts) if (role, text) not in self._known]
-        if new:
-            self._known |= {(role, t): row for t, row in zip(new, self._embedder.embed(new, role=role), strict=True)}
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        return np.stack([self._known[role, text] for text in texts])
 
 
 class Retriever(Protocol):

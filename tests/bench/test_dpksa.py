@@ -16,8 +16,9 @@ from click.testing import CliRunner
 from bench import dpksa
 from bench.answer_files import Asked, made_up, read_questions
 from bench.answer_metrics import f1, levenshtein, rouge_1, rouge_l, scores
-from bench.answered import Index, Remembering, answer_all
+from bench.answered import Index, answer_all
 from bench.experiment import RESULTS
+from bench.remembering import Remembering
 from ragseal.accounting.keyword_release import ReleaseCost
 from ragseal.embedder.interface import Vectors
 from ragseal.kernel.errors import ConfigurationError, TransportError

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench.remembering import Remembering
 from bench.saferag import data, filters, injection, metrics, retrievers
 from bench.saferag.data import Item, Task
 from bench.saferag.injection import Passage, Strength
@@ -291,13 +292,13 @@ def test_a_strength_without_meaning_is_refused(bad: Strength) -> None:
 # --- retrievers ------------------------------------------------------------------------------------------------------
 
 CONTEXTS = ["The gate is green.", "Rain fell on the hills.", "A gate of iron is the green gate."]
-SENTENCE = retrievers.SentenceReranker(retrievers.Remembered(TRIGRAMS))
+SENTENCE = retrievers.SentenceReranker(Remembering(TRIGRAMS))
 
 
 def made(name: str, contexts: list[str]) -> retrievers.Retriever:
     if name != "dense":
         pytest.importorskip("bm25s")
-    return retrievers.public(name, contexts, retrievers.Remembered(TRIGRAMS), SENTENCE)
+    return retrievers.public(name, contexts, Remembering(TRIGRAMS), SENTENCE)
 
 
 @pytest.mark.parametrize("name", retrievers.PUBLIC)
@@ -349,7 +350,7 @@ def test_a_text_is_embedded_once_for_each_role() -> None:
             self.seen += texts
             return TRIGRAMS.embed(texts)
 
-    embedder = retrievers.Remembered(Counting())
+    embedder = Remembering(Counting())
     first = embedder.embed(["a", "b", "a"])
     assert (embedder.embed(["a", "b", "a"]) == first).all()
     assert Counting.seen == ["a", "b"]

@@ -15,13 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 from bench.experiment import RESULTS
+from bench.remembering import Remembering
 from bench.saferag import __main__ as command
 from bench.saferag import commitments, data, report, sealed
 from bench.saferag.filters import FILTERS, filters
 from bench.saferag.injection import DEFAULT, STAGES, Strength
 from bench.saferag.judge import TextJudge
 from bench.saferag.pipeline import COMMITTED, RETRIEVERS, SEALED, Pipeline
-from bench.saferag.retrievers import PUBLIC, Remembered, SentenceReranker
+from bench.saferag.retrievers import PUBLIC, SentenceReranker
 from ragseal.circuits.circuit import load_classes
 from ragseal.generators import ExtractiveGenerator, Generator
 from ragseal.kernel.errors import ConfigurationError, LedgerError, TransportError
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.slow
 TINY = sealed.Mechanism(load_classes()["tiny-geo"], 3000, 12000, 40, 0, math.inf)
 SHIPPED = data.load()
 SMALL = replace(SHIPPED, tasks=tuple(replace(task.first(2), base=task.base[:24]) for task in SHIPPED.tasks))
-EMBEDDER = Remembered(TRIGRAMS)
+EMBEDDER = Remembering(TRIGRAMS)
 
 
 def bench(generator: Generator | None = None, found: data.Dataset = SMALL, **changes: Any) -> Pipeline:
