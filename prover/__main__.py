@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -42,18 +43,21 @@ from ragseal.prover.storage import fsck
 from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
+from ragseal.runtime.settings import Configured, logs_for_people, only_checked
 from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
     Teaching,
     client_tls,
-    log_to_stderr,
     named_bars,
+    nothing_told,
     server_tls,
     tell_result,
     version,
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
+
+log = logging.getLogger("ragseal.provider")
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
@@ -184,7 +188,7 @@ def commit(
     tell_result(as_json, told.values, told.text)
 
 
-@main.command()
+@main.command(cls=Configured, prefix="RAGSEAL_PROVIDER")
 @STATE
 @click.option("--listen", default="127.0.0.1:7800", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--participants", type=click.IntRange(1, 63), default=1, show_default=True,
@@ -255,9 +259,8 @@ def serve(
     """Run the windows: beacon, queries, proofs.  Ends cleanly on Ctrl-C or SIGTERM, and goes on where it stopped.
 
     Without TLS it listens on loopback only (or with --listen-plain).  Other commands on the same state folder talk to
-    it through a socket in there.
+    it through a socket in there.  --config takes all of this from a file.
     """
-    log_to_stderr()
     schedule = None
     if next_policy is not None:
         schedule = Schedule(next_policy, seconds_of(every), pattern, agreed, auditor_seats(seats))
@@ -272,17 +275,20 @@ def serve(
         witness_policy=None if witness_policy is None else Policy.load(witness_policy),
         witness_every=witness_every,
     )
+    own.credentials()  # says now what is wrong with the files
+    if only_checked(as_json):
+        return
 
     def ready(address: str, tiles: str) -> None:
         values = {"listening": address, **({"public": tiles} if tiles else {})}
         tell_result(as_json, values, f"listening on {address}" + (f", tiles on {tiles}" if tiles else ""))
         sys.stdout.flush()
 
-    with _running(directory) as provider:
+    with _running(directory, _tell_people if logs_for_people() else log.info) as provider:
         provider.write_with(named_generator(generator, provider.backends.embedder, generator_key))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
-        with named_bars() as progress:
+        with named_bars() if logs_for_people() else nothing_told() as progress:
             fsck.check_start(provider, progress)
         options = service.Listening(listen, own, reflection, public)
         asyncio.run(service.run(provider, serve_options, options, ready, schedule))
@@ -344,16 +350,20 @@ for command in (release_key, plan, calibrate, fsck.fsck):
 # --- helpers of the commands -----------------------------------------------------------------------------------------
 
 
+def _tell_people(text: str) -> None:
+    click.echo(text, err=True)
+
+
 class _running:
     """A provider with all its backends, closed at the end of the block."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, tell: Callable[[str], None]) -> None:
+        self._directory, self._tell = directory, tell
 
     def __enter__(self) -> Provider:
         state = State(self._directory)
         try:
-            self._provider = Provider(state, assembly.assemble(state, lambda text: click.echo(text, err=True)))
+            self._provider = Provider(state, assembly.assemble(state, self._tell))
         except BaseException:
             state.close()
             raise

@@ -166,3 +166,31 @@ async def test_a_provider_gets_its_log_witnessed_and_shows_it(tmp_path: Path) ->
     with pytest.raises(ConfigurationError, match="in the clear"):
         await Server(provider, ServeOptions(False), Listening("127.0.0.1:0", public="0.0.0.0:0")).start()
     provider.close()
+
+
+def test_every_option_may_stand_in_a_file_and_a_check_opens_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `--check-config` prints is a file that says the same; no state folder is needed for it."""
+    run = CliRunner().invoke
+    done = run(program.main, ["serve", "--state", str(tmp_path / "none"), "--witness", NAMED.verifier.vkey(),
+                              "--check-config"])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "none").exists()
+    file = tmp_path / "serve.toml"
+    file.write_text(done.output)
+    again = run(program.main, ["serve", "--config", str(file), "--check-config"])
+    assert again.exit_code == 0, again.output
+    assert [line.partition("  # ")[0] for line in again.output.splitlines()] == [
+        line.partition("  # ")[0] for line in done.output.splitlines()
+    ]
+    assert f'witness = ["{NAMED.verifier.vkey()}"]  # file {file}' in again.output
+    options = {max(one.opts, key=len)[2:] for one in program.main.commands["serve"].params}
+    named = {line.removeprefix("# ").split()[0] for line in done.output.splitlines()}
+    assert options - named == {"config", "check-config"}
+    for bad, said in (('witness = ["junk"]', "verifier key"), ('observer = ["a"]', "NAME=KEY"),
+                      ('next = "serve.toml"', "policy"), ('tls-cert = "serve.toml"', "both")):  # fmt: skip
+        file.write_text(bad)
+        done = run(program.main, ["serve", "--config", str(file), "--check-config"])
+        assert done.exit_code == 1, (bad, done.output)
+        assert said in done.output, (bad, done.output)
