@@ -229,6 +229,9 @@ def commit(
 @server_tls
 @click.option("--public", metavar="HOST:PORT", help="Serve the public ledger over HTTP too, as C2SP tlog-tiles; with "
               "the same TLS files.")  # fmt: skip
+@click.option("--metrics", metavar="HOST:PORT", help="Serve numbers for Prometheus, /livez and /readyz over HTTP, "
+              "with the same TLS files.")  # fmt: skip
+@click.option("--metrics-plain", is_flag=True, help="Those without TLS, even beyond loopback.")
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
 def serve(
@@ -253,6 +256,8 @@ def serve(
     verdicts: bool,
     own: ServerTls,
     public: str | None,
+    metrics: str | None,
+    metrics_plain: bool,
     reflection: bool,
     as_json: bool,
 ) -> None:
@@ -290,7 +295,8 @@ def serve(
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:
             fsck.check_start(provider, progress)
-        options = service.Listening(listen, own, reflection, public)
+        its_own = ServerTls(plain=True) if metrics_plain else own
+        options = service.Listening(listen, own, reflection, public, metrics, its_own)
         asyncio.run(service.run(provider, serve_options, options, ready, schedule))
 
 

@@ -18,7 +18,9 @@ from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
 from ragseal.prover.administration.service import AdminServer
 from ragseal.prover.edges import LedgerEdges, beside_http
+from ragseal.prover.operator_site import OperatorSite
 from ragseal.prover.provider import Provider
+from ragseal.prover.readiness import Readiness
 from ragseal.prover.rollover import RollOver, Schedule
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.window import Stage, Window
@@ -34,8 +36,9 @@ CHUNK_BYTES = 1 << 20
 MAX_PAGE_RECORDS = 1024
 WATCH_SECONDS = 1.0
 GRACE = 5.0  #: seconds that running calls get when the provider stops
+QUERIES = provider_pb2.DESCRIPTOR.services_by_name["ProviderService"].full_name
 SERVICES = (
-    provider_pb2.DESCRIPTOR.services_by_name["ProviderService"].full_name,
+    QUERIES,
     ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name,
 )
 
@@ -123,12 +126,14 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
 
     @answers
     async def Prepare(self, request: provider_pb2.PrepareRequest, context: Any) -> Any:
-        canonical = await self._serving.attestation.prepare(request.canonical, request.signature)
+        async with self._serving.metrics.prepare():
+            canonical = await self._serving.attestation.prepare(request.canonical, request.signature)
         return provider_pb2.PrepareResponse(canonical=canonical)
 
     @answers
     async def Retrieve(self, request: provider_pb2.RetrieveRequest, context: Any) -> Any:
-        answer = await self._serving.attestation.retrieve(request.canonical, request.signature)
+        async with self._serving.metrics.answer():
+            answer = await self._serving.attestation.retrieve(request.canonical, request.signature)
         path = await asyncio.to_thread(self._serving.consistency, request.known_size, answer.size)
         return provider_pb2.RetrieveResponse(canonical=answer.canonical, consistency=path)
 
@@ -188,6 +193,8 @@ class Listening:
     tls: ServerTls = LOOPBACK_ONLY
     reflection: bool = False
     public: str | None = None  #: host:port of the log's tiles over HTTP, with the same TLS files; None: not served
+    metrics: str | None = None  #: host:port of what the operator's machines ask; None: not served
+    metrics_tls: ServerTls = LOOPBACK_ONLY
 
 
 class Server:
@@ -209,7 +216,9 @@ class Server:
         self._listening = listening
         self._health = health.Health(*SERVICES)
         self.address = ""
-        self.public_address = ""
+        self.public_address = self.metrics_address = ""
+        self._readiness = Readiness(provider.journal, provider.environment.clock)
+        self._site: OperatorSite | None = None
         self._edges: LedgerEdges | None = None
 
     async def start(self) -> None:
@@ -234,32 +243,49 @@ class Server:
             names = (*SERVICES, health.SERVICE, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
         port = bind(self._server, listening.address, credentials, listening.tls.plain)
+        if listening.metrics is not None:
+            self._site = OperatorSite(self.serving.metrics, self._readiness, book)
         self._edges = edges
         self.public_address = await edges.start(listening.public, listening.tls)
         try:
+            if self._site is not None and listening.metrics is not None:
+                self.metrics_address = await self._site.start(listening.metrics, listening.metrics_tls)
             await self.serving.start()
             await self._admin.start()
             await self._server.start()
         except BaseException:
             await edges.stop()
+            await self._stop_site()
             raise
         if self.rollover is not None:
             self._rolling = asyncio.create_task(self.rollover.run())
-        self._health.say(True)
+        self._readiness.serves(True)
+        self._say_health()
         self._watching = asyncio.create_task(self._watch())
         self.address = f"{listening.address.rpartition(':')[0]}:{port}"
 
     async def _watch(self) -> None:
-        """Health says NOT_SERVING from the moment the ledger takes nothing more."""
+        """Health says NOT_SERVING from the moment the ledger takes nothing more, of queries while no window is open."""
         while self.serving.journal.failure is None:
+            self._say_health()
             await asyncio.sleep(WATCH_SECONDS)
         log.error("%s", self.serving.journal.failure)
-        self._health.say(False)
+        self._say_health()
+
+    def _say_health(self) -> None:
+        takes = not self._readiness.trouble()
+        self._health.say(takes)
+        self._health.say(takes and not self._readiness.no_answers(), QUERIES)
+
+    async def _stop_site(self) -> None:
+        if self._site is not None:
+            await self._site.stop()
 
     async def stop(self) -> None:
         """Take nothing new, finish what runs, then stop the workers."""
         self._watching.cancel()
-        self._health.say(False)
+        self._readiness.serves(False)
+        self._say_health()
         if self._rolling is not None:
             self._rolling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -268,6 +294,7 @@ class Server:
             await self._edges.stop()
         await asyncio.gather(self._server.stop(GRACE), self._admin.stop(GRACE))
         await self.serving.stop()
+        await self._stop_site()  # last: whoever asks is told that it is stopping
 
 
 async def run(
@@ -283,6 +310,8 @@ async def run(
     stopping = asked_to_stop()
     try:
         ready(server.address, server.public_address)
+        if server.metrics_address:
+            log.info("metrics and readiness on %s", server.metrics_address)
         if provider.journal.history.newest is None and schedule is None:
             log.warning("no window is committed yet, so nobody gets answers: run `ragseal-provider commit`")
         await stopping.wait()

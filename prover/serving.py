@@ -29,6 +29,7 @@ from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.ending import Ending
+from ragseal.prover.metrics import Metrics
 from ragseal.prover.provider import Provider
 from ragseal.prover.retiring import LOOK_SECONDS, Retiring
 from ragseal.prover.storage.dropped import drop, droppable
@@ -109,6 +110,7 @@ class Serving:
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
         self.verdicts = Verdicts(journal, serve_options.verdicts)
         journal.public.live = serve_options.publish <= 0
+        self.metrics = Metrics(provider, serve_options.tick, journal.public.live)
         self.own_lines = OwnLines(
             state, journal.history, provider.public_key, provider.registries, provider.enrolments,
             lambda: journal.public.size,
@@ -153,6 +155,7 @@ class Serving:
             current = history.current
             kept = current is not None and not is_retired(self.provider.state, current.digest)
             self.proofs.start(current.digest if current is not None and kept else None)
+        await self.metrics.settle()
         self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
         self._retirer = asyncio.create_task(self._retire())
@@ -170,6 +173,14 @@ class Serving:
             except AuditError as error:
                 log.error("the next version of the indices is not entered: %s", error)
             self.journal.public.reveal()
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Nobody's answer depends on these numbers, so nothing ends where they cannot be had."""
+        try:
+            await self.metrics.settle()
+        except Exception as error:
+            log.error("the metrics stay as they were: %s", type(error).__name__)
 
     async def _drive(self) -> None:
         """Bring every window that is committed to its opening."""

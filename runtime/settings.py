@@ -163,9 +163,9 @@ def _value(option: click.Option, value: Any, folder: Path) -> Any:
     return [_one(option, one, folder) for one in value]
 
 
-def _one(option: click.Option, value: Any, folder: Path) -> Any:
+def _one(option: click.Option, value: Any, folder: Path) -> str | bool | int | float:
     """Click would make text of a number and a whole number of 1.5: in a file both are mistakes."""
-    kinds: dict[type[click.ParamType], tuple[str, tuple[type, ...]]] = {
+    kinds: dict[type[click.ParamType[Any]], tuple[str, tuple[type, ...]]] = {
         click.types.BoolParamType: ("true or false", (bool,)),
         click.types.IntParamType: ("a whole number", (int,)),
         click.types.FloatParamType: ("a number", (int, float)),
@@ -173,7 +173,8 @@ def _one(option: click.Option, value: Any, folder: Path) -> Any:
     what, takes = next((taken for kind, taken in kinds.items() if isinstance(option.type, kind)), ("text", (str,)))
     if not isinstance(value, takes) or (isinstance(value, bool) and bool not in takes):
         raise click.BadParameter(f"takes {what}")
-    return str(folder / value) if isinstance(option.type, click.Path) else value
+    assert isinstance(value, str | bool | int | float)
+    return str(folder / str(value)) if isinstance(option.type, click.Path) else value
 
 
 # --- what is in force ------------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_every_option_may_stand_in_a_file_and_a_check_opens_nothing(
     named = {line.removeprefix("# ").split()[0] for line in done.output.splitlines()}
     assert options - named == {"config", "check-config"}
     for bad, said in (('witness = ["junk"]', "verifier key"), ('observer = ["a"]', "NAME=KEY"),
-                      ('next = "serve.toml"', "policy"), ('tls-cert = "serve.toml"', "both")):  # fmt: skip
+                      ('next = "serve.toml"\nevery = "x"', "30m"), ('tls-cert = "serve.toml"', "both")):  # fmt: skip
         file.write_text(bad)
         done = run(program.main, ["serve", "--config", str(file), "--check-config"])
         assert done.exit_code == 1, (bad, done.output)
