@@ -56,6 +56,7 @@ from ragseal.runtime.terminal import (
     version,
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
+from ragseal.runtime.tokenbucket import Rate
 
 log = logging.getLogger("ragseal.provider")
 
@@ -229,6 +230,10 @@ def commit(
 @server_tls
 @click.option("--public", metavar="HOST:PORT", help="Serve the public ledger over HTTP too, as C2SP tlog-tiles; with "
               "the same TLS files.")  # fmt: skip
+@click.option("--account-rate", metavar="NUMBER/s|m|h", help="New queries of one account: 30/m is 30 at once and 30 a "
+              "minute. Default: all that it may ask.")  # fmt: skip
+@click.option("--peer-rate", metavar="NUMBER/s|m|h", help="Calls of one machine (an IPv6 /64 is one); not where a "
+              "balancer hides addresses. Default: no such limit.")  # fmt: skip
 @click.option("--metrics", metavar="HOST:PORT", help="Serve numbers for Prometheus, /livez and /readyz over HTTP, "
               "with the same TLS files.")  # fmt: skip
 @click.option("--metrics-plain", is_flag=True, help="Those without TLS, even beyond loopback.")
@@ -256,6 +261,8 @@ def serve(
     verdicts: bool,
     own: ServerTls,
     public: str | None,
+    account_rate: str | None,
+    peer_rate: str | None,
     metrics: str | None,
     metrics_plain: bool,
     reflection: bool,
@@ -279,6 +286,8 @@ def serve(
         verdicts=verdicts,
         witness_policy=None if witness_policy is None else Policy.load(witness_policy),
         witness_every=witness_every,
+        account_rate=Rate.optional(account_rate),
+        peer_rate=Rate.optional(peer_rate),
     )
     own.credentials()  # says now what is wrong with the files
     if only_checked(as_json):

@@ -230,7 +230,7 @@ class Server:
         """
         listening = self._listening
         credentials = listening.tls.credentials()
-        self._server = new_server(beside_http() if listening.public is not None else DEFAULT)
+        self._server = new_server(beside_http() if listening.public is not None else DEFAULT, self.serving.peers)
         ProviderServicer(self.serving).mount(self._server)
         public, options = self._provider.journal.public, self.serving.serve_options
         book = CosignatureBook(

@@ -39,6 +39,7 @@ from ragseal.prover.storage.update_secrets import update_key
 from ragseal.prover.storage.window import Window
 from ragseal.prover.ticks import Ticks
 from ragseal.prover.verdicts import Verdicts
+from ragseal.runtime.tokenbucket import Rate, Throttle
 
 FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
 ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
@@ -60,6 +61,8 @@ class ServeOptions:
     verdicts: bool = True  #: auditors' verdicts are entered in the ledger
     witness_policy: Policy | None = None  #: whose witnesses are submitted to, and whose quorum `cosigned` has
     witness_every: float = 10.0  #: seconds between two submissions
+    account_rate: Rate | None = None  #: new queries of one account; None: as many as n_max gives it
+    peer_rate: Rate | None = None  #: calls of one machine; None: as many as it has places
 
 
 class Serving:
@@ -95,6 +98,8 @@ class Serving:
             self._on_record,
             serve_options.tick,
         )
+        self.peers = Throttle("this machine calls too often")
+        self.limit(serve_options.account_rate, serve_options.peer_rate)
         self.estimates = provider.new_estimates()
         self.ticks = Ticks(provider, serve_options.publish)
         self.beacon = Beacon(
@@ -131,6 +136,11 @@ class Serving:
     @property
     def journal(self) -> Journal:
         return self.provider.journal
+
+    def limit(self, account_rate: Rate | None, peer_rate: Rate | None) -> None:
+        """From now on; see :class:`ServeOptions`."""
+        self.attestation.asked.allow(account_rate)
+        self.peers.allow(peer_rate)
 
     async def start(self) -> None:
         """Load what the open window and the following one need, then start beacon and proof worker.
