@@ -117,7 +117,6 @@ class _Anything:
 
 FOLDS_HASHED = Check(folding, "advance", _not_hashed)
 POINTS_ON_THE_CURVE = Check(NativeGroup, "check")
-PREPARED_ONCE = Guard(provider.Attestation, "_prepare", "this request id was used already")
 REQUEST_SIGNED = Check(attestation.SignedRequest, "verify")
 CLIENT_OPENS_C_E = Check(client, "embedding_commitment", lambda *_: _Anything())
 
