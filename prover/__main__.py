@@ -43,7 +43,7 @@ from ragseal.prover.storage import fsck
 from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
-from ragseal.runtime.settings import Configured, logs_for_people, only_checked
+from ragseal.runtime.settings import Configured, logs_for_people, only_checked, read_again
 from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
@@ -271,7 +271,8 @@ def serve(
     """Run the windows: beacon, queries, proofs.  Ends cleanly on Ctrl-C or SIGTERM, and goes on where it stopped.
 
     Without TLS it listens on loopback only (or with --listen-plain).  Other commands on the same state folder talk to
-    it through a socket in there.  --config takes all of this from a file.
+    it through a socket in there.  --config takes all of this from a file; SIGHUP has it read again for the limits, and
+    the certificates.
     """
     schedule = None
     if next_policy is not None:
@@ -298,6 +299,12 @@ def serve(
         tell_result(as_json, values, f"listening on {address}" + (f", tiles on {tiles}" if tiles else ""))
         sys.stdout.flush()
 
+    context = click.get_current_context()
+
+    def rates() -> tuple[Rate | None, Rate | None]:
+        found = read_again(context, ("account_rate", "peer_rate"))
+        return Rate.optional(found["account_rate"]), Rate.optional(found["peer_rate"])
+
     with _running(directory, _tell_people if logs_for_people() else log.info) as provider:
         provider.write_with(named_generator(generator, provider.backends.embedder, generator_key))
         if retain is not None:
@@ -306,7 +313,7 @@ def serve(
             fsck.check_start(provider, progress)
         its_own = ServerTls(plain=True) if metrics_plain else own
         options = service.Listening(listen, own, reflection, public, metrics, its_own)
-        asyncio.run(service.run(provider, serve_options, options, ready, schedule))
+        asyncio.run(service.run(provider, serve_options, options, ready, schedule, rates))
 
 
 @main.command()

@@ -7,6 +7,7 @@ A port of its own, which accounts and auditors need not reach.  It runs in the l
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -31,6 +32,10 @@ class OperatorSite:
     async def start(self, address: str, tls: ServerTls) -> str:
         """Serve at ``host:port``; gives the address that was taken.  Raises as :meth:`HttpServer.start` does."""
         return await self._server.start(address, tls)
+
+    def use(self, context: ssl.SSLContext) -> None:
+        """Another certificate from now on."""
+        self._server.use(context)
 
     async def stop(self) -> None:
         await self._server.stop()

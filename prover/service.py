@@ -12,7 +12,7 @@ from typing import Any
 
 from grpc_reflection.v1alpha import reflection
 
-from ragseal.kernel.errors import AttestationError, CommitmentError
+from ragseal.kernel.errors import AttestationError, CommitmentError, ConfigurationError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
@@ -26,10 +26,12 @@ from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
+from ragseal.runtime.certificates import Certificates
 from ragseal.runtime.limits import DEFAULT
 from ragseal.runtime.rpc import answers, bind, new_server, streams
-from ragseal.runtime.stopping import asked_to_stop
+from ragseal.runtime.stopping import asked_to_stop, on_hangup
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
+from ragseal.runtime.tokenbucket import Rate
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
 
 CHUNK_BYTES = 1 << 20
@@ -48,6 +50,8 @@ _STATES = {
     Stage.OPEN: provider_pb2.WINDOW_STATE_OPEN,
     Stage.CLOSED: provider_pb2.WINDOW_STATE_CLOSED,
 }
+
+Rates = Callable[[], tuple[Rate | None, Rate | None]]  #: of an account and of a machine
 
 log = logging.getLogger("ragseal.provider")
 
@@ -229,7 +233,7 @@ class Server:
             AuditError: the newest window cannot be served.
         """
         listening = self._listening
-        credentials = listening.tls.credentials()
+        self._certificates = Certificates(listening.tls)
         self._server = new_server(beside_http() if listening.public is not None else DEFAULT, self.serving.peers)
         ProviderServicer(self.serving).mount(self._server)
         public, options = self._provider.journal.public, self.serving.serve_options
@@ -242,14 +246,18 @@ class Server:
         if listening.reflection:
             names = (*SERVICES, health.SERVICE, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
-        port = bind(self._server, listening.address, credentials, listening.tls.plain)
+        port = bind(self._server, listening.address, self._certificates.credentials(), listening.tls.plain)
         if listening.metrics is not None:
             self._site = OperatorSite(self.serving.metrics, self._readiness, book)
         self._edges = edges
         self.public_address = await edges.start(listening.public, listening.tls)
+        if listening.public is not None:
+            self._certificates.follow(edges.use)
         try:
             if self._site is not None and listening.metrics is not None:
                 self.metrics_address = await self._site.start(listening.metrics, listening.metrics_tls)
+                if listening.metrics_tls == listening.tls:
+                    self._certificates.follow(self._site.use)
             await self.serving.start()
             await self._admin.start()
             await self._server.start()
@@ -262,6 +270,7 @@ class Server:
         self._readiness.serves(True)
         self._say_health()
         self._watching = asyncio.create_task(self._watch())
+        self._renewing = asyncio.create_task(self._certificates.watch())
         self.address = f"{listening.address.rpartition(':')[0]}:{port}"
 
     async def _watch(self) -> None:
@@ -277,6 +286,23 @@ class Server:
         self._health.say(takes)
         self._health.say(takes and not self._readiness.no_answers(), QUERIES)
 
+    def reload(self, rates: Rates | None = None) -> None:
+        """Take new certificate files and limits; what does not do is said and changes nothing.
+
+        Args:
+            rates: gives the limits as the operator wants them now.  Raises ConfigurationError: nobody can tell.
+        """
+        self._certificates.look(at_once=True)
+        if rates is None:
+            return
+        try:
+            account, peer = rates()
+        except ConfigurationError as error:
+            log.error("THE LIMITS STAY AS THEY ARE: %s", error)
+            return
+        self.serving.limit(account, peer)
+        log.info("limits: an account asks %s, a machine calls %s", account or "without one", peer or "without one")
+
     async def _stop_site(self) -> None:
         if self._site is not None:
             await self._site.stop()
@@ -284,6 +310,7 @@ class Server:
     async def stop(self) -> None:
         """Take nothing new, finish what runs, then stop the workers."""
         self._watching.cancel()
+        self._renewing.cancel()
         self._readiness.serves(False)
         self._say_health()
         if self._rolling is not None:
@@ -303,11 +330,16 @@ async def run(
     listening: Listening,
     ready: Callable[[str, str], None],
     schedule: Schedule | None = None,
+    rates: Rates | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; ``ready`` is told the address, and that of the tiles, once calls are taken."""
+    """Serve until SIGINT or SIGTERM; ``ready`` is told the address, and that of the tiles, once calls are taken.
+
+    SIGHUP takes new certificate files, and limits as ``rates`` gives them.
+    """
     server = Server(provider, serve_options, listening, schedule)
     await server.start()
     stopping = asked_to_stop()
+    on_hangup(lambda: server.reload(rates))
     try:
         ready(server.address, server.public_address)
         if server.metrics_address:

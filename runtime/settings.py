@@ -17,7 +17,7 @@ import logging
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -236,14 +236,22 @@ def logs_for_people() -> bool:
     return bool(click.get_current_context().meta.get(_FORM, PLAIN) == PLAIN)
 
 
-def read_again(ctx: click.Context) -> dict[str, Any]:
+def read_again(ctx: click.Context, taken: Collection[str] = ()) -> dict[str, Any]:
     """The options of a running command as its file has them now, by the names of its parameters.
+
+    Args:
+        taken: parameters that take effect at once; of others that have changed the log says that they wait.
 
     Raises:
         ConfigurationError: the file is not there any more, or holds what no option takes.
     """
     try:
         with ctx.command.make_context(ctx.info_name, list(ctx.meta[_ARGUMENTS])) as fresh:
-            return dict(fresh.params)
+            found = dict(fresh.params)
     except click.ClickException as error:
         raise ConfigurationError(error.format_message()) from None
+    before = ctx.meta[_VALUES]
+    for name, option in _options(ctx.command):
+        if option.name in before and option.name not in taken and found[option.name] != before[option.name]:
+            _log.warning("%s has changed in the file: that takes effect at the next start", name)
+    return found

@@ -65,6 +65,9 @@ class Rate:
     calls: int
     seconds: float
 
+    def __str__(self) -> str:
+        return f"{self.calls} times in {self.seconds:.0f} s"
+
     @classmethod
     def parse(cls, text: str) -> Rate:
         """Raises ConfigurationError: not NUMBER/s, NUMBER/m or NUMBER/h."""

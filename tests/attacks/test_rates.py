@@ -180,3 +180,28 @@ def test_rates_are_read_strictly_and_may_change() -> None:
     throttle.allow(Rate(1, 3600.0))
     with pytest.raises(BudgetError):
         throttle.take("a")
+
+
+def test_limits_change_while_a_provider_serves_and_a_bad_file_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        async with limited(tmp_path, HOURLY) as server:
+            alice = Asker("alice", server.serving)
+            for query in ("one", "two"):
+                await prepared(server.serving, alice, query)
+
+            def bad() -> Any:
+                raise ConfigurationError("serve.toml is not TOML")
+
+            server.reload(bad)
+            assert caplog.messages[-1] == "THE LIMITS STAY AS THEY ARE: serve.toml is not TOML"
+            with pytest.raises(BudgetError):
+                await prepared(server.serving, alice, "three")
+            server.reload()
+            with pytest.raises(BudgetError):
+                await prepared(server.serving, alice, "three")
+            server.reload(lambda: (None, None))
+            await prepared(server.serving, alice, "three")
+
+    asyncio.run(scene())

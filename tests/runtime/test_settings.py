@@ -130,11 +130,14 @@ def test_the_check_says_where_each_option_comes_from_and_no_password(run: Any, t
     assert "hunter" not in json.dumps(told)
 
 
-def test_a_running_command_reads_its_file_again(run: Any, tmp_path: Path) -> None:
+def test_a_running_command_reads_its_file_again(run: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert run("places = 3", "--tick", "2").exit_code == 0
     (tmp_path / "serve.toml").write_text("places = 4\ntick = 9")
-    found = read_again(seen["context"])
+    found = read_again(seen["context"], ("places",))
     assert (found["places"], found["tick"]) == (4, 2.0)
+    assert not caplog.messages
+    read_again(seen["context"])
+    assert caplog.messages == ["places has changed in the file: that takes effect at the next start"]
     for bad in ("place = 4", "places = 99"):
         (tmp_path / "serve.toml").write_text(bad)
         with pytest.raises(ConfigurationError):
