@@ -87,7 +87,7 @@ class Throttle:
 
     def __init__(self, refusal: str, callers: int = CALLERS, clock: Callable[[], float] = time.monotonic) -> None:
         """As of :class:`TokenBuckets`; nothing is refused before :meth:`allow`."""
-        self._make = lambda rate: TokenBuckets(rate.calls, rate.calls / rate.seconds, refusal, callers, clock)
+        self._refusal, self._callers, self._clock = refusal, callers, clock
         self._buckets: TokenBuckets | None = None
 
     def allow(self, rate: Rate | None) -> None:
@@ -95,7 +95,8 @@ class Throttle:
         if rate is None:
             self._buckets = None
         elif self._buckets is None:
-            self._buckets = self._make(rate)
+            per_second = rate.calls / rate.seconds
+            self._buckets = TokenBuckets(rate.calls, per_second, self._refusal, self._callers, self._clock)
         else:
             self._buckets.change(rate.calls, rate.calls / rate.seconds)
 

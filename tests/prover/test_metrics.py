@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +15,15 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, LedgerError, UnprovableError
+from ragseal.kernel import signature
+from ragseal.kernel.errors import (
+    AttestationError,
+    BudgetError,
+    ConfigurationError,
+    LedgerError,
+    TransportError,
+    UnprovableError,
+)
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
@@ -23,13 +34,16 @@ from ragseal.prover.metrics import ANSWERED, FAILED, GONE, LIMITED, REFUSED, UNP
 from ragseal.prover.readiness import Readiness
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
-from ragseal.runtime.rpc import open_channel
+from ragseal.runtime.logs import JsonFormatter
+from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.tls import ServerTls
+from ragseal.v1 import provider_pb2, provider_pb2_grpc
 from tests.simulator.provider import (
     TENANTS,
     Asker,
     Clock,
     account_key,
+    documents,
     make_policy,
     open_provider,
     open_window,
@@ -279,3 +293,47 @@ def test_numbers_are_not_served_in_the_clear_unless_asked_nor_without_their_pack
 
     asyncio.run(scene())
     provider.close()
+
+
+def test_the_log_tells_machines_of_no_query_text_secret_or_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers, refusals and an error that nobody foresaw and that quotes its query, each as a line of JSON."""
+    caplog.set_level(logging.DEBUG)
+
+    async def scene() -> None:
+        server = server_on(tmp_path)
+        await server.start()
+        serving = server.serving
+        try:
+            window = await open_window(serving)
+            alice = Asker("alice", serving)
+            async with open_channel(server.address) as channel:
+                stub = provider_pb2_grpc.ProviderServiceStub(channel)
+                canonical = alice.message(QUERY).encode()
+                for signer in ("alice", "bob"):
+                    proof = signature.sign(account_key(signer), "prepare", canonical)
+                    request = provider_pb2.PrepareRequest(canonical=canonical, signature=proof)
+                    with suppress(AttestationError):
+                        await call(stub.Prepare, request, "p")
+                await alice.ask(QUERY)
+
+                async def quotes(*_: Any) -> None:
+                    raise KeyError(QUERY)
+
+                monkeypatch.setattr(serving.attestation, "prepare", quotes)
+                with pytest.raises(TransportError, match="internal error"):
+                    await call(stub.Prepare, request, "p")
+            texts = [one.text for tenant in TENANTS for one in documents(tenant)]
+            secrets = [account_key("alice").private_bytes_raw().hex(), window.digest.hex()]
+            lines = [JsonFormatter().format(record) for record in caplog.records]
+            assert any("KeyError" in line for line in lines)
+            for line in lines:
+                json.loads(line)
+                for word in (QUERY, "alice", alice.pseudonym, *TENANTS, *texts, *secrets):
+                    assert word not in line, line
+        finally:
+            await server.stop()
+            serving.provider.close()
+
+    asyncio.run(scene())
