@@ -301,7 +301,7 @@ class Server:
             log.error("THE LIMITS STAY AS THEY ARE: %s", error)
             return
         self.serving.limit(account, peer)
-        log.info("limits: an account asks %s, a machine calls %s", account or "without one", peer or "without one")
+        log.info("limits: %s of an account, %s of a machine", account or "none", peer or "none")
 
     async def _stop_site(self) -> None:
         if self._site is not None:

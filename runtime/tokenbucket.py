@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from ragseal.kernel.errors import BudgetError, ConfigurationError
 
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
 CALLERS = 65_536  #: whose calls are remembered; the one who was quiet longest goes first
 
 
@@ -66,7 +68,8 @@ class Rate:
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.calls} times in {self.seconds:.0f} s"
+        unit = next((name for name, seconds in _UNITS.items() if seconds == self.seconds), f"{self.seconds:g}s")
+        return f"{self.calls}/{unit}"
 
     @classmethod
     def parse(cls, text: str) -> Rate:
@@ -74,7 +77,7 @@ class Rate:
         found = re.fullmatch(r"([1-9][0-9]{0,6})/([smh])", text)
         if found is None:
             raise ConfigurationError(f"{text!r} is no rate: write 5/s, 30/m or 1000/h")
-        return cls(int(found[1]), {"s": 1.0, "m": 60.0, "h": 3600.0}[found[2]])
+        return cls(int(found[1]), _UNITS[found[2]])
 
     @classmethod
     def optional(cls, text: str | None) -> Rate | None:

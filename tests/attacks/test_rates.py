@@ -159,6 +159,7 @@ async def test_a_reader_waits_no_longer_than_it_would_have_waited(monkeypatch: p
 def test_rates_are_read_strictly_and_may_change() -> None:
     assert Rate.parse("30/m") == Rate(30, 60.0)
     assert Rate.optional(None) is None
+    assert str(Rate.parse("30/m")) == "30/m"
     for text in ("", "30", "0/s", "-1/s", "1/d", "1.5/s", "30/m ", "٣/s", "1" * 8 + "/s"):
         with pytest.raises(ConfigurationError, match="write 5/s"):
             Rate.parse(text)

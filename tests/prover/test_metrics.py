@@ -164,7 +164,7 @@ def test_what_an_answer_moves_waits_for_the_coarse_tick(tmp_path: Path) -> None:
         await server.start()
         serving, where = server.serving, server.metrics_address
         try:
-            await open_window(serving)
+            window = await open_window(serving)
             await serving.metrics.settle()
             before = (await get(where, "/metrics"))[1]
             alice = Asker("alice", serving)
@@ -180,6 +180,11 @@ def test_what_an_answer_moves_waits_for_the_coarse_tick(tmp_path: Path) -> None:
             found = await scraped(where)
             assert one(found, "answers_total", outcome=ANSWERED) == one(found, "window_records") == 1
             assert one(found, "answers_total", outcome=REFUSED) == one(found, "prepares_total", outcome=ANSWERED) == 1
+            await alice.ask("two")
+            with serving.provider.state.transaction() as db:  # the proof of a record that is not public yet
+                db.execute("INSERT INTO proofs VALUES (?, ?, ?)", (window.digest, 1, b""))
+            await serving.metrics.settle()
+            assert one(await scraped(where), "proofs_pending") == 1
         finally:
             await server.stop()
             serving.provider.close()
