@@ -18,7 +18,7 @@ def asked_to_stop() -> asyncio.Event:
     return stop
 
 
-def on_hangup(do: Callable[[], None]) -> None:
+def on_hangup(do: Callable[[], object]) -> None:
     """Call ``do`` in the running loop at each SIGHUP from here on."""
     with contextlib.suppress(NotImplementedError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, do)
