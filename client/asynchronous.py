@@ -36,7 +36,8 @@ class AsyncClient:
         """
         Args:
             client: is closed with this.
-            retries: of transport errors alone; the signed request that is pending goes out again, byte for byte.
+            retries: of transport errors, and of refusals that say when to come again; the signed request that is
+                pending goes out again, byte for byte.
         """
         self._client, self._retries = client, retries
         self._thread = ThreadPoolExecutor(1, "ragseal-client")
@@ -120,8 +121,9 @@ class AsyncClient:
             try:
                 return await self._run(lambda: self._client.ask(text))
             except AuditError as error:
-                if not Retries.helps(error):
+                if not self._retries.helps(error):
                     raise
+                wait += Retries.named(error)
             await asyncio.sleep(wait)
         return await self._run(lambda: self._client.ask(text))
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Asking again after a peer could not be reached: the same signed bytes go out, so no query is spent twice.
 
-Only transport errors are met like this.  Whatever a provider says is an answer, and is not argued with.
+Only transport errors are met like this, and refusals that say when to come again (google.rpc.RetryInfo).  Whatever else
+a provider says is an answer, and is not argued with.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ragseal.kernel.errors import ConfigurationError, MismatchError, TransportError
+from ragseal.kernel.errors import BudgetError, ConfigurationError, MismatchError, TransportError
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
     """How often, and after how long.  Waits double up to ``most`` and are drawn from [0, wait], seconds (full jitter:
-    accounts that a provider dropped together do not come back together)."""
+    accounts that a provider dropped together do not come back together).  A wait that the provider names comes before
+    that; where it is longer than ``most``, nobody waits."""
 
     attempts: int = 4  #: calls in all
     first: float = 0.5
@@ -35,10 +37,16 @@ class Retries:
             yield random.uniform(0, wait)
             wait = min(2 * wait, self.most)
 
-    @staticmethod
-    def helps(error: Exception) -> bool:
+    def helps(self, error: Exception) -> bool:
         """Whether the same call may go better later."""
+        if isinstance(error, BudgetError):
+            return error.retry_after is not None and error.retry_after <= self.most
         return isinstance(error, TransportError) and not isinstance(error, MismatchError)
+
+    @staticmethod
+    def named(error: Exception) -> float:
+        """Seconds that the provider asks for before the next call."""
+        return (error.retry_after or 0.0) if isinstance(error, BudgetError) else 0.0
 
 
 ONCE = Retries(attempts=1)

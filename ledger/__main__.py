@@ -40,7 +40,8 @@ from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.keyfile import save_key
-from ragseal.runtime.terminal import CONTEXT, keep_no_core, log_to_stderr, version
+from ragseal.runtime.logs import log_to_stderr
+from ragseal.runtime.terminal import CONTEXT, keep_no_core, version
 
 
 @click.group(context_settings=CONTEXT)

@@ -209,6 +209,10 @@ class CosignatureBook:
         items = list(self._newest.values())
         return [item for item in items if item.witness.vkey() in self._named] if self._named else items
 
+    def youngest(self) -> Cosigned | None:
+        """The latest of the lines that notes may carry, by its witness's clock; None before the first."""
+        return max(self._shown(), key=lambda item: item.time, default=None)
+
     def page(self, start: int, count: int) -> list[Cosigned]:
         """Newest cosignatures [start, start + count) in order of arrival, fewer at the end; at most one a witness."""
         return list(self._newest.values())[start : start + count]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ragseal.kernel.errors import ConfigurationError, LedgerError, TransportError
 from ragseal.ledger.merkle import HASH_SIZE, MAX_SIZE
 from ragseal.ledger.receipt import MAX_PATH
-from ragseal.runtime.rpc import DEFAULT_TIMEOUT, call, dial
+from ragseal.runtime.rpc import DEFAULT_TIMEOUT, call, dial, patiently
 from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 
@@ -78,7 +78,7 @@ class RemoteLedger:
         self._peer, self._timeout = peer, timeout
 
     async def _call(self, method: Any, request: Any) -> Any:
-        return await call(method, request, self._peer, self._timeout)
+        return await patiently(lambda left: call(method, request, self._peer, left), self._timeout)
 
     async def checkpoint(self) -> bytes:
         """The last signed note, unverified."""

@@ -15,12 +15,13 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.options import json_option, open_witness, plain_errors, state_option
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.runtime.http_server import HttpServer
+from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop
-from ragseal.runtime.terminal import log_to_stderr, server_tls
+from ragseal.runtime.terminal import server_tls
 from ragseal.runtime.tls import ServerTls
 
 
-@click.command()
+@click.command(cls=Configured, prefix="RAGSEAL_WITNESS")
 @plain_errors
 @click.option("--listen", default="127.0.0.1:8081", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--log", "logs", multiple=True, required=True, metavar="VKEY",
@@ -35,8 +36,9 @@ def witness(listen: str, logs: tuple[str, ...], state: Path, own: ServerTls, as_
     nothing is fetched, and no entry is read. Where a log signs two histories, the evidence is kept in the state folder.
     `keygen` makes the key. The folder is this program's alone while it runs: `follow` takes another one.
     """
-    log_to_stderr()
     keys = [NoteVerifier.from_vkey(vkey) for vkey in logs]
+    if only_checked(as_json):
+        return
 
     async def run() -> None:
         with open_witness(state) as cosigner:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -42,18 +43,22 @@ from ragseal.prover.storage import fsck
 from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
+from ragseal.runtime.settings import Configured, logs_for_people, only_checked, read_again
 from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
     Teaching,
     client_tls,
-    log_to_stderr,
     named_bars,
+    nothing_told,
     server_tls,
     tell_result,
     version,
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
+from ragseal.runtime.tokenbucket import Rate
+
+log = logging.getLogger("ragseal.provider")
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
@@ -184,7 +189,7 @@ def commit(
     tell_result(as_json, told.values, told.text)
 
 
-@main.command()
+@main.command(cls=Configured, prefix="RAGSEAL_PROVIDER")
 @STATE
 @click.option("--listen", default="127.0.0.1:7800", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--participants", type=click.IntRange(1, 63), default=1, show_default=True,
@@ -225,6 +230,13 @@ def commit(
 @server_tls
 @click.option("--public", metavar="HOST:PORT", help="Serve the public ledger over HTTP too, as C2SP tlog-tiles; with "
               "the same TLS files.")  # fmt: skip
+@click.option("--account-rate", metavar="NUMBER/s|m|h", help="New queries of one account: 30/m is 30 at once and 30 a "
+              "minute. Default: all that it may ask.")  # fmt: skip
+@click.option("--peer-rate", metavar="NUMBER/s|m|h", help="Calls of one machine (an IPv6 /64 is one); not where a "
+              "balancer hides addresses. Default: no such limit.")  # fmt: skip
+@click.option("--metrics", metavar="HOST:PORT", help="Serve numbers for Prometheus, /livez and /readyz over HTTP, "
+              "with the same TLS files.")  # fmt: skip
+@click.option("--metrics-plain", is_flag=True, help="Those without TLS, even beyond loopback.")
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
 def serve(
@@ -249,15 +261,19 @@ def serve(
     verdicts: bool,
     own: ServerTls,
     public: str | None,
+    account_rate: str | None,
+    peer_rate: str | None,
+    metrics: str | None,
+    metrics_plain: bool,
     reflection: bool,
     as_json: bool,
 ) -> None:
     """Run the windows: beacon, queries, proofs.  Ends cleanly on Ctrl-C or SIGTERM, and goes on where it stopped.
 
     Without TLS it listens on loopback only (or with --listen-plain).  Other commands on the same state folder talk to
-    it through a socket in there.
+    it through a socket in there.  --config takes all of this from a file; SIGHUP has it read again for the limits, and
+    the certificates.
     """
-    log_to_stderr()
     schedule = None
     if next_policy is not None:
         schedule = Schedule(next_policy, seconds_of(every), pattern, agreed, auditor_seats(seats))
@@ -271,21 +287,33 @@ def serve(
         verdicts=verdicts,
         witness_policy=None if witness_policy is None else Policy.load(witness_policy),
         witness_every=witness_every,
+        account_rate=Rate.optional(account_rate),
+        peer_rate=Rate.optional(peer_rate),
     )
+    own.credentials()  # says now what is wrong with the files
+    if only_checked(as_json):
+        return
 
     def ready(address: str, tiles: str) -> None:
         values = {"listening": address, **({"public": tiles} if tiles else {})}
         tell_result(as_json, values, f"listening on {address}" + (f", tiles on {tiles}" if tiles else ""))
         sys.stdout.flush()
 
-    with _running(directory) as provider:
+    context = click.get_current_context()
+
+    def rates() -> tuple[Rate | None, Rate | None]:
+        found = read_again(context, ("account_rate", "peer_rate"))
+        return Rate.optional(found["account_rate"]), Rate.optional(found["peer_rate"])
+
+    with _running(directory, _tell_people if logs_for_people() else log.info) as provider:
         provider.write_with(named_generator(generator, provider.backends.embedder, generator_key))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
-        with named_bars() as progress:
+        with named_bars() if logs_for_people() else nothing_told() as progress:
             fsck.check_start(provider, progress)
-        options = service.Listening(listen, own, reflection, public)
-        asyncio.run(service.run(provider, serve_options, options, ready, schedule))
+        its_own = ServerTls(plain=True) if metrics_plain else own
+        options = service.Listening(listen, own, reflection, public, metrics, its_own)
+        asyncio.run(service.run(provider, serve_options, options, ready, schedule, rates))
 
 
 @main.command()
@@ -344,16 +372,20 @@ for command in (release_key, plan, calibrate, fsck.fsck):
 # --- helpers of the commands -----------------------------------------------------------------------------------------
 
 
+def _tell_people(text: str) -> None:
+    click.echo(text, err=True)
+
+
 class _running:
     """A provider with all its backends, closed at the end of the block."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, tell: Callable[[str], None]) -> None:
+        self._directory, self._tell = directory, tell
 
     def __enter__(self) -> Provider:
         state = State(self._directory)
         try:
-            self._provider = Provider(state, assembly.assemble(state, lambda text: click.echo(text, err=True)))
+            self._provider = Provider(state, assembly.assemble(state, self._tell))
         except BaseException:
             state.close()
             raise

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from dataclasses import replace
 
@@ -51,6 +52,10 @@ class LedgerEdges:
         if self._submitter is not None:
             self._submitter.start()
         return address
+
+    def use(self, context: ssl.SSLContext) -> None:
+        """Another certificate of the tiles from now on."""
+        self._server.use(context)
 
     async def stop(self) -> None:
         if self._submitter is not None:

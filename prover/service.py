@@ -12,30 +12,35 @@ from typing import Any
 
 from grpc_reflection.v1alpha import reflection
 
-from ragseal.kernel.errors import AttestationError, CommitmentError
+from ragseal.kernel.errors import AttestationError, CommitmentError, ConfigurationError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.service import LedgerServicer
 from ragseal.prover.administration.service import AdminServer
 from ragseal.prover.edges import LedgerEdges, beside_http
+from ragseal.prover.operator_site import OperatorSite
 from ragseal.prover.provider import Provider
+from ragseal.prover.readiness import Readiness
 from ragseal.prover.rollover import RollOver, Schedule
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
+from ragseal.runtime.certificates import Certificates
 from ragseal.runtime.limits import DEFAULT
 from ragseal.runtime.rpc import answers, bind, new_server, streams
-from ragseal.runtime.stopping import asked_to_stop
+from ragseal.runtime.stopping import asked_to_stop, on_hangup
 from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
+from ragseal.runtime.tokenbucket import Rate
 from ragseal.v1 import ledger_pb2, provider_pb2, provider_pb2_grpc
 
 CHUNK_BYTES = 1 << 20
 MAX_PAGE_RECORDS = 1024
 WATCH_SECONDS = 1.0
 GRACE = 5.0  #: seconds that running calls get when the provider stops
+QUERIES = provider_pb2.DESCRIPTOR.services_by_name["ProviderService"].full_name
 SERVICES = (
-    provider_pb2.DESCRIPTOR.services_by_name["ProviderService"].full_name,
+    QUERIES,
     ledger_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name,
 )
 
@@ -45,6 +50,8 @@ _STATES = {
     Stage.OPEN: provider_pb2.WINDOW_STATE_OPEN,
     Stage.CLOSED: provider_pb2.WINDOW_STATE_CLOSED,
 }
+
+Rates = Callable[[], tuple[Rate | None, Rate | None]]  #: of an account and of a machine
 
 log = logging.getLogger("ragseal.provider")
 
@@ -123,12 +130,14 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
 
     @answers
     async def Prepare(self, request: provider_pb2.PrepareRequest, context: Any) -> Any:
-        canonical = await self._serving.attestation.prepare(request.canonical, request.signature)
+        async with self._serving.metrics.prepare():
+            canonical = await self._serving.attestation.prepare(request.canonical, request.signature)
         return provider_pb2.PrepareResponse(canonical=canonical)
 
     @answers
     async def Retrieve(self, request: provider_pb2.RetrieveRequest, context: Any) -> Any:
-        answer = await self._serving.attestation.retrieve(request.canonical, request.signature)
+        async with self._serving.metrics.answer():
+            answer = await self._serving.attestation.retrieve(request.canonical, request.signature)
         path = await asyncio.to_thread(self._serving.consistency, request.known_size, answer.size)
         return provider_pb2.RetrieveResponse(canonical=answer.canonical, consistency=path)
 
@@ -188,6 +197,8 @@ class Listening:
     tls: ServerTls = LOOPBACK_ONLY
     reflection: bool = False
     public: str | None = None  #: host:port of the log's tiles over HTTP, with the same TLS files; None: not served
+    metrics: str | None = None  #: host:port of what the operator's machines ask; None: not served
+    metrics_tls: ServerTls = LOOPBACK_ONLY
 
 
 class Server:
@@ -209,7 +220,9 @@ class Server:
         self._listening = listening
         self._health = health.Health(*SERVICES)
         self.address = ""
-        self.public_address = ""
+        self.public_address = self.metrics_address = ""
+        self._readiness = Readiness(provider.journal, provider.environment.clock)
+        self._site: OperatorSite | None = None
         self._edges: LedgerEdges | None = None
 
     async def start(self) -> None:
@@ -220,8 +233,8 @@ class Server:
             AuditError: the newest window cannot be served.
         """
         listening = self._listening
-        credentials = listening.tls.credentials()
-        self._server = new_server(beside_http() if listening.public is not None else DEFAULT)
+        self._certificates = Certificates(listening.tls)
+        self._server = new_server(beside_http() if listening.public is not None else DEFAULT, self.serving.peers)
         ProviderServicer(self.serving).mount(self._server)
         public, options = self._provider.journal.public, self.serving.serve_options
         book = CosignatureBook(
@@ -233,33 +246,73 @@ class Server:
         if listening.reflection:
             names = (*SERVICES, health.SERVICE, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
-        port = bind(self._server, listening.address, credentials, listening.tls.plain)
+        port = bind(self._server, listening.address, self._certificates.credentials(), listening.tls.plain)
+        if listening.metrics is not None:
+            self._site = OperatorSite(self.serving.metrics, self._readiness, book)
         self._edges = edges
         self.public_address = await edges.start(listening.public, listening.tls)
+        if listening.public is not None:
+            self._certificates.follow(edges.use)
         try:
+            if self._site is not None and listening.metrics is not None:
+                self.metrics_address = await self._site.start(listening.metrics, listening.metrics_tls)
+                if listening.metrics_tls == listening.tls:
+                    self._certificates.follow(self._site.use)
             await self.serving.start()
             await self._admin.start()
             await self._server.start()
         except BaseException:
             await edges.stop()
+            await self._stop_site()
             raise
         if self.rollover is not None:
             self._rolling = asyncio.create_task(self.rollover.run())
-        self._health.say(True)
+        self._readiness.serves(True)
+        self._say_health()
         self._watching = asyncio.create_task(self._watch())
+        self._renewing = asyncio.create_task(self._certificates.watch())
         self.address = f"{listening.address.rpartition(':')[0]}:{port}"
 
     async def _watch(self) -> None:
-        """Health says NOT_SERVING from the moment the ledger takes nothing more."""
+        """Health says NOT_SERVING from the moment the ledger takes nothing more, of queries while no window is open."""
         while self.serving.journal.failure is None:
+            self._say_health()
             await asyncio.sleep(WATCH_SECONDS)
         log.error("%s", self.serving.journal.failure)
-        self._health.say(False)
+        self._say_health()
+
+    def _say_health(self) -> None:
+        takes = not self._readiness.trouble()
+        self._health.say(takes)
+        self._health.say(takes and not self._readiness.no_answers(), QUERIES)
+
+    def reload(self, rates: Rates | None = None) -> None:
+        """Take new certificate files and limits; what does not do is said and changes nothing.
+
+        Args:
+            rates: gives the limits as the operator wants them now.  Raises ConfigurationError: nobody can tell.
+        """
+        self._certificates.look(at_once=True)
+        if rates is None:
+            return
+        try:
+            account, peer = rates()
+        except ConfigurationError as error:
+            log.error("THE LIMITS STAY AS THEY ARE: %s", error)
+            return
+        self.serving.limit(account, peer)
+        log.info("limits: %s of an account, %s of a machine", account or "none", peer or "none")
+
+    async def _stop_site(self) -> None:
+        if self._site is not None:
+            await self._site.stop()
 
     async def stop(self) -> None:
         """Take nothing new, finish what runs, then stop the workers."""
         self._watching.cancel()
-        self._health.say(False)
+        self._renewing.cancel()
+        self._readiness.serves(False)
+        self._say_health()
         if self._rolling is not None:
             self._rolling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -268,6 +321,7 @@ class Server:
             await self._edges.stop()
         await asyncio.gather(self._server.stop(GRACE), self._admin.stop(GRACE))
         await self.serving.stop()
+        await self._stop_site()  # last: whoever asks is told that it is stopping
 
 
 async def run(
@@ -276,13 +330,20 @@ async def run(
     listening: Listening,
     ready: Callable[[str, str], None],
     schedule: Schedule | None = None,
+    rates: Rates | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; ``ready`` is told the address, and that of the tiles, once calls are taken."""
+    """Serve until SIGINT or SIGTERM; ``ready`` is told the address, and that of the tiles, once calls are taken.
+
+    SIGHUP takes new certificate files, and limits as ``rates`` gives them.
+    """
     server = Server(provider, serve_options, listening, schedule)
     await server.start()
     stopping = asked_to_stop()
+    on_hangup(lambda: server.reload(rates))
     try:
         ready(server.address, server.public_address)
+        if server.metrics_address:
+            log.info("metrics and readiness on %s", server.metrics_address)
         if provider.journal.history.newest is None and schedule is None:
             log.warning("no window is committed yet, so nobody gets answers: run `ragseal-provider commit`")
         await stopping.wait()

@@ -29,6 +29,7 @@ from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
 from ragseal.prover.ending import Ending
+from ragseal.prover.metrics import Metrics
 from ragseal.prover.provider import Provider
 from ragseal.prover.retiring import LOOK_SECONDS, Retiring
 from ragseal.prover.storage.dropped import drop, droppable
@@ -38,6 +39,7 @@ from ragseal.prover.storage.update_secrets import update_key
 from ragseal.prover.storage.window import Window
 from ragseal.prover.ticks import Ticks
 from ragseal.prover.verdicts import Verdicts
+from ragseal.runtime.tokenbucket import Rate, Throttle
 
 FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
 ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
@@ -59,6 +61,8 @@ class ServeOptions:
     verdicts: bool = True  #: auditors' verdicts are entered in the ledger
     witness_policy: Policy | None = None  #: whose witnesses are submitted to, and whose quorum `cosigned` has
     witness_every: float = 10.0  #: seconds between two submissions
+    account_rate: Rate | None = None  #: new queries of one account; None: as many as n_max gives it
+    peer_rate: Rate | None = None  #: calls of one machine; None: as many as it has places
 
 
 class Serving:
@@ -94,6 +98,8 @@ class Serving:
             self._on_record,
             serve_options.tick,
         )
+        self.peers = Throttle("this machine calls too often")
+        self.limit(serve_options.account_rate, serve_options.peer_rate)
         self.estimates = provider.new_estimates()
         self.ticks = Ticks(provider, serve_options.publish)
         self.beacon = Beacon(
@@ -109,6 +115,7 @@ class Serving:
         self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
         self.verdicts = Verdicts(journal, serve_options.verdicts)
         journal.public.live = serve_options.publish <= 0
+        self.metrics = Metrics(provider, serve_options.tick, journal.public.live)
         self.own_lines = OwnLines(
             state, journal.history, provider.public_key, provider.registries, provider.enrolments,
             lambda: journal.public.size,
@@ -129,6 +136,11 @@ class Serving:
     @property
     def journal(self) -> Journal:
         return self.provider.journal
+
+    def limit(self, account_rate: Rate | None, peer_rate: Rate | None) -> None:
+        """From now on; see :class:`ServeOptions`."""
+        self.attestation.asked.allow(account_rate)
+        self.peers.allow(peer_rate)
 
     async def start(self) -> None:
         """Load what the open window and the following one need, then start beacon and proof worker.
@@ -153,6 +165,7 @@ class Serving:
             current = history.current
             kept = current is not None and not is_retired(self.provider.state, current.digest)
             self.proofs.start(current.digest if current is not None and kept else None)
+        await self.metrics.settle()
         self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
         self._retirer = asyncio.create_task(self._retire())
@@ -170,6 +183,14 @@ class Serving:
             except AuditError as error:
                 log.error("the next version of the indices is not entered: %s", error)
             self.journal.public.reveal()
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Nobody's answer depends on these numbers, so nothing ends where they cannot be had."""
+        try:
+            await self.metrics.settle()
+        except Exception as error:
+            log.error("the metrics stay as they were: %s", type(error).__name__)
 
     async def _drive(self) -> None:
         """Bring every window that is committed to its opening."""

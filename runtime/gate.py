@@ -20,6 +20,7 @@ from ragseal.kernel.errors import BudgetError, EncodingError
 from ragseal.runtime.limits import Limits
 from ragseal.runtime.peers import end_connections, machine_of
 from ragseal.runtime.statuses import statuses
+from ragseal.runtime.tokenbucket import Throttle
 
 _log = logging.getLogger("ragseal.rpc")
 
@@ -43,8 +44,9 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     places and their share of the bound until the caller goes.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, peers: Throttle | None = None) -> None:
+        """``peers``: how often one machine may call; by default as often as it has places."""
+        self._limits, self._peers = limits, peers
         self._calls: dict[str, Counter[str]] = {}  #: under way, refused ones too, by machine and connection
         self._places: Counter[str] = Counter()  #: those that were let in
         self._taken = 0  #: places of everybody
@@ -89,6 +91,8 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if calls.total() > limits.streams:
             most = max(calls.values())
             self.end(random.choice([origin for origin, number in calls.items() if number == most]))
+        if self._peers is not None:
+            self._peers.take(caller)
         if self._places[caller] >= limits.calls_of_one:
             raise BudgetError(f"{limits.calls_of_one} calls of this machine are under way: wait for one of them")
         if self._taken >= limits.calls:

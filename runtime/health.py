@@ -28,9 +28,9 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         """Add the service to a grpc.aio server."""
         health_pb2_grpc.add_HealthServicer_to_server(self, server)
 
-    def say(self, serving: bool) -> None:
-        """From now on, of all of them.  Waits for nobody."""
-        self._serving = dict.fromkeys(self._serving, serving)
+    def say(self, serving: bool, *services: str) -> None:
+        """From now on, of these services, or of all of them.  Waits for nobody."""
+        self._serving |= dict.fromkeys(services or self._serving, serving)
 
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> Any:
         serving = self._serving.get(request.service)

@@ -102,6 +102,7 @@ class HttpServer:
         self._visits = Visits(limits.connections, limits.connections_of_one)
         self._unread: Counter[str] = Counter()  #: bytes of answers that are not taken yet, by machine
         self._accepting: asyncio.Task[None] | None = None
+        self._context: ssl.SSLContext | None = None
         self._listener: socket.socket | None = None
 
     async def start(self, address: str, tls: ServerTls = LOOPBACK_ONLY) -> str:
@@ -113,7 +114,7 @@ class HttpServer:
         host, colon, port = address.rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise ConfigurationError(f"{address!r} is not an address: expected host:port, such as 127.0.0.1:8080")
-        context = server_context(tls)
+        context = self._context = server_context(tls)
         if context is None and not tls.plain and not is_loopback(host):
             raise ConfigurationError(
                 f"will not serve {address} in the clear: give TLS files, use a loopback address, or say --listen-plain"
@@ -125,8 +126,12 @@ class HttpServer:
         except OSError as error:
             raise ConfigurationError(f"cannot listen on {address}: {error.strerror or error}") from None
         self._listener.setblocking(False)
-        self._accepting = asyncio.create_task(self._accept(self._listener, context))
+        self._accepting = asyncio.create_task(self._accept(self._listener))
         return f"{host}:{self._listener.getsockname()[1]}"
+
+    def use(self, context: ssl.SSLContext) -> None:
+        """Another certificate from now on, for a server that was started with one; from any thread."""
+        self._context = context
 
     async def stop(self) -> None:
         """Close the listener and every connection."""
@@ -140,7 +145,7 @@ class HttpServer:
         if self._listener is not None:
             self._listener.close()
 
-    async def _accept(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
         loop, trouble = asyncio.get_running_loop(), ""
         while True:
             try:
@@ -162,7 +167,7 @@ class HttpServer:
             if visit is None:
                 connection.close()
                 continue
-            visit.task = loop.create_task(self._connection(connection, visit, context))
+            visit.task = loop.create_task(self._connection(connection, visit, self._context))
             visit.task.add_done_callback(partial(self._gone, visit, connection))
 
     def _gone(self, visit: Visit, connection: socket.socket, _: asyncio.Task[None]) -> None:

@@ -7,6 +7,7 @@ Client:   channel = open_channel("127.0.0.1:7800"); calls go through ``await cal
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -15,15 +16,18 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
+from ragseal.kernel.errors import BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.runtime.gate import Gate
 from ragseal.runtime.limits import DEFAULT, Limits, raise_descriptors
 from ragseal.runtime.statuses import error_of, statuses
 from ragseal.runtime.tls import ClientTls, is_loopback
+from ragseal.runtime.tokenbucket import Throttle
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_REQUEST_BYTES = 1024 * 1024  #: that a server takes; an ask for 65,536 proofs has half of that, and none has more
 DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
+LEAST_WAIT = 0.05  #: seconds between two calls, whatever a peer says
+LEAST_LEFT = 1.0  #: seconds that a call which is made again has at least
 
 _SIZES = (("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.max_send_message_length", MAX_MESSAGE_BYTES))
 
@@ -74,6 +78,27 @@ def streams(handler: Callable[[Any, Any, Any], AsyncIterator[T]]) -> Callable[[A
     return wrapped
 
 
+async def patiently(make: Callable[[float], Awaitable[T]], timeout: float) -> T:
+    """A call that is made again where the peer refuses it for now and says when to come again; all within ``timeout``.
+
+    Args:
+        make: the call, given the seconds that are left.
+
+    Raises:
+        AuditError: as the call; a refusal whose wait is longer than what is left is the last one.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout
+    while True:
+        try:
+            return await make(end - loop.time())
+        except BudgetError as error:
+            wait = error.retry_after
+            if wait is None or loop.time() + wait + LEAST_LEFT > end:
+                raise
+        await asyncio.sleep(max(wait, LEAST_WAIT))
+
+
 async def call(method: Callable[..., Any], request: Any, peer: str, timeout: float = DEFAULT_TIMEOUT) -> Any:
     """One unary call with a deadline (seconds).
 
@@ -117,15 +142,18 @@ def _read(answer: Any, peer: str) -> Any:
 # --- servers and channels
 
 
-def new_server(limits: Limits = DEFAULT) -> Any:
+def new_server(limits: Limits = DEFAULT, peers: Throttle | None = None) -> Any:
     """A grpc.aio server with the sizes, the limits and the binding rule of this project.
 
     BudgetError beyond its places, which the gate counts: those that gRPC itself refuses may pile up.  Requests that are
     no protobuf are refused as an EncodingError; gRPC alone would answer UNKNOWN and log a traceback.  This program
     may have as many descriptors as the system allows, from now.
+
+    Args:
+        peers: how often one machine may call, where that has a bound.
     """
     options = [*SERVER_OPTIONS, *limits.options(raise_descriptors())]
-    return grpc.aio.server(options=options, interceptors=[Gate(limits)])
+    return grpc.aio.server(options=options, interceptors=[Gate(limits, peers)])
 
 
 def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None = None, plain: bool = False) -> int:

@@ -12,8 +12,9 @@ import grpc
 import grpc.aio
 
 from ragseal.kernel import errors
-from ragseal.kernel.errors import AuditError, LedgerError, MismatchError, TransportError
+from ragseal.kernel.errors import AuditError, BudgetError, LedgerError, MismatchError, TransportError
 from ragseal.kernel.printable import printable
+from ragseal.runtime import retry_info
 
 MAX_ERROR_BYTES = 2000
 ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
@@ -59,7 +60,10 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
     text = printable(details[:1000])
     for key, value in metadata:
         if key == ERROR_KEY and value in _BY_NAME:
-            return _BY_NAME[str(value)](f"{peer} answers: {text}")
+            found = _BY_NAME[str(value)](f"{peer} answers: {text}")
+            if isinstance(found, BudgetError):
+                found.retry_after = _retry_after(metadata)
+            return found
     if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
         if "issuer certificate" in text or "self signed" in text or "self-signed" in text:
             return MismatchError(
@@ -77,6 +81,13 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
     return TransportError(f"{peer} failed with {code.name}: {text}")
 
 
+def _retry_after(metadata: Iterable[tuple[str, str | bytes]]) -> float | None:
+    for key, value in metadata:
+        if key == retry_info.KEY and isinstance(value, bytes):
+            return retry_info.seconds_of(value)
+    return None
+
+
 @asynccontextmanager
 async def statuses(name: str, context: Any) -> AsyncIterator[None]:
     """What a handler raises becomes the status of its call; the details of what is no AuditError stay in the log."""
@@ -84,7 +95,10 @@ async def statuses(name: str, context: Any) -> AsyncIterator[None]:
         yield
     except AuditError as error:
         code, text, kind = status_of(error)
-        await context.abort(code, text, trailing_metadata=((ERROR_KEY, kind),))
+        more: list[tuple[str, str | bytes]] = [(ERROR_KEY, kind)]
+        if isinstance(error, BudgetError) and error.retry_after is not None:
+            more.append(retry_info.details(code.value[0], text, error.retry_after))
+        await context.abort(code, text, trailing_metadata=tuple(more))
     except Exception as error:
         if isinstance(error, grpc.aio.AbortError):
             raise

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a program that serves is told to end."""
+"""How a program that serves is told to end, and to look at its settings again."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import signal
+from collections.abc import Callable
 
 
 def asked_to_stop() -> asyncio.Event:
@@ -15,3 +16,9 @@ def asked_to_stop() -> asyncio.Event:
         with contextlib.suppress(NotImplementedError):  # not every platform's loop can
             loop.add_signal_handler(number, stop.set)
     return stop
+
+
+def on_hangup(do: Callable[[], object]) -> None:
+    """Call ``do`` in the running loop at each SIGHUP from here on."""
+    with contextlib.suppress(NotImplementedError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, do)

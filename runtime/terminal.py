@@ -6,17 +6,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import logging
 import resource
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -60,23 +57,6 @@ def version(program: str) -> Callable[..., Any]:
 def stderr_console() -> Console:
     """Where programs say what they are doing: lines are wrapped on a terminal, nowhere else."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
-
-
-def log_to_stderr() -> None:
-    """Logging of a program that serves: one line a message with date and time, UTC, as ISO 8601 has them.
-
-    A terminal gets colours and lines that fit; a file gets each message whole, however long.
-    """
-    handler: logging.Handler
-    if sys.stderr.isatty():
-        handler = RichHandler(console=stderr_console(), show_path=False, log_time_format="[%Y-%m-%d %H:%M:%S]")
-        form = logging.Formatter("%(message)s")
-    else:
-        handler = logging.StreamHandler(sys.stderr)
-        form = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
-        form.converter = time.gmtime
-    handler.setFormatter(form)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def progress_bars() -> Progress:
@@ -129,6 +109,12 @@ def named_bars() -> Iterator[Callable[[str, int, int], None]]:
             bars.update(tasks[what], completed=done, total=total)
 
         yield tell
+
+
+@contextlib.contextmanager
+def nothing_told() -> Iterator[Callable[[str, int, int], None]]:
+    """As :func:`named_bars`, for programs whose stderr is read by other programs."""
+    yield lambda what, done, total: None
 
 
 def client_tls(command: Callable[..., Any]) -> Callable[..., Any]:

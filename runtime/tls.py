@@ -62,6 +62,17 @@ class ServerTls:
         """For :func:`ragseal.runtime.rpc.bind`; None for a server in the clear.
 
         Raises:
+            ConfigurationError: as :meth:`configuration`.
+        """
+        self.configuration()
+        if self.certificate is None or self.key is None:
+            return None
+        return server_credentials(self.certificate, self.key, self.clients)
+
+    def configuration(self) -> grpc.ServerCertificateConfiguration | None:
+        """What is shown and who is let in, as the files are now; None for a server in the clear.
+
+        Raises:
             ConfigurationError: a file that is missing, no certificate, expired, or contradicts another option.
         """
         if (self.certificate is None) != (self.key is None):
@@ -72,7 +83,8 @@ class ServerTls:
             return None
         if self.plain:
             raise ConfigurationError("--plain and certificates contradict each other: leave one out")
-        return server_credentials(self.certificate, self.key, self.clients)
+        authority = None if self.clients is None else _authority(self.clients)
+        return grpc.ssl_server_certificate_configuration([_own(self.certificate, self.key)], authority)
 
 
 BY_DEFAULT = ClientTls()  #: plain on loopback, the system's authorities elsewhere

@@ -19,12 +19,12 @@ from ragseal.groth16.keys import make_keys
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
     Teaching,
     client_tls,
-    log_to_stderr,
     server_tls,
     state_folder,
     tell_result,
@@ -252,7 +252,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
     tell_result(as_json, {"window": window, "stage": "opened"}, f"window {window}: the beacon is complete")
 
 
-@main.command()
+@main.command(cls=Configured, prefix="RAGSEAL_VERIFIER")
 @STATE
 @click.option("--listen", default="127.0.0.1:7801", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--provider", "providers", multiple=True, help="host:port of a provider to work with; may be repeated.")
@@ -277,10 +277,11 @@ def serve(
     Without TLS it listens on loopback only (or with --listen-plain).  The client options are for the providers' side.
     Ends on Ctrl-C or SIGTERM.
     """
-    log_to_stderr()
     if len(providers) != len(log_keys):
         raise ConfigurationError("give one --log-key for every --provider, in the same order")
     targets = {p: _target(p, k, tls) for p, k in zip(providers, log_keys, strict=True)}
+    if only_checked(as_json):
+        return
 
     def ready(address: str) -> None:
         tell_result(as_json, {"listening": address}, f"listening on {address}")

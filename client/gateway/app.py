@@ -11,6 +11,7 @@ import base64
 import hmac
 import json
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -83,7 +84,10 @@ class Gateway:
             status, kind = 500, "configuration_error"
         elif isinstance(error, BudgetError):
             wait = SOON if error.renews_at is None else max(1, int(error.renews_at - self.clock()) + 1)
-            status, kind, headers = 429, "insufficient_quota", {"Retry-After": str(wait)}
+            status, kind = 429, "insufficient_quota"
+            if error.retry_after is not None:  # only time is missing
+                wait, kind = math.ceil(error.retry_after) or 1, "rate_limit_exceeded"
+            headers = {"Retry-After": str(wait)}
         elif isinstance(error, TransportError):
             status, kind, headers = 503, "provider_unreachable", {"Retry-After": str(SOON)}
         body = {"message": str(error), "type": kind, "code": type(error).__name__, "param": None}

@@ -62,7 +62,7 @@ from ragseal.prover.storage.update_secrets import UpdateSecrets, update_key
 from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
-from ragseal.runtime.tokenbucket import TokenBuckets
+from ragseal.runtime.tokenbucket import Throttle, TokenBuckets
 
 MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets share one transaction
 MAX_EMBEDDED = 16  #: queries that share one run of the embedder
@@ -152,6 +152,7 @@ class Attestation:
         self._fixing: Batches[PrepareJob, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
         self._unpaid = TokenBuckets(REPEATS, REPEATS_A_SECOND, "this account sends what is no next query too often")
         self._prepares = Prepares()
+        self.asked = Throttle("this account asks too often")  #: new Prepares, where the operator limits them
 
     async def _account(self, manifest: bytes, pseudonym: str) -> Account:
         """A registered account, remembered: nothing else is loaded before its signature is checked."""
@@ -204,7 +205,7 @@ class Attestation:
         Raises:
             AttestationError: closed window, unknown account, wrong signature, an embedding that is not the query's, or
                 a request id that was used for something else.
-            BudgetError: the account has asked n_max queries, or prepared many times more.
+            BudgetError: the account has asked n_max queries, prepared many times more, or asks too often.
         """
         message = Prepare.decode(canonical)
         window = self._journal.history.window(message.manifest)
@@ -225,6 +226,8 @@ class Attestation:
             raise spent(window, account.name)
         newest = self._newest(window, account.tenant)
         await self._enrolled(window, message.account, newest[0])
+        if (message.account, message.request_id) not in window.request_ids:  # else anybody may have sent it again
+            self.asked.take(account.public_key)
         self._prepares.charge(window.digest, message.account, window.manifest.policy.n_max)
         offered = decode_embedding(message.embedding)
         if message.embedding:

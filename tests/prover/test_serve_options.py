@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +30,7 @@ from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage import fsck
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.rpc import open_channel
+from ragseal.runtime.tokenbucket import Rate
 from tests.simulator.provider import Clock, account_key, make_policy, new_state, open_provider
 
 NAMED = NoteSigner("watch.example", account_key("watch"), COSIGNATURE)
@@ -166,3 +169,58 @@ async def test_a_provider_gets_its_log_witnessed_and_shows_it(tmp_path: Path) ->
     with pytest.raises(ConfigurationError, match="in the clear"):
         await Server(provider, ServeOptions(False), Listening("127.0.0.1:0", public="0.0.0.0:0")).start()
     provider.close()
+
+
+def test_every_option_may_stand_in_a_file_and_a_check_opens_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `--check-config` prints is a file that says the same; no state folder is needed for it."""
+    run = CliRunner().invoke
+    done = run(program.main, ["serve", "--state", str(tmp_path / "none"), "--witness", NAMED.verifier.vkey(),
+                              "--check-config"])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "none").exists()
+    file = tmp_path / "serve.toml"
+    file.write_text(done.output)
+    again = run(program.main, ["serve", "--config", str(file), "--check-config"])
+    assert again.exit_code == 0, again.output
+    assert [line.partition("  # ")[0] for line in again.output.splitlines()] == [
+        line.partition("  # ")[0] for line in done.output.splitlines()
+    ]
+    assert f'witness = ["{NAMED.verifier.vkey()}"]  # file {file}' in again.output
+    options = {max(one.opts, key=len)[2:] for one in program.main.commands["serve"].params}
+    named = {line.removeprefix("# ").split()[0] for line in done.output.splitlines()}
+    assert options - named == {"config", "check-config"}
+    for bad, said in (('witness = ["junk"]', "verifier key"), ('observer = ["a"]', "NAME=KEY"),
+                      ('next = "serve.toml"\nevery = "x"', "30m"), ('tls-cert = "serve.toml"', "both")):  # fmt: skip
+        file.write_text(bad)
+        done = run(program.main, ["serve", "--config", str(file), "--check-config"])
+        assert done.exit_code == 1, (bad, done.output)
+        assert said in done.output, (bad, done.output)
+
+
+def test_a_hangup_is_for_settings_and_only_a_termination_ends(tmp_path: Path) -> None:
+    """As the program runs it: SIGHUP has the limits read again, SIGTERM stops."""
+    provider = open_provider(tmp_path / "p", Clock())
+    seen: list[str] = []
+
+    def rates() -> tuple[Rate | None, Rate | None]:
+        seen.append("rates")
+        loop.call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)
+        return Rate(1, 60.0), None
+
+    def ready(address: str, tiles: str) -> None:
+        seen.append(address)
+        loop.call_soon(lambda: loop.call_soon(os.kill, os.getpid(), signal.SIGHUP))
+
+    async def scene() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        options = ServeOptions(False, 0.0)
+        async with asyncio.timeout(30):
+            await service.run(provider, options, Listening("127.0.0.1:0"), ready, None, rates)
+
+    loop: Any = None
+    asyncio.run(scene())
+    provider.close()
+    assert seen[1:] == ["rates"]

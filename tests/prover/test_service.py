@@ -133,7 +133,7 @@ def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, ke
         )
         assert (closed.window, closed.records) == ("w1", 3)
         health = health_pb2_grpc.HealthStub(channel)
-        answer = await health.Check(health_pb2.HealthCheckRequest(service="ragseal.v1.ProviderService"))
+        answer = await health.Check(health_pb2.HealthCheckRequest(service="ragseal.v1.LedgerService"))
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
     play(scene, tmp_path)

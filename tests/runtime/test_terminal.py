@@ -17,7 +17,7 @@ LONG = "a message of [bold]square[/bold] brackets that is longer than any termin
 
 def test_logs_in_files_are_whole_lines_with_iso_dates() -> None:
     code = (
-        "import logging; from ragseal.runtime.terminal import log_to_stderr; log_to_stderr();"
+        "import logging; from ragseal.runtime.logs import log_to_stderr; log_to_stderr();"
         f"logging.getLogger('ragseal.x').warning('%s', {LONG!r}); logging.getLogger('ragseal.x').info('second')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -24,8 +24,9 @@ from ragseal.runtime import health
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.face import when
 from ragseal.runtime.rpc import bind, new_server
+from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop
-from ragseal.runtime.terminal import JSON, log_to_stderr, server_tls, tell_result
+from ragseal.runtime.terminal import JSON, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
 from ragseal.verifier.signed.log import FOLDER, VerdictLog, entries_of, proof_in
 from ragseal.verifier.state import State
@@ -97,7 +98,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         values = {"origin": point.origin, "size": point.size, "root": point.root.hex()}
         tell_result(as_json, values, f"{point.origin}: {point.size} entries in {tiles}")
 
-    @log.command()
+    @log.command(cls=Configured, prefix="RAGSEAL_VERDICTS")
     @state_option
     @click.option("--listen", default="127.0.0.1:7802", show_default=True, help="host:port; port 0 takes a free one.")
     @click.option("--witness", "keys", multiple=True, metavar="KEY", help="Key of a witness to keep a place for.")
@@ -109,13 +110,15 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         Entries are served, the signed verdicts are not. Audits go on meanwhile, and appear as they are issued.
         Ends on Ctrl-C or SIGTERM.
         """
-        log_to_stderr()
+        named = [NoteVerifier.from_vkey(one) for one in keys]
+        if only_checked(as_json):
+            return
 
         def ready(address: str) -> None:
             tell_result(as_json, {"listening": address}, f"listening on {address}")
             sys.stdout.flush()
 
-        asyncio.run(run(_log(directory), directory, [NoteVerifier.from_vkey(one) for one in keys], listen, own, ready))
+        asyncio.run(run(_log(directory), directory, named, listen, own, ready))
 
 
 def _log(directory: Path) -> VerdictLog:

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a serving provider counts of itself for its operator.  SPEC G.7.9.
+
+Whoever reads these numbers learns about time no more than the public ledger tells: everything that an answer moves is
+shown as it was at the last coarse tick, when the ledger showed that answer's record as well.  Nothing is told of a
+tenant, an account or a query: no number is anybody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragseal import __version__
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, UnprovableError
+from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.prover.provider import Provider
+from ragseal.prover.storage.retirement import is_retired
+from ragseal.prover.storage.window import Stage, Window
+
+ANSWERED, REFUSED, LIMITED, UNPROVABLE, GONE, FAILED = (
+    "answered", "refused", "limited", "unprovable", "gone", "failed",
+)  # fmt: skip
+OUTCOMES = (ANSWERED, REFUSED, LIMITED, UNPROVABLE, GONE, FAILED)
+EDGES = (1, 2, 5, 10, 20, 50, 100, 300, 600)  #: of the latencies' buckets, in ticks of `serve --tick`
+LEAST_TICK = 0.1  #: seconds: what a bucket has at least where answers leave at once
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Everything that an answer moves, as of one coarse tick."""
+
+    answers: dict[str, int] = field(default_factory=dict)  #: by outcome
+    prepares: dict[str, int] = field(default_factory=dict)  #: by outcome
+    latencies: dict[int, int] = field(default_factory=dict)  #: answers by the tick after which they left
+    entries: int = 0  #: of the ledger
+    records: int = 0  #: of the open window
+    queries_left: int | None = None  #: of all accounts in the open window; None: no window is open
+    pending: int = 0  #: public records of windows that are kept, without a proof
+    keys_stopped: int = 0
+
+
+class Metrics:
+    """The numbers of one serving provider.  Belongs to one event loop."""
+
+    def __init__(self, provider: Provider, tick: float, live: bool) -> None:
+        """
+        Args:
+            tick: seconds; answers leave at multiples of it.
+            live: the ledger shows records at once, so these numbers do as well.
+        """
+        self._provider, self._live = provider, live
+        self._tick = tick if tick > 0 else LEAST_TICK
+        self._answers: Counter[str] = Counter()
+        self._prepares: Counter[str] = Counter()
+        self._latencies: Counter[int] = Counter()
+        self._proven: set[bytes] = set()  #: closed windows of which nothing is pending any more
+        self.shown = Settled()
+
+    @asynccontextmanager
+    async def prepare(self) -> AsyncIterator[None]:
+        """Around a Prepare."""
+        async with self._counted(self._prepares):
+            yield
+
+    @asynccontextmanager
+    async def answer(self) -> AsyncIterator[None]:
+        """Around a Retrieve, to the moment in which its answer leaves."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with self._counted(self._answers):
+            yield
+        ticks = math.ceil((loop.time() - began) / self._tick - 0.01)  # an answer leaves a little after its tick
+        self._latencies[max(1, ticks)] += 1
+
+    @asynccontextmanager
+    async def _counted(self, counter: Counter[str]) -> AsyncIterator[None]:
+        outcome = FAILED
+        try:
+            yield
+            outcome = ANSWERED
+        except asyncio.CancelledError:
+            outcome = GONE
+            raise
+        except UnprovableError:
+            outcome = UNPROVABLE
+            raise
+        except BudgetError:
+            outcome = LIMITED
+            raise
+        except AuditError:
+            outcome = REFUSED
+            raise
+        finally:
+            counter[outcome] += 1
+
+    async def settle(self) -> None:
+        """Show what was counted up to now: the ledger has just shown the records of these answers."""
+        journal = self._provider.journal
+        entries, window = journal.public.size, journal.history.open
+        counted = dict(self._answers), dict(self._prepares), dict(self._latencies)
+        records = 0 if window is None else journal.published_records(window)
+        queries = None if window is None else window.manifest.accounts * window.manifest.policy.n_max - records
+        public = [(one, journal.published_records(one)) for one in journal.history.windows.values()]
+        pending, stopped = await asyncio.to_thread(self._measured, public)
+        self.shown = Settled(*counted, entries, records, queries, pending, stopped)
+
+    def _measured(self, windows: Iterable[tuple[Window, int]]) -> tuple[int, int]:
+        """(proofs pending, keys stopped).  Of proofs those of public records count, whatever came since."""
+        state, pending = self._provider.state, 0
+        for window, records in windows:
+            if not records or window.digest in self._proven:
+                continue
+            if is_retired(state, window.digest):
+                self._proven.add(window.digest)
+                continue
+            query = "SELECT COUNT(*) FROM proofs WHERE manifest = ? AND seq < ?"
+            found = state.row(query, (window.digest, records))
+            missing = records - int(found[0] if found else 0)
+            pending += missing
+            if not missing and window.stage is Stage.CLOSED and records == len(window.records):
+                self._proven.add(window.digest)
+        found = state.row("SELECT COUNT(*) FROM stopped_keys", ())
+        return pending, int(found[0] if found else 0)
+
+    async def exposition(self, book: CosignatureBook, ready: bool, answers: bool) -> tuple[bytes, str]:
+        """All of it as Prometheus reads it, and the content type.
+
+        Raises:
+            ConfigurationError: the package for it is not installed.
+        """
+        if self._live:
+            await self.settle()
+        prometheus = prometheus_client()
+        registry = prometheus.CollectorRegistry(auto_describe=False)
+        registry.register(_Once(list(self._families(prometheus.core, book, ready, answers))))
+        return prometheus.generate_latest(registry), str(prometheus.CONTENT_TYPE_LATEST)
+
+    def _families(self, core: Any, book: CosignatureBook, ready: bool, answers: bool) -> Iterator[Any]:
+        def gauge(name: str, said: str, value: float | None) -> Iterator[Any]:
+            if value is not None:
+                yield core.GaugeMetricFamily(f"ragseal_{name}", said, value=value)
+
+        def counter(name: str, said: str, values: dict[str, int]) -> Any:
+            family = core.CounterMetricFamily(f"ragseal_{name}", said, labels=["outcome"])
+            for outcome in OUTCOMES:
+                family.add_metric([outcome], values.get(outcome, 0))
+            return family
+
+        shown, now = self.shown, self._provider.environment.clock()
+        window, newest = self._provider.journal.history.open, book.youngest()
+        yield core.InfoMetricFamily("ragseal_build", "This program.", value={"version": __version__})
+        yield from gauge("ready", "1: calls are taken.", float(ready))
+        yield from gauge("answering", "1: a window is open and queries are answered.", float(answers))
+        yield counter("answers", "Retrieves by outcome, up to the last coarse tick.", shown.answers)
+        yield counter("prepares", "Prepares by outcome, up to the last coarse tick.", shown.prepares)
+        yield self._histogram(core, shown.latencies)
+        yield from gauge("proofs_pending", "Public records without a proof.", shown.pending)
+        yield from gauge("ledger_entries", "Public size of the ledger.", shown.entries)
+        yield from gauge("window_records", "Public records of the open window.", shown.records)
+        yield from gauge("window_queries_left", "Queries that all accounts of the open window have left.",
+                         shown.queries_left)  # fmt: skip
+        yield from gauge("window_seconds_left", "Until the policy ends the open window.",
+                         None if window is None else max(0, window.manifest.policy.closes - int(now)))  # fmt: skip
+        yield from gauge("keys_stopped", "Proving keys that a failed proof has stopped.", shown.keys_stopped)
+        yield from gauge("cosignature_age_seconds", "Of the newest cosignature that notes may show.",
+                         None if newest is None else max(0, int(now) - newest.time))  # fmt: skip
+
+    def _histogram(self, core: Any, latencies: dict[int, int]) -> Any:
+        def up_to(ticks: float) -> int:
+            return sum(number for at, number in latencies.items() if at <= ticks)
+
+        edges = [(f"{ticks * self._tick:g}", up_to(ticks)) for ticks in EDGES]
+        return core.HistogramMetricFamily(
+            "ragseal_answer_seconds",
+            "From a Retrieve to its answer, in whole ticks of `serve --tick`, up to the last coarse tick.",
+            buckets=[*edges, ("+Inf", up_to(math.inf))],
+            sum_value=sum(at * number for at, number in latencies.items()) * self._tick,
+        )
+
+
+class _Once:
+    """Families that were collected already, for a registry."""
+
+    def __init__(self, families: list[Any]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Any]:
+        return self._families
+
+
+def prometheus_client() -> Any:
+    """The package.  ConfigurationError: it is not installed."""
+    try:
+        import prometheus_client
+        import prometheus_client.core
+    except ImportError:
+        raise ConfigurationError("--metrics needs one more package: pip install 'ragseal[provider]'") from None
+    return prometheus_client

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How often one account and one machine may ask: nobody spends another's tokens, and who is early is told how early.
+
+SPEC B.9.6 and G.7.10.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from ragseal.kernel import signature
+from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError
+from ragseal.ledger.remote import RemoteLedger
+from ragseal.prover.commitment.beacon import BeaconRules
+from ragseal.prover.service import Listening, Server
+from ragseal.prover.serving import ServeOptions
+from ragseal.runtime import retry_info, rpc
+from ragseal.runtime.rpc import call, open_channel
+from ragseal.runtime.tokenbucket import Rate, Throttle
+from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
+from tests.simulator.provider import Asker, Clock, account_key, make_policy, open_provider, open_window
+
+HOURLY = Rate.parse("2/h")
+
+
+@asynccontextmanager
+async def limited(folder: Path, account: Rate | None = None, peer: Rate | None = None) -> AsyncIterator[Server]:
+    """A provider with an open window over gRPC."""
+    provider = open_provider(folder / "p", Clock())
+    provider.commit(make_policy(), "w1")
+    rules = BeaconRules(participants=2, wait=5.0)
+    options = ServeOptions(False, 0.0, rules, 0.0, account_rate=account, peer_rate=peer)
+    server = Server(provider, options, Listening("127.0.0.1:0"))
+    await server.start()
+    try:
+        await open_window(server.serving)
+        yield server
+    finally:
+        await server.stop()
+        provider.close()
+
+
+async def prepared(serving: Any, asker: Asker, query: str, signer: str = "") -> bytes:
+    """A Prepare with a signature of its account, or of somebody else."""
+    canonical = asker.message(query).encode()
+    key = account_key(signer or asker.name)
+    answer: bytes = await serving.attestation.prepare(canonical, signature.sign(key, "prepare", canonical))
+    return answer
+
+
+def test_only_what_an_account_signs_anew_counts_and_what_it_began_is_finished(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with limited(tmp_path, HOURLY) as server:
+            serving = server.serving
+            alice, bob = Asker("alice", serving), Asker("bob", serving)
+            for number in range(20):
+                with pytest.raises(AttestationError, match="signature"):
+                    await prepared(serving, alice, f"query {number}", signer="bob")
+            first = alice.message("one")
+            canonical = first.encode()
+            proof = signature.sign(alice.key, "prepare", canonical)
+            for _ in range(5):  # a lost reply is asked for again
+                await serving.attestation.prepare(canonical, proof)
+            await alice.ask("one")
+            for _ in range(5):  # somebody on the line sends the same bytes
+                await serving.attestation.prepare(canonical, proof)
+                serving.attestation._pending.drop(first.manifest, first.account, first.request_id)
+            second = alice.message("two")
+            held = await alice.prepare(second)
+            with pytest.raises(BudgetError, match="this account asks too often: ask again in ") as refused:
+                await prepared(serving, alice, "three")
+            assert refused.value.retry_after == pytest.approx(1800, abs=60)
+            await alice.retrieve(alice.request(second, held))  # what was prepared is answered
+            await bob.ask("one")  # nobody else's bucket
+            serving.limit(None, None)
+            alice.ctr = 2
+            await prepared(serving, alice, "three")
+            serving.limit(HOURLY, None)
+            serving.limit(Rate.parse("1000/h"), None)
+
+    asyncio.run(scene())
+
+
+def test_whoever_is_early_is_told_how_early_as_every_grpc_library_reads_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with limited(tmp_path, Rate.parse("1/h")) as server, open_channel(server.address) as channel:
+            stub = provider_pb2_grpc.ProviderServiceStub(channel)
+            alice = Asker("alice", server.serving)
+
+            def request(query: str) -> Any:
+                canonical = alice.message(query).encode()
+                proof = signature.sign(alice.key, "prepare", canonical)
+                return provider_pb2.PrepareRequest(canonical=canonical, signature=proof)
+
+            await stub.Prepare(request("one"))
+            with pytest.raises(grpc.aio.AioRpcError) as raw:
+                await stub.Prepare(request("two"))
+            assert raw.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            found = dict(raw.value.trailing_metadata() or ())
+            assert retry_info.seconds_of(found[retry_info.KEY]) == pytest.approx(3600, abs=60)
+            with pytest.raises(BudgetError) as refused:
+                await call(stub.Prepare, request("two"), "p")
+            assert refused.value.retry_after == pytest.approx(3600, abs=60)
+            with pytest.raises(AttestationError):  # another refusal has no such details
+                await call(stub.GetRecords, provider_pb2.GetRecordsRequest(manifest=alice.message("x").manifest), "p")
+
+    asyncio.run(scene())
+
+
+def test_a_machine_that_calls_too_often_is_refused_and_readers_come_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with limited(tmp_path, peer=Rate.parse("3/s")) as server, open_channel(server.address) as channel:
+            stub = ledger_pb2_grpc.LedgerServiceStub(channel)
+            calls = (call(stub.GetCheckpoint, ledger_pb2.GetCheckpointRequest(), "p") for _ in range(12))
+            outcomes = [*await asyncio.gather(*calls, return_exceptions=True)]
+            refused = [one for one in outcomes if isinstance(one, BudgetError)]
+            assert 3 <= len(outcomes) - len(refused) < 12
+            assert all("this machine calls too often" in str(one) for one in refused)
+            remote = RemoteLedger(channel)
+            for _ in range(5):  # auditors, observers and accounts read the ledger by this
+                await remote.checkpoint()
+            server.serving.limit(None, None)
+            for _ in range(12):
+                await call(stub.GetCheckpoint, ledger_pb2.GetCheckpointRequest(), "p")
+
+    asyncio.run(scene())
+
+
+@pytest.mark.asyncio
+async def test_a_reader_waits_no_longer_than_it_would_have_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[float] = []
+
+    async def refused(left: float) -> None:
+        made.append(left)
+        raise BudgetError("early", retry_after=0.0 if len(made) < 3 else 100.0)
+
+    with pytest.raises(BudgetError):
+        await rpc.patiently(refused, 5.0)
+    assert len(made) == 3
+    assert made == sorted(made, reverse=True)
+    made.clear()
+
+    async def plainly(left: float) -> None:
+        made.append(left)
+        raise BudgetError("the budget is spent")
+
+    with pytest.raises(BudgetError):
+        await rpc.patiently(plainly, 5.0)
+    assert len(made) == 1
+
+
+def test_rates_are_read_strictly_and_may_change() -> None:
+    assert Rate.parse("30/m") == Rate(30, 60.0)
+    assert Rate.optional(None) is None
+    assert str(Rate.parse("30/m")) == "30/m"
+    for text in ("", "30", "0/s", "-1/s", "1/d", "1.5/s", "30/m ", "٣/s", "1" * 8 + "/s"):
+        with pytest.raises(ConfigurationError, match="write 5/s"):
+            Rate.parse(text)
+    clock = [0.0]
+    throttle = Throttle("too often", clock=lambda: clock[0])
+    for _ in range(100):
+        throttle.take("a")
+    throttle.allow(Rate(2, 60.0))
+    throttle.take("a")
+    throttle.take("a")
+    with pytest.raises(BudgetError):
+        throttle.take("a")
+    throttle.allow(Rate(5, 1.0))  # what is in a bucket stays: a change gives nobody a full one
+    with pytest.raises(BudgetError):
+        throttle.take("a")
+    clock[0] = 1.0
+    for _ in range(5):
+        throttle.take("a")
+    throttle.allow(Rate(1, 3600.0))
+    with pytest.raises(BudgetError):
+        throttle.take("a")
+
+
+def test_limits_change_while_a_provider_serves_and_a_bad_file_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        async with limited(tmp_path, HOURLY) as server:
+            alice = Asker("alice", server.serving)
+            for query in ("one", "two"):
+                await prepared(server.serving, alice, query)
+
+            def bad() -> Any:
+                raise ConfigurationError("serve.toml is not TOML")
+
+            server.reload(bad)
+            assert caplog.messages[-1] == "THE LIMITS STAY AS THEY ARE: serve.toml is not TOML"
+            with pytest.raises(BudgetError):
+                await prepared(server.serving, alice, "three")
+            server.reload()
+            with pytest.raises(BudgetError):
+                await prepared(server.serving, alice, "three")
+            server.reload(lambda: (None, None))
+            await prepared(server.serving, alice, "three")
+
+    asyncio.run(scene())
