@@ -29,6 +29,7 @@ from ragseal.client.gateway.search import Search, openai_form, own_form
 from ragseal.client.receipts import KeptReceipt
 from ragseal.client.result import Result
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
+from ragseal.kernel.printable import printable
 
 MAX_BODY = 1 << 20  #: bytes of a request
 BODY_SECONDS = 10.0  #: until all of them are there
@@ -67,7 +68,7 @@ class Gateway:
             folder: the account's; callers are not told where it lies.
         """
         self.asks, self.tenant, self.receipts, self.timeout, self.clock = asks, tenant, receipts, timeout, clock
-        self._folder = str(folder)
+        self._folder = printable(str(folder), keep="\n") if folder.is_absolute() else None  # as errors show it
         self._waiting = 0
 
     async def search(self, search: Search) -> list[Result]:
@@ -87,8 +88,7 @@ class Gateway:
             return "the gateway cannot answer now: its operator finds the reason in its log"
         if error.bundle:
             log.error("a check failed: %s", error)
-        cause = error.__cause__ if error.bundle and isinstance(error.__cause__, AuditError) else error
-        return str(cause).replace(self._folder, "the account's folder")
+        return str(error) if self._folder is None else str(error).replace(self._folder, "the account's folder")
 
     def refusal(self, error: AuditError) -> JSONResponse:
         """An error in OpenAI's form, which this gateway's own routes use as well."""

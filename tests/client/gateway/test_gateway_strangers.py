@@ -324,6 +324,11 @@ def test_trouble_with_the_folder_tells_no_folder(bench: Any) -> None:
 def test_whatever_an_error_says_the_folder_is_not_told(tmp_path: Path, kind: type[AuditError]) -> None:
     gateway = Gateway(_Nobody(), "acme", lambda window: [], 1.0, tmp_path)
     assert str(tmp_path) not in gateway.told(kind(f"{tmp_path}/windows/x holds nothing"))
+    odd = tmp_path / "a\x1bb"
+    gateway = Gateway(_Nobody(), "acme", lambda window: [], 1.0, odd)
+    assert str(tmp_path) not in gateway.told(kind(f"{odd}/windows/x holds nothing"))
+    gateway = Gateway(_Nobody(), "acme", lambda window: [], 1.0, Path("."))
+    assert gateway.told(AuditError("no. It is not.")) == "no. It is not.", "a relative path tells nothing"
 
 
 class _Nobody:
