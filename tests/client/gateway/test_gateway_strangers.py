@@ -308,6 +308,23 @@ def test_a_failed_check_tells_no_folder(bench: Any, monkeypatch: pytest.MonkeyPa
     assert str(bench.state) not in json.dumps(said)
 
 
+def test_a_fault_of_this_program_tells_nothing(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = bench.client()
+    client.ask("json")
+
+    def broken(text: str) -> Any:
+        raise RuntimeError(f"what was asked: {text}")
+
+    monkeypatch.setattr(client, "ask", broken)
+    with served(client, bench.state) as url:
+        status, said, _ = call(f"{url}/v1/search", {"query": "a private question"})
+    assert status == 500
+    assert said["error"]["type"] == "configuration_error"
+    assert "private" not in json.dumps(said) + caplog.text
+
+
 def test_trouble_with_the_folder_tells_no_folder(bench: Any) -> None:
     client = bench.client()
     client.ask("json")
