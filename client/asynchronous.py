@@ -62,8 +62,19 @@ class AsyncClient:
 
     @classmethod
     async def open(cls, *arguments: Any, retries: Retries = ONCE, **options: Any) -> AsyncClient:
-        """As :class:`ragseal.client.client.Client` is made, its embedder loaded outside the loop's thread."""
-        return cls(await asyncio.to_thread(lambda: Client(*arguments, **options)), retries)
+        """As :class:`ragseal.client.client.Client` is made, its embedder loaded outside the loop's thread.
+
+        Whoever stops waiting finds the folder free again once it is loaded.
+        """
+        thread = ThreadPoolExecutor(1, "ragseal-client")
+        making = thread.submit(lambda: Client(*arguments, **options))
+        try:
+            return cls(await asyncio.wrap_future(making), retries)
+        except asyncio.CancelledError:
+            making.add_done_callback(lambda done: done.cancelled() or done.exception() or done.result().close())
+            raise
+        finally:
+            thread.shutdown(wait=False)
 
     @property
     def client(self) -> Client:
@@ -209,8 +220,10 @@ class Pool:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for client in self._clients:
-            await client.close()
+        outcomes = await asyncio.gather(*(client.close() for client in self._clients), return_exceptions=True)
+        for one in outcomes:
+            if one is not None:
+                raise one
 
     async def ask(self, text: str, timeout: float | None = None) -> Result:
         """Ask with the account that has been idle longest; ``timeout`` counts from when there is one.

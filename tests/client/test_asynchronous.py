@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.client import AsyncClient, Pool, Retries
+from ragseal.client import AsyncClient, Pool, Retries, asynchronous
 from ragseal.client import retries as retrying
 from ragseal.kernel.errors import (
     AttestationError,
@@ -264,6 +264,54 @@ def test_closing_is_not_hindered_by_who_stops_waiting_meanwhile(bench: Any, monk
 
     asyncio.run(run())
     assert bench.client().ask("yaml").receipt.body.seq == 1, "the folder is free"
+
+
+def test_an_opening_that_nobody_waits_for_frees_the_folder(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, made = threading.Event(), threading.Event()
+
+    def slow(*_: Any) -> Any:
+        assert go.wait(20)
+        client = bench.client()
+        real = client.close
+
+        def close() -> None:
+            real()
+            made.set()
+
+        monkeypatch.setattr(client, "close", close)
+        return client
+
+    monkeypatch.setattr(asynchronous, "Client", slow)
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(AsyncClient.open("provider", "account"), 0.02)
+
+    asyncio.run(run())
+    go.set()
+    assert made.wait(20)
+    assert bench.client().ask("json").receipt.body.seq == 0
+
+
+def test_a_pool_closes_every_account(bench: Any) -> None:
+    closed: list[int] = []
+
+    class Closing:
+        def __init__(self, number: int) -> None:
+            self._number = number
+
+        def close(self) -> None:
+            closed.append(self._number)
+            if not self._number:
+                raise ConfigurationError("the first one cannot")
+
+    async def run() -> None:
+        with pytest.raises(ConfigurationError, match="first"):
+            async with pool_of(*(Closing(number) for number in range(3))):
+                pass
+
+    asyncio.run(run())
+    assert sorted(closed) == [0, 1, 2]
 
 
 def test_a_spent_budget_says_when_it_renews(bench: Any) -> None:
