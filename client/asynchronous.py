@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,6 +27,12 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 T = TypeVar("T")
 
 MAX_LEFT = 64  #: answers that are kept for somebody who stopped waiting, of one account
+
+
+def _close(made: Future[Client]) -> None:
+    """Close a client that nobody waited for, if it was made."""
+    if not made.cancelled() and made.exception() is None:
+        made.result().close()
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +77,7 @@ class AsyncClient:
         try:
             return cls(await asyncio.wrap_future(making), retries)
         except asyncio.CancelledError:
-            making.add_done_callback(lambda done: done.cancelled() or done.exception() or done.result().close())
+            making.add_done_callback(_close)
             raise
         finally:
             thread.shutdown(wait=False)

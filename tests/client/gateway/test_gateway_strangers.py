@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from starlette.responses import PlainTextResponse
 from ragseal.client.gateway import app as gateways
 from ragseal.client.gateway import server as serving
 from ragseal.client.gateway.app import Gateway, Guard
+from ragseal.client.gateway.search import Search
 from ragseal.client.gateway.server import make_server
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, TransportError
 from ragseal.runtime.tls import LOOPBACK_ONLY
@@ -175,17 +177,21 @@ def request(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "begun", "drip"),
-    [(0, "", ""), (0, HEAD, ""), (0, HEAD, "x"), (0, "", "x"), (1, HEAD, ""), (1, HEAD, "x")],
-)
+    ("before", "pause", "begun", "drip"),
+    [
+        (0, 0, "", ""), (0, 0, HEAD, ""), (0, 0, HEAD, "x"), (0, 0, "", "x"),
+        (1, 0, HEAD, ""), (1, 0, HEAD, "x"), (1, 0.3, HEAD, ""),
+    ],
+)  # fmt: skip
 def test_a_head_that_does_not_come_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, begun: str, before: int, drip: str
+    monkeypatch: pytest.MonkeyPatch, before: int, pause: float, begun: str, drip: str
 ) -> None:
     monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
     with listening() as connect:
         connection = connect()
         for _ in range(before):
             request(connection)
+        time.sleep(pause)
         connection.sendall(begun.encode())
         assert ends(connection, drip.encode())
 
@@ -245,7 +251,7 @@ def test_a_search_too_many_is_told_to_come_back() -> None:
 
     async def run() -> None:
         gateway = Gateway(Busy(), "acme", lambda window: [], 60.0, Path("/nowhere"))
-        search = gateways.Search(("json",))
+        search = Search(("json",))
         waiting = [asyncio.ensure_future(gateway.search(search)) for _ in range(gateways.MOST_WAITING)]
         await asyncio.sleep(0)
         with pytest.raises(TransportError, match="try again"):
@@ -351,3 +357,17 @@ def test_whatever_an_error_says_the_folder_is_not_told(tmp_path: Path, kind: typ
 class _Nobody:
     async def ask(self, text: str, timeout: float | None = None) -> Any:
         raise AssertionError
+
+
+# --- what is chosen --------------------------------------------------------------------------------------------------
+
+
+def test_a_document_that_two_queries_bring_counts_with_its_better_score(bench: Any) -> None:
+    """Whichever of them brings it first."""
+    client = bench.client()
+    found = client.ask("json")
+    (best, *_) = found.ranked
+    worse = replace(found, ranked=(replace(best, score=best.score - 1),))
+    for results in ([found, worse], [worse, found]):
+        (first, *_) = Search(("a", "b")).chosen(results)
+        assert first == (best, found)
