@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ragseal.client.client import Client
@@ -27,6 +27,28 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 T = TypeVar("T")
 
 MAX_LEFT = 64  #: answers that are kept for somebody who stopped waiting, of one account
+
+
+def _close(made: Future[Client]) -> None:
+    """Close a client that nobody waited for, if it was made."""
+    if not made.cancelled() and made.exception() is None:
+        made.result().close()
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """A question on its way."""
+
+    task: asyncio.Future[Result]
+    begun: bool = False  #: its turn has come: a request of it may be signed
+
+    @property
+    def away(self) -> bool:
+        """Whether it ended because the provider was out of reach, which says nothing of now."""
+        if not self.task.done() or self.task.cancelled():
+            return self.task.done()
+        error = self.task.exception()
+        return isinstance(error, Exception) and Retries.helps(error)
 
 
 class AsyncClient:
@@ -41,13 +63,25 @@ class AsyncClient:
         """
         self._client, self._retries = client, retries
         self._thread = ThreadPoolExecutor(1, "ragseal-client")
-        self._left: dict[str, asyncio.Future[Result]] = {}  #: questions that are asked on though nobody waits
+        self._turn = asyncio.Lock()  #: of one question with all its retries
+        self._left: dict[str, _Question] = {}  #: questions that are asked on though nobody waits
         self._closed = False
 
     @classmethod
     async def open(cls, *arguments: Any, retries: Retries = ONCE, **options: Any) -> AsyncClient:
-        """As :class:`ragseal.client.client.Client` is made, its embedder loaded outside the loop's thread."""
-        return cls(await asyncio.to_thread(lambda: Client(*arguments, **options)), retries)
+        """As :class:`ragseal.client.client.Client` is made, its embedder loaded outside the loop's thread.
+
+        Whoever stops waiting finds the folder free again once it is loaded.
+        """
+        thread = ThreadPoolExecutor(1, "ragseal-client")
+        making = thread.submit(lambda: Client(*arguments, **options))
+        try:
+            return cls(await asyncio.wrap_future(making), retries)
+        except asyncio.CancelledError:
+            making.add_done_callback(_close)
+            raise
+        finally:
+            thread.shutdown(wait=False)
 
     @property
     def client(self) -> Client:
@@ -65,12 +99,13 @@ class AsyncClient:
         if self._closed:
             return
         self._closed = True
-        for one in self._left.values():
-            with suppress(AuditError, asyncio.CancelledError):
-                await one
-        self._left.clear()
-        await asyncio.to_thread(self._client.close)
-        self._thread.shutdown(wait=False)
+        try:
+            if left := [one.task for one in self._left.values()]:
+                await asyncio.wait(left)  # raises nothing of theirs
+        finally:
+            self._left.clear()
+            await asyncio.to_thread(self._client.close)
+            self._thread.shutdown(wait=False)
 
     async def _run(self, call: Callable[[], T]) -> T:
         if self._closed:
@@ -81,32 +116,51 @@ class AsyncClient:
         """Ask one question, as :meth:`ragseal.client.client.Client.ask` does.
 
         Args:
-            timeout: seconds to wait, its turn and its retries included.  The question is asked on all the same, for
-                its request may be signed already: asked again it costs nothing more and gives that answer.
+            timeout: seconds to wait, its turn and its retries included.  A question whose turn has come is asked on all
+                the same, for its request may be signed already: asked again it costs nothing more and gives that
+                answer.  One that still waits for others is not asked at all.
 
         Raises:
             TransportError: nothing came in time, or the provider cannot be reached; ask the same again.
             Whatever Client.ask raises.
         """
-        task = self._left.pop(text, None)
-        if task is None:
-            task = asyncio.ensure_future(self._persist(text))
+        question = self._left.pop(text, None)
+        if question is None or question.away:
+            question = self._begin(text)
         try:
-            return await asyncio.wait_for(asyncio.shield(task), timeout)
+            return await asyncio.wait_for(asyncio.shield(question.task), timeout)
         except TimeoutError:
-            self._leave(text, task)
-            raise TransportError(
-                f"no answer within {timeout:g} s: ask the same question again to get the one that is under way"
-            ) from None
+            if self._leave(text, question):
+                why = "ask the same question again to get the one that is under way"
+            else:
+                why = "it was not asked, since others of this account come first: ask again later"
+            raise TransportError(f"no answer within {timeout:g} s: {why}") from None
         except asyncio.CancelledError:
-            self._leave(text, task)
+            self._leave(text, question)
             raise
 
-    def _leave(self, text: str, task: asyncio.Future[Result]) -> None:
+    def _begin(self, text: str) -> _Question:
+        async def run() -> Result:
+            # Its turn ends with its last retry: whoever asked in between would complete the request that is pending,
+            # and the retry would sign another one.
+            async with self._turn:
+                question.begun = True
+                return await self._persist(text)
+
+        question = _Question(asyncio.ensure_future(run()))
+        return question
+
+    def _leave(self, text: str, question: _Question) -> bool:
+        """Keep a question that nobody waits for any more, if it may cost something; else it is not asked."""
+        if not question.begun:
+            question.task.cancel()
+            return False
         while len(self._left) >= MAX_LEFT:  # the account's folder has that answer all the same
             del self._left[next(iter(self._left))]
-        self._left[text] = task
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # told when it is asked for again
+        self._left[text] = question
+        # told when it is asked for again
+        question.task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return True
 
     def left(self, text: str) -> bool:
         """Whether this question is under way, or was answered, though nobody waited for it."""
@@ -114,7 +168,7 @@ class AsyncClient:
 
     def under_way(self) -> list[asyncio.Future[Result]]:
         """Of such questions, those without an answer yet."""
-        return [one for one in self._left.values() if not one.done()]
+        return [one.task for one in self._left.values() if not one.task.done()]
 
     async def _persist(self, text: str) -> Result:
         for wait in self._retries.waits():
@@ -136,8 +190,9 @@ class AsyncClient:
             yield await self.ask(text, timeout)
 
     async def resume(self, *, again: bool = False) -> Resumed:
-        """As :meth:`ragseal.client.client.Client.resume`."""
-        return await self._run(lambda: self._client.resume(again=again))
+        """As :meth:`ragseal.client.client.Client.resume`, after the question under way."""
+        async with self._turn:
+            return await self._run(lambda: self._client.resume(again=again))
 
     async def tenant(self) -> str:
         """As :meth:`ragseal.client.client.Client.tenant`."""
@@ -173,8 +228,10 @@ class Pool:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for client in self._clients:
-            await client.close()
+        outcomes = await asyncio.gather(*(client.close() for client in self._clients), return_exceptions=True)
+        for one in outcomes:
+            if one is not None:
+                raise one
 
     async def ask(self, text: str, timeout: float | None = None) -> Result:
         """Ask with the account that has been idle longest; ``timeout`` counts from when there is one.

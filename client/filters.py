@@ -17,6 +17,7 @@ Filter = Callable[[Mapping[str, Plain]], bool]
 
 MAX_DEPTH = 8
 MAX_PARTS = 64  #: conditions of a filter
+MAX_VALUES = 256  #: of one list
 _NUMBER = (int, float)
 
 
@@ -28,7 +29,8 @@ def parse_filter(given: object) -> Filter:
     compared with each other.
 
     Raises:
-        EncodingError: anything else, nested deeper than MAX_DEPTH, or of more than MAX_PARTS conditions.
+        EncodingError: anything else, nested deeper than MAX_DEPTH, or of more than MAX_PARTS conditions
+            or of a list longer than MAX_VALUES.
     """
     left = [MAX_PARTS]
     return _parse(given, 0, left)
@@ -55,20 +57,20 @@ def _parse(given: object, depth: int, left: list[int]) -> Filter:
 
 def _comparison(kind: object, key: str, value: Any) -> Filter:
     if kind in ("in", "nin"):
-        if not isinstance(value, list) or not all(_plain(one) for one in value):
-            raise EncodingError(f'filters: "{kind}" needs a list of texts, numbers or booleans')
+        if not isinstance(value, list) or len(value) > MAX_VALUES or not all(_plain(one) for one in value):
+            raise EncodingError(f'filters: "{kind}" needs a list of at most {MAX_VALUES} texts, numbers or booleans')
         return lambda metadata: any(_same(metadata.get(key), one) for one in value) == (kind == "in")
     if not _plain(value):
         raise EncodingError("filters: a value is a text, a number or a boolean")
     if kind in ("eq", "ne"):
         return lambda metadata: _same(metadata.get(key), value) == (kind == "eq")
-    if kind in _ORDERS:
+    if isinstance(kind, str) and kind in _ORDERS:
         order = _ORDERS[kind]
         return lambda metadata: key in metadata and _comparable(metadata[key], value) and order(metadata[key], value)
     raise EncodingError(f"filters: {str(kind)[:20]!r} is none of eq, ne, gt, gte, lt, lte, in, nin, and, or")
 
 
-_ORDERS: dict[object, Callable[[Any, Any], bool]] = {
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "gt": lambda a, b: a > b,
     "gte": lambda a, b: a >= b,
     "lt": lambda a, b: a < b,

@@ -10,6 +10,7 @@ evidence-*                      after an alarm
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
@@ -31,6 +32,7 @@ from ragseal.runtime.face import MARK, style
 from ragseal.runtime.http_server import Request, Response
 
 PAGE_SIZE = 50
+AT_ONCE = 4  #: visitors for whom the log is asked: one of them may cost it 51 calls
 KEPT_SIZES = 500  #: earlier exports whose visitors still get a consistency proof
 
 _TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "note": "text/plain; charset=utf-8"}
@@ -48,6 +50,7 @@ class Site:
     ) -> None:
         self._observer, self._remote, self._log, self._witnesses = observer, remote, log, list(witnesses)
         self._auditors = NamedAuditors(log)
+        self._asking = asyncio.Semaphore(AT_ONCE)
 
     async def file(self, name: str) -> bytes | None:
         """One file by name; None if there is no such file.  Raises AuditError when the log does not answer."""
@@ -56,9 +59,11 @@ class Site:
         if name == "status.json":
             return _json(await self._status())
         if found := _ENTRIES.fullmatch(name):
-            return _json(await self._entries(int(found[1])))
+            async with self._asking:
+                return _json(await self._entries(int(found[1])))
         if found := _CONSISTENCY.fullmatch(name):
-            path = await self._remote.consistency(int(found[1]), int(found[2]))
+            async with self._asking:
+                path = await self._remote.consistency(int(found[1]), int(found[2]))
             return _json({"path": [encode_base64(node) for node in path]})
         if found := _EVIDENCE.fullmatch(name):
             return self._evidence(found[1])
@@ -71,6 +76,8 @@ class Site:
         name = request.path.removeprefix("/")
         try:
             body = await self.file(name)
+        except ConfigurationError:  # it may name files of this machine: the server tells its operator alone
+            raise
         except AuditError as error:
             return Response(502, f"{error}\n".encode(), headers=_HEADERS)
         if body is None:
@@ -124,7 +131,10 @@ class Site:
         return size
 
     def _verified(self) -> SignedCheckpoint:
-        signed = self._observer.remembered()
+        try:
+            signed = self._observer.remembered()
+        except LedgerError as error:  # it names files of this machine
+            raise ConfigurationError(str(error)) from None
         if signed is None:
             raise LedgerError("nothing was verified yet: run follow --once first")
         return signed

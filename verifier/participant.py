@@ -156,7 +156,7 @@ class Participant:
                 check_indexes(self.group, key if coins is None else coins[1], window, self.link)
             with self._convicting(6, about):
                 asker = Asker(window, auditor, self.link, self.now, self.random)
-                check_registry(window, Versions(window.manifest.policy.version_every, {}), asker)
+                check_registry(window, Versions(window.manifest.policy.version_every, {}), asker, closed=False)
             check_noise(window)
             self._accepted = window.digest
         # A nonce released now would make known what coins hide, for nothing.

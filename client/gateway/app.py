@@ -7,6 +7,7 @@ page: else any page that is open in a browser on this machine could ask with the
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
@@ -15,21 +16,24 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragseal.client.gateway.search import Search, openai_form, own_form
 from ragseal.client.receipts import KeptReceipt
 from ragseal.client.result import Result
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
+from ragseal.kernel.printable import printable
 
 MAX_BODY = 1 << 20  #: bytes of a request
+BODY_SECONDS = 10.0  #: until all of them are there
 MOST_WAITING = 64  #: searches under way; a further one is told to come back
 SOON = 5  #: seconds after which to come back where nothing better is known
 
@@ -54,6 +58,7 @@ class Gateway:
         tenant: str,
         receipts: Callable[[str | None], list[KeptReceipt]],
         timeout: float,
+        folder: Path,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """
@@ -61,8 +66,10 @@ class Gateway:
             tenant: of the account; the only vector store that there is.
             receipts: the kept answers of a window, of every window where it is None.
             timeout: seconds that one query may take.
+            folder: the account's; callers are not told where it lies.
         """
         self.asks, self.tenant, self.receipts, self.timeout, self.clock = asks, tenant, receipts, timeout, clock
+        self._folder = printable(str(folder), keep="\n") if folder.is_absolute() else None  # as errors show it
         self._waiting = 0
 
     async def search(self, search: Search) -> list[Result]:
@@ -74,6 +81,15 @@ class Gateway:
             return [await self.asks.ask(query, self.timeout) for query in search.queries]
         finally:
             self._waiting -= 1
+
+    def told(self, error: AuditError) -> str:
+        """What callers are told of an error: not how this machine is set up, which is in the log."""
+        if isinstance(error, ConfigurationError):
+            log.error("a request was not answered: %s", error)
+            return "the gateway cannot answer now: its operator finds the reason in its log"
+        if error.bundle:
+            log.error("a check failed: %s", error)
+        return str(error) if self._folder is None else str(error).replace(self._folder, "the account's folder")
 
     def refusal(self, error: AuditError) -> JSONResponse:
         """An error in OpenAI's form, which this gateway's own routes use as well."""
@@ -90,27 +106,57 @@ class Gateway:
             headers = {"Retry-After": str(wait)}
         elif isinstance(error, TransportError):
             status, kind, headers = 503, "provider_unreachable", {"Retry-After": str(SOON)}
-        body = {"message": str(error), "type": kind, "code": type(error).__name__, "param": None}
+        body = {"message": self.told(error), "type": kind, "code": type(error).__name__, "param": None}
         if error.bundle:
             body["evidence"] = error.bundle
         return JSONResponse({"error": body}, status, headers)
 
 
 async def _json(request: Request) -> object:
-    """A body of at most MAX_BODY bytes as JSON."""
-    data = b""
-    async for part in request.stream():
-        data += part
-        if len(data) > MAX_BODY:
-            raise EncodingError(f"a request has at most {MAX_BODY} bytes")
     try:
-        return json.loads(data)
+        return json.loads(await request.body())
     except (ValueError, RecursionError):
         raise EncodingError("the body is not JSON") from None
 
 
+async def _whole(receive: Receive) -> bytes | None:
+    """A request's body; None: its caller is gone.
+
+    Raises:
+        EncodingError: more than MAX_BODY bytes, or not there after BODY_SECONDS.
+    """
+    data, more = bytearray(), True
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while more:
+                part = await receive()
+                if part["type"] == "http.disconnect":
+                    return None
+                data += part.get("body", b"")
+                more = part.get("more_body", False)
+                if len(data) > MAX_BODY:
+                    raise EncodingError(f"a request has at most {MAX_BODY} bytes")
+    except TimeoutError:
+        raise EncodingError(f"a request's body has to come within {BODY_SECONDS:g} s") from None
+    return bytes(data)
+
+
+def _again(data: bytes, receive: Receive) -> Receive:
+    """A body that was read already, for whoever reads it next."""
+    told = False
+
+    async def body() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": data, "more_body": False}
+
+    return body
+
+
 class Guard:
-    """Refuses who may not ask, before anything is read."""
+    """Refuses who may not ask, before anything is read, and reads a bounded body of everybody else."""
 
     def __init__(self, app: ASGIApp, key: str, hosts: frozenset[str]) -> None:
         """``hosts``: values of the Host header under which this gateway is called."""
@@ -122,11 +168,16 @@ class Guard:
             return
         if scope["type"] != "http":
             raise ConfigurationError("this gateway speaks HTTP only")
-        headers = Headers(scope=scope)
-        refused = self._refused(headers)
+        refused = self._refused(Headers(scope=scope))
         if refused is None:
-            await self._app(scope, receive, send)
-            return
+            try:
+                data = await _whole(receive)
+            except EncodingError as error:
+                refused = 400, str(error)
+            else:
+                if data is not None:
+                    await self._app(scope, _again(data, receive), send)
+                return
         status, message = refused
         challenge = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         body = {"message": message, "type": "invalid_request_error", "code": "refused", "param": None}
@@ -141,6 +192,11 @@ class Guard:
         if kind.lower() != "bearer" or not hmac.compare_digest(shown.strip().encode(), self._key):
             return 401, "show the gateway's key, in gateway.key of the account's folder: Authorization: Bearer KEY"
         return None
+
+
+def _absent(message: str, which: str) -> JSONResponse:
+    body = {"message": message, "type": "invalid_request_error", "code": "not_found", "param": which}
+    return JSONResponse({"error": body}, 404)
 
 
 def make_app(
@@ -159,11 +215,10 @@ def make_app(
 
     async def refusing(call: Callable[[Request], Any], request: Request) -> JSONResponse:
         try:
-            return JSONResponse(await call(request))
+            found = await call(request)
+            return found if isinstance(found, JSONResponse) else JSONResponse(found)
         except AuditError as error:
             return gateway.refusal(error)
-        except ClientDisconnect:
-            return JSONResponse({}, 400)
         except Exception as error:  # what is asked and answered stays out of logs
             log.error("a request failed: %s", type(error).__name__)
             return gateway.refusal(ConfigurationError("the gateway failed: see its log"))
@@ -181,43 +236,36 @@ def make_app(
 
     async def store(request: Request) -> JSONResponse:
         if request.path_params["tenant"] != gateway.tenant:
-            body = {
-                "message": f"this account searches {gateway.tenant!r} alone", "type": "invalid_request_error",
-                "code": "not_found", "param": "vector_store_id",
-            }  # fmt: skip
-            return JSONResponse({"error": body}, 404)
+            return _absent(f"this account searches {gateway.tenant!r} alone", "vector_store_id")
         answer = await refusing(openai, request)
         # said where OpenAI's clients show it: these options choose among what came back, and find nothing else
         answer.headers["Ragseal-Filters"] = "applied-to-the-answer"
         return answer
 
-    def receipt(request: Request) -> JSONResponse:
-        """Blocking, and so called in a thread: receipts are files."""
+    async def receipt(request: Request) -> JSONResponse:
+        return await refusing(kept, request)
+
+    async def kept(request: Request) -> dict[str, Any] | JSONResponse:
         seq, window = request.path_params["seq"], request.query_params.get("window")
-        try:
-            found = [one for one in gateway.receipts(window) if one.answer.receipt.body.seq == seq]
-        except AuditError as error:
-            return gateway.refusal(error)
+        all_of_it = await asyncio.to_thread(gateway.receipts, window)  # they are files
+        found = [one for one in all_of_it if str(one.answer.receipt.body.seq) == seq]
         if not found:
-            body = {"message": "no such receipt", "type": "invalid_request_error", "code": "not_found", "param": "seq"}
-            return JSONResponse({"error": body}, 404)
+            return _absent("no such receipt", "seq")
         one = found[-1]
-        return JSONResponse(
-            {
-                "window": one.window.manifest.window,
-                "seq": seq,
-                "ledger_index": one.answer.receipt.body.index,
-                "digest": one.answer.receipt.digest().hex(),
-                **{
-                    name: base64.b64encode(data).decode()
-                    for name, data in (
-                        ("receipt", one.answer.receipt.encode()),
-                        ("record", one.answer.record.encode()),
-                        ("manifest", one.window.signed.encode()),
-                    )
-                },
-            }
-        )
+        return {
+            "window": one.window.manifest.window,
+            "seq": one.answer.receipt.body.seq,
+            "ledger_index": one.answer.receipt.body.index,
+            "digest": one.answer.receipt.digest().hex(),
+            **{
+                name: base64.b64encode(data).decode()
+                for name, data in (
+                    ("receipt", one.answer.receipt.encode()),
+                    ("record", one.answer.record.encode()),
+                    ("manifest", one.window.signed.encode()),
+                )
+            },
+        }
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -230,7 +278,7 @@ def make_app(
     routes: list[BaseRoute] = [
         Route("/v1/search", search, methods=["POST"]),
         Route("/v1/vector_stores/{tenant}/search", store, methods=["POST"]),
-        Route("/v1/receipts/{seq:int}", receipt, methods=["GET"]),
+        Route("/v1/receipts/{seq}", receipt, methods=["GET"]),
     ]
     if mcp is not None:
         routes.append(Mount("/", app=mcp[0]))

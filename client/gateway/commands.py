@@ -82,7 +82,7 @@ async def _gateway(where: dict[str, Any], directory: Path, timeout: float) -> As
 
     client = await asyncio.to_thread(lambda: make_client(directory=directory, timeout=timeout, **where))
     async with AsyncClient(client, Retries()) as asks:
-        yield Gateway(asks, await asks.tenant(), receipts, 2 * timeout)
+        yield Gateway(asks, await asks.tenant(), receipts, 2 * timeout, directory)
 
 
 @click.command()
@@ -123,9 +123,8 @@ async def _serve(
 ) -> None:
     async with _gateway(where, directory, timeout) as serves:
         try:
-            import uvicorn
-
             from ragseal.client.gateway.app import make_app
+            from ragseal.client.gateway.server import make_server
             from ragseal.client.gateway.tools import mcp_app
         except ImportError as error:
             raise ConfigurationError(f"{WAY_OUT} ({error})") from None
@@ -148,19 +147,8 @@ async def _serve(
             else:
                 click.echo(f"{url} searches {serves.tenant}; callers show the key in {kept_in}; Ctrl-C ends it")
             allowed = hosts_of(name, at, hosts)
-            config = uvicorn.Config(
-                make_app(serves, key, allowed, mcp_app(serves, allowed)),
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                limit_concurrency=256,
-                timeout_keep_alive=30,
-                ssl_certfile=own.certificate,
-                ssl_keyfile=own.key,
-                ssl_ca_certs=None if own.clients is None else str(own.clients),
-                ssl_cert_reqs=0 if own.clients is None else 2,  # ssl.CERT_NONE, ssl.CERT_REQUIRED
-            )
-            await uvicorn.Server(config).serve(sockets=[listener])
+            app = make_app(serves, key, allowed, mcp_app(serves, allowed))
+            await make_server(app, own).serve(sockets=[listener])
 
 
 @click.command()

@@ -64,7 +64,7 @@ def make_tools(gateway: Gateway) -> MCPServer[Any]:
             return Found.model_validate(own_form(asked, await gateway.search(asked)))
         except AuditError as error:
             kept = f" [evidence {error.bundle}]" if error.bundle else ""
-            raise ToolError(f"{type(error).__name__}: {error}{kept}") from None
+            raise ToolError(f"{type(error).__name__}: {gateway.told(error)}{kept}") from None
 
     server.add_tool(
         search,

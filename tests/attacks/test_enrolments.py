@@ -16,6 +16,7 @@ import pytest
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AuditError
 from ragseal.verifier.participant import Stage
+from ragseal.verifier.signed.log import VerdictLog
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Removable
@@ -178,3 +179,16 @@ def test_an_auditor_takes_part_in_a_window_with_ticks(tmp_path: Path) -> None:
     world.come("dave", "north", since=0)
     with pytest.raises(AuditError, match="not the one of the manifest"):
         participant(world, state).advance()
+
+
+def test_a_window_that_opens_while_an_auditor_looks_convicts_nobody(tmp_path: Path) -> None:
+    """It opens without this auditor, and accounts come and go with its first version before the registry is asked for."""
+    world = TickedWorld()
+    state = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
+    assert isinstance(state, SimulatedState)
+    state.world = world
+    world.enter_manifest()
+    world.come("dave", "north", since=1)
+    world.leave("bob", until=1)
+    assert participant(world, state).advance() == (Stage.COMMITTED, "w1")
+    assert VerdictLog(state.directory, state.public_key).entries() == []

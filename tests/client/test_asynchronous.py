@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.client import AsyncClient, Pool, Retries
+from ragseal.client import AsyncClient, Pool, Retries, asynchronous
 from ragseal.client import retries as retrying
 from ragseal.kernel.errors import (
     AttestationError,
@@ -160,6 +160,158 @@ def test_closing_waits_for_what_is_under_way(bench: Any, monkeypatch: pytest.Mon
     kept = bench.client()
     assert kept.owing() == []
     assert kept.ask("xml").receipt.body.seq == 1
+
+
+def failing(bench: Any, monkeypatch: pytest.MonkeyPatch, failures: int) -> list[bytes]:
+    """The first requests get lost on their way; gives the bytes of all that were sent."""
+    sent: list[bytes] = []
+    real = bench.provider.retrieve
+
+    def retrieve(canonical: bytes, *rest: Any) -> Any:
+        sent.append(canonical)
+        if len(sent) <= failures:
+            raise TransportError("the connection broke")
+        return real(canonical, *rest)
+
+    monkeypatch.setattr(bench.provider, "retrieve", retrieve)
+    return sent
+
+
+@pytest.mark.parametrize("other", ["ask", "resume"])
+def test_nothing_comes_between_a_question_and_its_retry(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    """Else the other one completes the pending request, whose answer nobody gets, and the retry signs a second one."""
+    sent = failing(bench, monkeypatch, 1)
+    monkeypatch.setattr(retrying.random, "uniform", lambda low, high: high)
+
+    async def run() -> None:
+        async with AsyncClient(bench.client(), Retries(attempts=3, first=0.2, most=0.2)) as client:
+            first = asyncio.ensure_future(client.ask("json"))
+            await asyncio.sleep(0)  # it is its turn
+            second = asyncio.ensure_future(client.ask("xml") if other == "ask" else client.resume())
+            assert (await first).receipt.body.seq == 0
+            await second
+
+    asyncio.run(run())
+    assert len(set(sent)) == (2 if other == "ask" else 1)
+
+
+@pytest.mark.parametrize("how", ["time", "cancel"])
+def test_a_question_that_waits_for_others_is_not_asked_when_nobody_waits_for_it(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    go = hold(bench, monkeypatch)
+
+    async def run() -> None:
+        async with AsyncClient(bench.client()) as client:
+            first = asyncio.ensure_future(client.ask("json"))
+            await asyncio.sleep(0)
+            if how == "time":
+                with pytest.raises(TransportError, match="it was not asked"):
+                    await client.ask("xml", timeout=0.01)
+            else:
+                asking = asyncio.ensure_future(client.ask("xml"))
+                await asyncio.sleep(0.01)
+                asking.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asking
+            assert not client.left("xml")
+            go.set()
+            assert (await first).receipt.body.seq == 0
+            assert (await client.ask("yaml")).receipt.body.seq == 1, "of the one between nothing was spent"
+
+    asyncio.run(run())
+
+
+def test_an_outage_that_nobody_was_told_of_is_not_told_later(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, real, away = threading.Event(), bench.provider.retrieve, [True]
+
+    def retrieve(*sent: Any) -> Any:
+        assert go.wait(20)
+        if away[0]:
+            raise TransportError("the connection broke")
+        return real(*sent)
+
+    monkeypatch.setattr(bench.provider, "retrieve", retrieve)
+
+    async def run() -> None:
+        async with AsyncClient(bench.client()) as client:
+            with pytest.raises(TransportError, match="ask the same"):
+                await client.ask("json", timeout=0.01)
+            (under_way,) = client.under_way()
+            go.set()
+            await asyncio.wait([under_way])
+            away[0] = False
+            assert (await client.ask("json")).receipt.body.seq == 0
+
+    asyncio.run(run())
+
+
+def test_closing_is_not_hindered_by_who_stops_waiting_meanwhile(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = hold(bench, monkeypatch)
+
+    async def run() -> None:
+        client = AsyncClient(bench.client())
+        with pytest.raises(TransportError):
+            await client.ask("json", timeout=0.01)
+        other = asyncio.ensure_future(client.ask("xml", timeout=0.05))
+        await asyncio.sleep(0)
+        threading.Timer(0.15, go.set).start()
+        await client.close()
+        with pytest.raises(TransportError):
+            await other
+
+    asyncio.run(run())
+    assert bench.client().ask("yaml").receipt.body.seq == 1, "the folder is free"
+
+
+def test_an_opening_that_nobody_waits_for_frees_the_folder(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, made = threading.Event(), threading.Event()
+
+    def slow(*_: Any) -> Any:
+        assert go.wait(20)
+        client = bench.client()
+        real = client.close
+
+        def close() -> None:
+            real()
+            made.set()
+
+        monkeypatch.setattr(client, "close", close)
+        return client
+
+    monkeypatch.setattr(asynchronous, "Client", slow)
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(AsyncClient.open("provider", "account"), 0.02)
+
+    asyncio.run(run())
+    go.set()
+    assert made.wait(20)
+    assert bench.client().ask("json").receipt.body.seq == 0
+
+
+def test_a_pool_closes_every_account(bench: Any) -> None:
+    closed: list[int] = []
+
+    class Closing:
+        def __init__(self, number: int) -> None:
+            self._number = number
+
+        def close(self) -> None:
+            closed.append(self._number)
+            if not self._number:
+                raise ConfigurationError("the first one cannot")
+
+    async def run() -> None:
+        with pytest.raises(ConfigurationError, match="first"):
+            async with pool_of(*(Closing(number) for number in range(3))):
+                pass
+
+    asyncio.run(run())
+    assert sorted(closed) == [0, 1, 2]
 
 
 def test_a_spent_budget_says_when_it_renews(bench: Any) -> None:

@@ -26,7 +26,7 @@ from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
-from ragseal.ledger.page import Site, index_html
+from ragseal.ledger.page import AT_ONCE, Site, index_html
 from ragseal.ledger.proof_files import write_files
 from ragseal.ledger.public_files import PublicFiles
 from ragseal.ledger.tiles import TileFolder
@@ -305,6 +305,35 @@ async def test_the_small_server(world: World) -> None:
     with pytest.raises(ConfigurationError, match="cannot listen"):
         await HttpServer(world.site.handle).start(address)
     await server.stop()
+
+
+@pytest.mark.asyncio
+async def test_many_visitors_ask_the_log_a_few_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.grow(3)
+    await world.observer.step()
+    real, together = world.remote.entries, [0, 0]
+
+    async def entries(start: int, count: int) -> list[bytes]:
+        together[0] += 1
+        together[1] = max(together)
+        await asyncio.sleep(0.001)
+        together[0] -= 1
+        return await real(start, count)
+
+    monkeypatch.setattr(world.remote, "entries", entries)
+    names = ["entries-0.json"] * 20
+    assert None not in await asyncio.gather(*(world.site.file(name) for name in names))
+    assert together[1] == AT_ONCE
+
+
+@pytest.mark.asyncio
+async def test_a_visitor_is_told_no_folder(world: World) -> None:
+    world.grow(1)
+    await world.observer.step()
+    (memory,) = (world.folder / "state").glob("*.note")
+    memory.write_bytes(b"damaged")
+    with pytest.raises(ConfigurationError):  # the server answers 500 without its text
+        await world.site.handle(Request("GET", "/status.json", {}))
 
 
 @pytest.mark.asyncio

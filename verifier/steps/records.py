@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Record
 from ragseal.kernel.bn254 import Group
@@ -41,10 +41,16 @@ class LoggedRecord(Placed):
     tenant: str  #: from the registry, never from the record (SPEC B.11)
 
 
-def check_registry(window: Entered, versions: Versions, asker: Asker, say: Recorder = quiet) -> Mapping[str, Enrolment]:
+def check_registry(
+    window: Entered, versions: Versions, asker: Asker, say: Recorder = quiet, *, closed: bool = True
+) -> Mapping[str, Enrolment]:
     """The accounts of the window by pseudonym: they give the manifest's root, and every tenant of theirs has an index.
 
     Where accounts come and go with versions of the indices, they also give the root of every update.
+
+    Args:
+        closed: ``versions`` are all that the window will ever have.  Else an honest provider may be further by the time
+            that it is asked, and what came or left with later versions is left out.
 
     Raises:
         Refused: what the provider delivered under its signature is not the registry of its manifest, or is none.
@@ -54,7 +60,8 @@ def check_registry(window: Entered, versions: Versions, asker: Asker, say: Recor
     data = asker.registry()
     if versions.every:
         with held():
-            return _enrolled(window, versions, Enrolments.decode(data), say)
+            delivered = Enrolments.decode(data)
+            return _enrolled(window, versions, delivered if closed else _so_far(delivered, versions), say)
     with held():
         accounts = Registry.decode(data).accounts
         root = MerkleTree(registry_leaves(accounts)).root()
@@ -64,6 +71,13 @@ def check_registry(window: Entered, versions: Versions, asker: Asker, say: Recor
         for account in accounts:
             manifest.index_of(account.tenant)
     return {account.pseudonym: Enrolment(account, place) for place, account in enumerate(accounts)}
+
+
+def _so_far(delivered: Enrolments, versions: Versions) -> Enrolments:
+    """The accounts up to the newest of these versions."""
+    newest = len(versions.updates)
+    lines = (replace(one, until=0) if one.until > newest else one for one in delivered.lines if one.since <= newest)
+    return replace(delivered, lines=tuple(lines))
 
 
 def _enrolled(window: Entered, versions: Versions, delivered: Enrolments, say: Recorder) -> Mapping[str, Enrolment]:

@@ -15,8 +15,10 @@ from typing import Any
 from ragseal.client import AsyncClient
 from ragseal.client.gateway.app import Gateway, make_app
 from ragseal.client.gateway.commands import hosts_of
+from ragseal.client.gateway.server import make_server
 from ragseal.client.gateway.tools import make_tools, mcp_app
 from ragseal.client.receipts import kept
+from ragseal.runtime.tls import LOOPBACK_ONLY
 from tests.client.conftest import Bench
 
 KEY = "a-key-that-only-the-tests-know"
@@ -24,14 +26,12 @@ KEY = "a-key-that-only-the-tests-know"
 
 async def gateway_of(client: Any, folder: Path, timeout: float = 20.0) -> Gateway:
     asks = AsyncClient(client)
-    return Gateway(asks, await asks.tenant(), lambda window: kept(folder, window), timeout)
+    return Gateway(asks, await asks.tenant(), lambda window: kept(folder, window), timeout, folder)
 
 
 @contextmanager
 def served(client: Any, folder: Path) -> Iterator[str]:
     """The URL of a gateway that serves until the block ends."""
-    import uvicorn
-
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     ready, server = threading.Event(), []
@@ -40,7 +40,7 @@ def served(client: Any, folder: Path) -> Iterator[str]:
         gateway = await gateway_of(client, folder)
         hosts = hosts_of("127.0.0.1", port, ())
         app = make_app(gateway, KEY, hosts, mcp_app(gateway, hosts))
-        made = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+        made = make_server(app, LOOPBACK_ONLY)
         server.append(made)
         ready.set()
         await made.serve(sockets=[listener])

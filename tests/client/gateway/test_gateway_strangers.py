@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a gateway lets callers take of it: bodies, time and connections, and what its errors tell of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("mcp")
+
+from starlette.responses import PlainTextResponse
+
+from ragseal.client.gateway import app as gateways
+from ragseal.client.gateway import server as serving
+from ragseal.client.gateway.app import Gateway, Guard
+from ragseal.client.gateway.search import Search
+from ragseal.client.gateway.server import make_server
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, TransportError
+from ragseal.runtime.tls import LOOPBACK_ONLY
+from tests.client.gateway.serving import KEY, served
+from tests.client.gateway.test_gateway import call
+
+HOST = "127.0.0.1"
+HEAD = f"GET / HTTP/1.1\r\nHost: {HOST}\r\n"
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------------
+
+
+class Asked:
+    """An application that takes whole bodies, as MCP's does, behind the guard."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.guard = Guard(self._app, KEY, frozenset([HOST]))
+
+    async def _app(self, scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", True
+        while more:
+            part = await receive()
+            body, more = body + part["body"], part["more_body"]
+        self.bodies.append(body)
+        await PlainTextResponse("read")(scope, receive, send)
+
+    def ask(self, *parts: dict[str, Any], pause: float = 0.0, key: str = KEY) -> tuple[int, bytes]:
+        """Status and body of the answer to a request that comes in these parts; after them nothing comes."""
+        coming, said = list(parts), []
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(pause)
+            if not coming:
+                await asyncio.sleep(60)
+            return {"type": "http.request", "body": b"", "more_body": True, **coming.pop(0)}
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        headers = [(b"host", HOST.encode()), (b"authorization", f"Bearer {key}".encode())]
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers, "query_string": b""}
+        asyncio.run(self.guard(scope, receive, send))
+        return (said[0]["status"], said[1]["body"]) if said else (0, b"")
+
+
+def test_a_body_is_handed_on_as_it_came() -> None:
+    asked = Asked()
+    assert asked.ask({"body": b"{"}, {"body": b"}", "more_body": False}) == (200, b"read")
+    assert asked.bodies == [b"{}"]
+
+
+def test_no_route_is_handed_a_body_without_bound() -> None:
+    asked = Asked()
+    half = {"body": bytes(gateways.MAX_BODY // 2 + 1)}
+    status, said = asked.ask(half, half, half, half)
+    assert status == 400
+    assert b"at most" in said
+    assert not asked.bodies
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateways, "BODY_SECONDS", 0.05)
+    asked = Asked()
+    began = time.monotonic()
+    status, said = asked.ask(*[{"body": b" "}] * 1000, pause=0.01)
+    assert time.monotonic() - began < 5
+    assert status == 400
+    assert b"has to come within" in said
+    assert not asked.bodies
+
+
+def test_nothing_is_read_of_who_may_not_ask() -> None:
+    asked = Asked()
+    assert asked.ask({"body": bytes(1 << 25)}, pause=0.01, key="another")[0] == 401
+    assert not asked.bodies
+
+
+def test_a_caller_that_goes_away_is_answered_nothing() -> None:
+    asked = Asked()
+    assert asked.ask({"body": b"{"}, {"type": "http.disconnect"}) == (0, b"")
+    assert not asked.bodies
+
+
+# --- time and connections --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(answer: bytes = b"read") -> Iterator[Callable[[], socket.socket]]:
+    """A server as the gateway's; gives what connects to it."""
+    listener = socket.create_server((HOST, 0))
+    server: list[Any] = []
+    ready = threading.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse(answer)(scope, receive, send)
+
+    async def run() -> None:
+        made = make_server(app, LOOPBACK_ONLY)
+        made.config.lifespan = "off"
+        server.append(made)
+        ready.set()
+        await made.serve(sockets=[listener])
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    opened: list[socket.socket] = []
+
+    def connect() -> socket.socket:
+        made = socket.create_connection(listener.getsockname(), 20)
+        opened.append(made)
+        return made
+
+    try:
+        yield connect
+    finally:
+        for one in opened:
+            one.close()
+        server[0].should_exit = True
+        thread.join(20)
+        listener.close()
+
+
+def ends(connection: socket.socket, drip: bytes = b"") -> bool:
+    """Whether the server ends a connection by itself soon, though bytes go on coming."""
+    end = time.monotonic() + 3
+    connection.settimeout(0.05)
+    while time.monotonic() < end:
+        try:
+            if drip:
+                connection.sendall(drip)
+            if not connection.recv(65536):
+                return True
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False
+
+
+def request(connection: socket.socket) -> None:
+    """One request, and its answer read."""
+    connection.sendall(f"{HEAD}\r\n".encode())
+    read = b""
+    while not read.endswith(b"read"):
+        read += connection.recv(65536)
+
+
+@pytest.mark.parametrize(
+    ("before", "pause", "begun", "drip"),
+    [
+        (0, 0, "", ""), (0, 0, HEAD, ""), (0, 0, HEAD, "x"), (0, 0, "", "x"),
+        (1, 0, HEAD, ""), (1, 0, HEAD, "x"), (1, 0.3, HEAD, ""),
+    ],
+)  # fmt: skip
+def test_a_head_that_does_not_come_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, before: int, pause: float, begun: str, drip: str
+) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
+    with listening() as connect:
+        connection = connect()
+        for _ in range(before):
+            request(connection)
+        time.sleep(pause)
+        connection.sendall(begun.encode())
+        assert ends(connection, drip.encode())
+
+
+def test_who_is_quick_keeps_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.1)
+    with listening() as connect:
+        connection = connect()
+        for _ in range(4):
+            request(connection)
+            time.sleep(0.1)
+
+
+def test_an_answer_that_nobody_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "UNREAD_SECONDS", 0.2)
+    with listening(bytes(1 << 26)) as connect:
+        connection = connect()
+        connection.sendall(f"{HEAD}\r\n".encode())
+        time.sleep(1.0)
+        read = 0
+        with suppress(ConnectionError):
+            while data := connection.recv(1 << 20):
+                read += len(data)
+        assert read < 1 << 26
+
+
+@pytest.mark.parametrize("limit", ["CONNECTIONS", "CONNECTIONS_OF_ONE"])
+def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(serving, limit, 2)
+    if limit == "CONNECTIONS_OF_ONE":
+        monkeypatch.setattr(serving, "is_loopback", lambda host: False)
+    with listening() as connect:
+        first, second = connect(), connect()
+        request(first)
+        request(second)
+        assert ends(connect())
+        request(first)
+        second.close()
+        time.sleep(0.1)
+        request(connect())
+
+
+def test_no_websocket_is_opened() -> None:
+    with listening() as connect:
+        connection = connect()
+        connection.sendall(
+            f"{HEAD}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
+        )
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_a_search_too_many_is_told_to_come_back() -> None:
+    class Busy:
+        async def ask(self, text: str, timeout: float | None = None) -> Any:
+            await asyncio.sleep(60)
+
+    async def run() -> None:
+        gateway = Gateway(Busy(), "acme", lambda window: [], 60.0, Path("/nowhere"))
+        search = Search(("json",))
+        waiting = [asyncio.ensure_future(gateway.search(search)) for _ in range(gateways.MOST_WAITING)]
+        await asyncio.sleep(0)
+        with pytest.raises(TransportError, match="try again"):
+            await gateway.search(search)
+        waiting[0].cancel()
+        await asyncio.wait([waiting[0]])
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(gateway.search(search), 0.01)
+        for one in waiting:
+            one.cancel()
+
+    asyncio.run(run())
+
+
+# --- what errors tell ------------------------------------------------------------------------------------------------
+
+
+ODD: list[tuple[object, str]] = [
+    ({"query": "\ud800"}, "no text"),
+    ({"query": "json", "filters": {"type": ["eq"], "key": "a", "value": 1}}, "none of eq"),
+    ({"query": "json", "filters": {"type": "in", "key": "a", "value": [1] * 257}}, "at most 256"),
+    ({"query": "json", "\ud800": 1}, "unknown member"),
+]
+
+
+@pytest.mark.parametrize(("body", "why"), ODD)
+def test_an_odd_request_is_the_callers_mistake(bench: Any, body: object, why: str) -> None:
+    with served(bench.client(), bench.state) as url:
+        before = bench.snapshot()
+        status, said, _ = call(f"{url}/v1/search", json.dumps(body).encode())
+    assert status == 400, said
+    assert why in said["error"]["message"]
+    assert bench.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    "which", ["9" * 5000, "-1", "0x0", "%2e%2e%2faccount.pem", "..%5caccount.pem", "0?window=..%2f..%2fetc"]
+)
+def test_a_receipt_that_there_cannot_be(bench: Any, which: str) -> None:
+    client = bench.client()
+    client.ask("json")
+    with served(client, bench.state) as url:
+        status, said, _ = call(f"{url}/v1/receipts/{which}")
+        assert status == 404, said
+        assert call(f"{url}/v1/receipts/0")[0] == 200
+
+
+def test_a_failed_check_tells_no_folder(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = bench.provider.retrieve
+
+    def other(*sent: Any) -> Any:
+        found = real(*sent)
+        return type(found)(found.answer[:-1] + bytes([found.answer[-1] ^ 1]), found.consistency)
+
+    monkeypatch.setattr(bench.provider, "retrieve", other)
+    with served(bench.client(), bench.state) as url:
+        status, said, _ = call(f"{url}/v1/search", {"query": "json"})
+    assert status == 502
+    assert said["error"]["message"]
+    assert str(bench.state) not in json.dumps(said)
+
+
+def test_a_fault_of_this_program_tells_nothing(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = bench.client()
+    client.ask("json")
+
+    def broken(text: str) -> Any:
+        raise RuntimeError(f"what was asked: {text}")
+
+    monkeypatch.setattr(client, "ask", broken)
+    with served(client, bench.state) as url:
+        status, said, _ = call(f"{url}/v1/search", {"query": "a private question"})
+    assert status == 500
+    assert said["error"]["type"] == "configuration_error"
+    assert "private" not in json.dumps(said) + caplog.text
+
+
+def test_trouble_with_the_folder_tells_no_folder(bench: Any) -> None:
+    client = bench.client()
+    client.ask("json")
+    (answer,) = bench.state.glob("windows/*/00000001.answer")
+    answer.write_bytes(b"damaged")
+    with served(client, bench.state) as url:
+        for status, said, _ in (call(f"{url}/v1/receipts/0"), call(f"{url}/v1/search", {"query": "json"})):
+            assert status == 500
+            assert "its log" in said["error"]["message"]
+            assert str(bench.state) not in json.dumps(said)
+
+
+@pytest.mark.parametrize("kind", [AuditError, ConfigurationError, BudgetError])
+def test_whatever_an_error_says_the_folder_is_not_told(tmp_path: Path, kind: type[AuditError]) -> None:
+    gateway = Gateway(_Nobody(), "acme", lambda window: [], 1.0, tmp_path)
+    assert str(tmp_path) not in gateway.told(kind(f"{tmp_path}/windows/x holds nothing"))
+    odd = tmp_path / "a\x1bb"
+    gateway = Gateway(_Nobody(), "acme", lambda window: [], 1.0, odd)
+    assert str(tmp_path) not in gateway.told(kind(f"{odd}/windows/x holds nothing"))
+    gateway = Gateway(_Nobody(), "acme", lambda window: [], 1.0, Path("."))
+    assert gateway.told(AuditError("no. It is not.")) == "no. It is not.", "a relative path tells nothing"
+
+
+class _Nobody:
+    async def ask(self, text: str, timeout: float | None = None) -> Any:
+        raise AssertionError
+
+
+# --- what is chosen --------------------------------------------------------------------------------------------------
+
+
+def test_a_document_that_two_queries_bring_counts_with_its_better_score(bench: Any) -> None:
+    """Whichever of them brings it first."""
+    client = bench.client()
+    found = client.ask("json")
+    (best, *_) = found.ranked
+    worse = replace(found, ranked=(replace(best, score=best.score - 1),))
+    for results in ([found, worse], [worse, found]):
+        (first, *_) = Search(("a", "b")).chosen(results)
+        assert first == (best, found)
