@@ -110,6 +110,6 @@ def _cited(one: Opened) -> str:
     return next((text for key in CITED if isinstance(text := named.get(key), str) and text.strip()), one.id)
 
 
-def needs(package: str, extra: str, error: ImportError) -> ConfigurationError:
+def needs(package: str, extra: str, error: ImportError) -> ImportError:
     """Of a framework that is not installed: which extra brings it."""
-    return ConfigurationError(f"this adapter needs {package}: pip install 'ragseal[{extra}]' ({error})")
+    return ImportError(f"this adapter needs {package}: pip install 'ragseal[{extra}]' ({error})", name=error.name)
