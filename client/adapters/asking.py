@@ -90,11 +90,11 @@ class Asking:
         """
         if isinstance(self.asked, AsyncClient | Pool):
             return await self.asked.ask(text)
-        client: Client | None
-        if isinstance(self.asked, Account):
-            client = accounts.standing(self.asked) or await asyncio.to_thread(accounts.opened, self.asked)
-        else:
+        if isinstance(self.asked, Client):
             client = self.asked
+        else:
+            found = accounts.standing(self.asked)
+            client = await asyncio.to_thread(accounts.opened, self.asked) if found is None else found
         return await self._of_this_loop(client).ask(text)
 
     def _of_this_loop(self, client: Client) -> AsyncClient:

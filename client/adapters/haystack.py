@@ -60,7 +60,7 @@ class RagsealRetriever:
         choice.check(self._asking.embeds)
         return choice
 
-    @component.output_types(documents=list[Document])
+    @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator]
     def run(
         self,
         query: str,
@@ -75,7 +75,7 @@ class RagsealRetriever:
         choice = self._choice(top_k, score_threshold, filters)
         return {"documents": [_document(one) for one in choice.of(self._asking.ask(query))]}
 
-    @component.output_types(documents=list[Document])
+    @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator]
     async def run_async(
         self,
         query: str,
@@ -89,18 +89,20 @@ class RagsealRetriever:
 
     def to_dict(self) -> dict[str, Any]:
         """For a pipeline's file.  Raises ConfigurationError: this was made from a client."""
-        return default_to_dict(
+        made: dict[str, Any] = default_to_dict(
             self,
             account=self._asking.to_dict(),
             top_k=self._top_k,
             score_threshold=self._score_threshold,
             filters=self._filters,
         )
+        return made
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RagsealRetriever:
         """From :meth:`to_dict`.  Raises as the class itself."""
-        return default_from_dict(cls, data)
+        made: RagsealRetriever = default_from_dict(cls, data)
+        return made
 
     def close(self) -> None:
         """Release the account's folder; the next question opens it again.  A client that was given stays open."""

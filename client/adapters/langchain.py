@@ -25,7 +25,7 @@ except ImportError as error:
     raise needs("langchain-core", "langchain", error) from None
 
 
-class RagsealRetriever(BaseRetriever):
+class RagsealRetriever(BaseRetriever):  # type: ignore[misc]  # where LangChain is not installed
     """Checked documents of one account's provider.
 
     Callbacks and tracers see questions and documents, as with every retriever; they go where you send them.
@@ -88,7 +88,7 @@ class RagsealRetriever(BaseRetriever):
         except AuditError:
             return self.to_json_not_implemented()
         made = super().to_json()
-        made["kwargs"]["account"] = account  # type: ignore[typeddict-item]
+        made["kwargs"]["account"] = account
         return made
 
     def close(self) -> None:

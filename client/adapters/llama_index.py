@@ -26,7 +26,7 @@ except ImportError as error:
     raise needs("llama-index-core", "llama-index", error) from None
 
 
-class RagsealRetriever(BaseRetriever):
+class RagsealRetriever(BaseRetriever):  # type: ignore[misc]  # where LlamaIndex is not installed
     """Checked documents of one account's provider, as nodes with scores."""
 
     def __init__(

@@ -98,6 +98,8 @@ def test_retrievers_of_a_folder_share_its_client(account: Make) -> None:
     other = Asking({**one.to_dict(), "timeout": 3.0})
     with pytest.raises(ConfigurationError, match="with other settings"):
         other.ask("topic 5")
+    with pytest.raises(ConfigurationError, match="with other settings"):
+        asyncio.run(other.ask_async("topic 5"))
     other.close()
     assert accounts.standing(one), "who could not open it does not close it"
     first.close()
