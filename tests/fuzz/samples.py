@@ -52,7 +52,7 @@ SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs
 def message_kinds() -> list[type[Message]]:
     """Every message class of the product, found by importing all of it."""
     for module in pkgutil.walk_packages(ragseal.__path__, "ragseal."):
-        if not module.name.startswith(SKIPPED) and not module.name.endswith(("__main__", "adapters.langchain")):
+        if not module.name.startswith(SKIPPED) and not module.name.endswith("__main__"):
             try:
                 importlib.import_module(module.name)
             except ImportError as error:
