@@ -102,5 +102,3 @@ class Workers(Protocol):
 
     def close(self) -> None:
         """End the waiting of every :meth:`prove`, and what this engine started."""
-
-

@@ -74,9 +74,7 @@ class _Process:
 class LocalWorkers:
     """``count`` processes, each started when there is work for it and again when it has died."""
 
-    def __init__(
-        self, count: int, keys: Path, program: tuple[str, ...] = PROGRAM, limit: float = LIMIT
-    ) -> None:
+    def __init__(self, count: int, keys: Path, program: tuple[str, ...] = PROGRAM, limit: float = LIMIT) -> None:
         """
         Args:
             keys: the folder of proving keys.

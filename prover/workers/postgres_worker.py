@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A worker that takes assignments from a PostgreSQL, on whatever machine.
 
-It claims a row for as long as its lease, which a second connection renews while it proves.  A worker that dies loses the lease,
-and another one takes the row: each assignment is proven at least once.  What it reads stays in its memory.
+It claims a row for as long as its lease, which a second connection renews while it proves.  A worker that dies loses
+the lease, and another one takes the row: each assignment is proven at least once.  What it reads stays in its memory.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from contextlib import contextmanager, suppress
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.prover.randomness import Draw
@@ -30,11 +30,13 @@ INSERT INTO ragseal_workers VALUES (%s, %s, now(), NULL)
 ON CONFLICT (queue, worker) DO UPDATE SET seen = now() RETURNING left(dropped, 500)
 """
 _CLAIM = """
-UPDATE ragseal_assignments a SET worker = %s, claimed = now(), lease = now() + make_interval(secs => %s), claims = claims + 1
-FROM (SELECT id FROM ragseal_assignments
-      WHERE queue = %s AND key = ANY(%s) AND result IS NULL AND refused IS NULL AND (lease IS NULL OR lease < now())
-      ORDER BY made, id LIMIT 1 FOR UPDATE SKIP LOCKED) free
-WHERE a.id = free.id RETURNING a.id, substring(a.body FOR %s)
+WITH free AS MATERIALIZED (
+  SELECT id FROM ragseal_assignments
+  WHERE queue = %s AND key = ANY(%s) AND result IS NULL AND refused IS NULL AND (lease IS NULL OR lease < now())
+  ORDER BY made, id LIMIT 1 FOR UPDATE SKIP LOCKED)
+UPDATE ragseal_assignments a
+SET worker = %s, claimed = now(), lease = now() + make_interval(secs => %s), claims = claims + 1
+FROM free WHERE a.id = free.id RETURNING a.id, substring(a.body FOR %s)
 """
 _RENEW = """
 UPDATE ragseal_assignments SET lease = now() + make_interval(secs => %s)
@@ -96,7 +98,7 @@ class PostgresWorker:
                 f"the provider gives this worker nothing more ({dropped}): look at this machine's memory, its keys and "
                 "its release of ragseal, then start it again"
             )
-        claimed = self._rows.run(_CLAIM, (self.name, self._lease, queue, self._keys.held(), MAX_ROW + 1))
+        claimed = self._rows.run(_CLAIM, (queue, self._keys.held(), self.name, self._lease, MAX_ROW + 1))
         if not claimed:
             return False
         row, body = bytes(claimed[0][0]), bytes(claimed[0][1])

@@ -6,6 +6,7 @@ The database sees ciphertexts, which key proves, names of workers, and when.  Wh
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -57,6 +58,7 @@ class Rows:
         """Raises ConfigurationError: no connection URI.  Connects to nothing yet."""
         self._secrets, self._conninfo = secrets_of(conninfo), conninfo
         self.place = place_of(conninfo)
+        self._mutex = threading.Lock()
         self._db: psycopg.Connection[Any] | None = None
 
     def run(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -66,10 +68,10 @@ class Rows:
             TransportError: the database is not there, or not now.
             ConfigurationError: it refuses.
         """
-        with self._errors():
+        with self._mutex, self._errors():
             if self._db is None or self._db.closed:
                 self._db = self._connected()
-            found = self._db.execute(query, values, binary=True)  # type: ignore[arg-type]
+            found = self._db.execute(query, values, binary=True)
             return found.fetchall() if found.description is not None else []
 
     def _connected(self) -> psycopg.Connection[Any]:
@@ -105,7 +107,7 @@ class Rows:
                 said = said.replace(secret, "***")
             said = said or type(error).__name__
             if self._db is not None and self._db.broken:
-                self.close()
+                self._db.close()
             state = error.sqlstate
             kind: type[AuditError] = TransportError if state is None or state[:2] in _PASSING else ConfigurationError
             raise kind(f"the database of proofs at {self.place}: {said}") from None

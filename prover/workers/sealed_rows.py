@@ -2,8 +2,8 @@
 """Assignments and results as a database keeps them: encrypted and authenticated under a key that it does not have.
 
 Provider and workers share 32 bytes.  Every row has a key of its own, derived from those, the row's id and the
-direction, so a row under another id, or a result in an assignment's place, opens nowhere.  Lengths follow from the circuit
-class alone: nothing is compressed, since that would tell of scores.
+direction, so a row under another id, or a result in an assignment's place, opens nowhere.  Lengths follow from the
+circuit class alone: nothing is compressed, since that would tell of scores.
 """
 
 from __future__ import annotations
