@@ -39,6 +39,7 @@ from ragseal.prover.storage.erasure import Erasure
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
+from ragseal.prover.workers.interface import HERE
 from ragseal.runtime.face import when
 from ragseal.runtime.metadata import committed, mapping_of
 
@@ -62,12 +63,18 @@ def identity(state: State) -> dict[str, Any]:
     }
 
 
-def status(provider: Provider, following: dict[str, Any] | None = None, ticks: dict[str, Any] | None = None) -> Told:
+def status(
+    provider: Provider,
+    following: dict[str, Any] | None = None,
+    ticks: dict[str, Any] | None = None,
+    proving: dict[str, Any] | None = None,
+) -> Told:
     """What a provider holds.
 
     Args:
         following: of one that serves windows one after the other.
         ticks: of one whose open window has a live index.
+        proving: of one that serves, as :meth:`ragseal.prover.attestation.backlog.Backlog.status` has it.
     """
     state, windows = provider.state, list(provider.journal.history.windows.values())
     proven = dict(state.rows("SELECT manifest, COUNT(*) FROM proofs GROUP BY manifest"))
@@ -107,11 +114,25 @@ def status(provider: Provider, following: dict[str, Any] | None = None, ticks: d
             )
         if ticks["trouble"]:
             lines.insert(0, f"NO NEW VERSION OF THE INDICES: {ticks['trouble']}")
+    if proving is not None:
+        values["proving"] = proving
+        lines += _proving_lines(proving)
+        if proving["trouble"]:
+            lines.insert(0, f"NO PROOFS ARE MADE BY WORKERS: {proving['trouble']}")
     if following is not None:
         values["next"] = following
         if following["trouble"]:
             lines.insert(0, f"NO WINDOW FOLLOWS: {following['trouble']}")
     return Told(values, "\n".join(lines))
+
+
+def _proving_lines(proving: dict[str, Any]) -> Iterator[str]:
+    workers = "" if proving["engine"] == HERE else f", {proving['workers']} workers"
+    left = f"{proving['left']} wait for their proof" if proving["left"] else "none waits"
+    if proving["left"] and proving["done_by"] is not None:
+        left += f", at {proving['proofs_per_hour']:g} an hour until {when(int(proving['done_by']))}"
+    yield f"proofs: {proving['engine']}{workers}; of the records in the background {left}"
+    yield from (f"   dropped: worker {one}" for one in proving["dropped"])
 
 
 # --- accounts --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ragseal.kernel.errors import AuditError
-from ragseal.prover.workers.interface import StoppingError, UnreachedError, Workers
+from ragseal.prover.workers.interface import HERE, StoppingError, UnreachedError, Workers
 
 LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until workers that were not reached are tried again
 
@@ -101,7 +101,7 @@ class Backlog:
         """
         with self._mutex:
             left, rate = self._left, self._rate
-        values: dict[str, Any] = {"engine": "here", "workers": 0, "dropped": [], "trouble": ""}
+        values: dict[str, Any] = {"engine": HERE, "workers": 0, "dropped": [], "trouble": ""}
         if self._workers is not None:
             told = self._workers.status()
             values = {

@@ -15,6 +15,7 @@ from ragseal.kernel import field
 from ragseal.kernel.encoding import HASH, NAME, Blob, Codec, Message, Text
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 
+HERE = "here"  #: the engine that has no workers: the provider proves, with every core
 MAX_INPUTS = 1 << 27  #: bytes of one assignment
 PROOF_BYTES = 256
 MAX_FAILURE = 2000  #: bytes

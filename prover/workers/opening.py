@@ -11,11 +11,10 @@ from pathlib import Path
 
 from ragseal.backends.native import available
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.workers.interface import Workers
+from ragseal.prover.workers.interface import HERE, Workers
 from ragseal.prover.workers.local import LocalWorkers
 from ragseal.runtime.keyfile import load_shared
 
-HERE = "here"  #: in this process, with every core
 FORMS = f'"{HERE}", "local:COUNT" or "postgres://USER@HOST/DB"'
 MOST_LOCAL = 64
 _POSTGRES = ("postgres://", "postgresql://")

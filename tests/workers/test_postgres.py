@@ -26,6 +26,7 @@ from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work
 from ragseal.prover.workers.making import ProvingKeys
 from ragseal.prover.workers.postgres import PostgresWorkers
 from ragseal.prover.workers.postgres_worker import PostgresWorker
+from ragseal.prover.workers.rows import Rows
 from ragseal.prover.workers.sealed_rows import RowKey
 from tests.workers.scene import fresh_name, held_in, proof_of, stated
 
@@ -40,6 +41,9 @@ AWAY = "postgres://nobody@127.0.0.1:1/none"
 def server() -> Iterator[str]:
     """In a folder of its own: under root the server is another user, whom each start of pytest shuts out of its."""
     with tempfile.TemporaryDirectory(prefix="ragseal-pg-") as folder, pgserver.get_server(folder) as running:
+        made = Rows(running.get_uri())
+        made.run("SELECT 1")  # which makes the tables
+        made.close()
         yield running.get_uri()
 
 
@@ -49,8 +53,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> ProvingKeys:
 
 
 @pytest.fixture
-def key() -> RowKey:
-    """One that no other test has: their rows are in other queues."""
+def key(monkeypatch: pytest.MonkeyPatch) -> RowKey:
+    """One that no other test has: their rows are in other queues; and looks that follow each other at once."""
+    monkeypatch.setattr(postgres, "LOOK", 0.05)
     return RowKey(secrets.token_bytes(32))
 
 
@@ -68,7 +73,12 @@ def engine(uri: str, key: RowKey, provider: bytes = PROVIDER, **options: float) 
 def working(uri: str, key: RowKey, keys: Any, name: str = "", lease: float = 30.0) -> Iterator[PostgresWorker]:
     """A worker in a thread of this process."""
     made, stop = PostgresWorker(uri, key, keys, name or fresh_name(), lease, 0.05), threading.Event()
-    thread = threading.Thread(target=lambda: contextlib.suppress(ConfigurationError)(made.run)(stop))
+
+    def run() -> None:
+        with contextlib.suppress(ConfigurationError):  # it was dropped
+            made.run(stop)
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield made
@@ -93,7 +103,7 @@ class InBackground:
         self._thread = threading.Thread(target=run)
         self._thread.start()
 
-    def outcome(self, seconds: float = 30.0) -> Any:
+    def outcome(self, seconds: float = 20.0) -> Any:
         self._thread.join(seconds)
         assert self._outcome, "it still waits"
         return self._outcome[0]
@@ -192,6 +202,7 @@ import sys, threading
 from pathlib import Path
 from ragseal.prover.workers.making import ProvingKeys
 from ragseal.prover.workers.postgres_worker import PostgresWorker
+from ragseal.prover.workers.rows import Rows
 from ragseal.prover.workers.sealed_rows import RowKey
 class Sleeping:
     held = ProvingKeys(Path(sys.argv[3])).held
