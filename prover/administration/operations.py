@@ -21,6 +21,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, EncodingError
 from ragseal.kernel.versions import ANSWERING
 from ragseal.prover import assembly, spending
+from ragseal.prover.attestation import backlog
 from ragseal.prover.commitment import documents, index, registry
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.corpus_notes import Notes
@@ -39,7 +40,6 @@ from ragseal.prover.storage.erasure import Erasure
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
-from ragseal.prover.workers.interface import HERE
 from ragseal.runtime.face import when
 from ragseal.runtime.metadata import committed, mapping_of
 
@@ -116,7 +116,7 @@ def status(
             lines.insert(0, f"NO NEW VERSION OF THE INDICES: {ticks['trouble']}")
     if proving is not None:
         values["proving"] = proving
-        lines += _proving_lines(proving)
+        lines += backlog.lines(proving)
         if proving["trouble"]:
             lines.insert(0, f"NO PROOFS ARE MADE BY WORKERS: {proving['trouble']}")
     if following is not None:
@@ -124,15 +124,6 @@ def status(
         if following["trouble"]:
             lines.insert(0, f"NO WINDOW FOLLOWS: {following['trouble']}")
     return Told(values, "\n".join(lines))
-
-
-def _proving_lines(proving: dict[str, Any]) -> Iterator[str]:
-    workers = "" if proving["engine"] == HERE else f", {proving['workers']} workers"
-    left = f"{proving['left']} wait for their proof" if proving["left"] else "none waits"
-    if proving["left"] and proving["done_by"] is not None:
-        left += f", at {proving['proofs_per_hour']:g} an hour until {when(int(proving['done_by']))}"
-    yield f"proofs: {proving['engine']}{workers}; of the records in the background {left}"
-    yield from (f"   dropped: worker {one}" for one in proving["dropped"])
 
 
 # --- accounts --------------------------------------------------------------------------------------------------------

@@ -10,11 +10,12 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ragseal.kernel.errors import AuditError
 from ragseal.prover.workers.interface import HERE, StoppingError, UnreachedError, Workers
+from ragseal.runtime.face import when
 
 LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until workers that were not reached are tried again
 
@@ -113,3 +114,13 @@ class Backlog:
         known = bool(rate) and not values["trouble"]
         done_by = now if not left else now + left / rate if known else None
         return {**values, "left": left, "proofs_per_hour": round(3600 * rate, 1), "done_by": done_by}
+
+
+def lines(proving: dict[str, Any]) -> Iterator[str]:
+    """What :meth:`Backlog.status` says, for people."""
+    workers = "" if proving["engine"] == HERE else f", {proving['workers']} workers"
+    left = f"{proving['left']} wait for their proof" if proving["left"] else "none waits"
+    if proving["left"] and proving["done_by"] is not None:
+        left += f", at {proving['proofs_per_hour']:g} an hour until {when(int(proving['done_by']))}"
+    yield f"proofs: {proving['engine']}{workers}; of the records in the background {left}"
+    yield from (f"   dropped: worker {one}" for one in proving["dropped"])
